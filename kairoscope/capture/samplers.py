@@ -1,0 +1,245 @@
+"""Samplers that run beside the load, each in a thread, each writing one file as it goes.
+
+What they write is on disk at every moment, so an interrupted run keeps what was captured.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from kairoscope import status, supervisor
+from kairoscope.capture import nodetool
+from kairoscope.inventory import Host
+
+# A run that fills the disk takes the store down with it (KairosDB's queue is memory-mapped: a full
+# disk kills the process). It is stopped while there is still room to write down what happened.
+MIN_FREE_BYTES = 300_000_000
+
+
+class JsonLines:
+    """A file of one JSON object a line, safe to append to from several threads."""
+
+    def __init__(self, path: Path) -> None:
+        """Create the file."""
+        self._lock = threading.Lock()
+        self._file = path.open("a")
+
+    def write(self, **record: Any) -> None:
+        """Append a record and flush it. OSError if the disk is full."""
+        with self._lock:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+
+
+class Periodic(threading.Thread):
+    """Calls a function every `every_s` seconds on a fixed grid until stopped.
+
+    An error of the function ends the sampler and is kept in `error`: the run is then incomplete,
+    since a capture with a hole in it must not look whole.
+    """
+
+    def __init__(
+        self, name: str, every_s: float, sample: Callable[[], None], after_s: float = 0
+    ) -> None:
+        """Not started yet; `sample` is called from this thread only, first after `after_s`."""
+        super().__init__(name=name, daemon=True)
+        self._every_s = every_s
+        self._after_s = after_s
+        self._sample = sample
+        self._stop_event = threading.Event()
+        self.error: str | None = None
+
+    def run(self) -> None:
+        """Sample on the grid; a sample that takes longer than a step skips the steps it missed."""
+        self._stop_event.wait(self._after_s)
+        start = time.monotonic()
+        while not self._stop_event.is_set():
+            try:
+                self._sample()
+            except Exception as error:  # noqa: BLE001 (whatever it is, the run must know)
+                self.error = f"{self.name}: {type(error).__name__}: {error}"
+                return
+            elapsed = time.monotonic() - start
+            self._stop_event.wait(self._every_s - elapsed % self._every_s)
+
+    def stop(self) -> None:
+        """Ask it to end and wait until it has."""
+        self._stop_event.set()
+        if self.is_alive():
+            self.join()
+
+
+def stamp(t: float) -> str:
+    """UTC time for a file name, to the second."""
+    return datetime.fromtimestamp(t, UTC).strftime("%Y%m%dT%H%M%SZ")
+
+
+class ProxyHistograms:
+    """`nodetool proxyhistograms` of every storage node: raw text kept, parsed beside it."""
+
+    def __init__(self, hosts: list[Host], folder: Path, events: JsonLines) -> None:
+        """Raw files go to folder/<node>/, all parsed captures to folder/captures.json."""
+        self._hosts = hosts
+        self._folder = folder
+        self._events = events
+        self._captures: list[dict[str, Any]] = []
+        for host in hosts:
+            (folder / host.name).mkdir(parents=True)
+
+    def capture(self, phase: str) -> None:
+        """Capture every node once, one after another; `phase` is before, during or after.
+
+        A node that does not answer is an event, not an error: it may be what the run is about.
+        """
+        for host in self._hosts:
+            t = time.time()
+            try:
+                text = nodetool.run(Path(host.vars["nodetool"]), "proxyhistograms")
+                rows = nodetool.parse_proxyhistograms(text)
+            except (nodetool.NodetoolError, nodetool.FormatError) as error:
+                self._events.write(t=t, what="capture failed", detail=f"{host.name}: {error}")
+                continue
+            file = Path(host.name) / f"{phase}-{stamp(t)}.txt"
+            (self._folder / file).write_text(text)
+            self._captures.append(
+                {"t": t, "node": host.name, "phase": phase, "file": str(file), "rows": rows}
+            )
+        (self._folder / "captures.json").write_text(json.dumps(self._captures, indent=1))
+
+
+class QueueDepth:
+    """KairosDB's queue depth in data points, asked of every node."""
+
+    def __init__(self, hosts: list[Host], file: JsonLines) -> None:
+        """Samples go to `file`."""
+        self._hosts = hosts
+        self._file = file
+        # The newest sample of each node; None while it does not answer.
+        self.waiting: dict[str, int | None] = {host.name: None for host in hosts}
+
+    def sample(self) -> None:
+        """Ask every node once; a node that does not answer is a sample too."""
+        for host in self._hosts:
+            t = time.time()
+            try:
+                depth = status.get_json(f"{host.url}/api/v1/kairoscope/queue", timeout_s=5)
+            except OSError as error:
+                self.waiting[host.name] = None
+                self._file.write(t=t, node=host.name, error=str(error))
+                continue
+            self.waiting[host.name] = depth["waiting"]
+            self._file.write(t=t, node=host.name, **depth)
+
+    @property
+    def total(self) -> int | None:
+        """Points waiting on all nodes together; None if any of them does not tell."""
+        depths = list(self.waiting.values())
+        return None if None in depths else sum(d for d in depths if d is not None)
+
+
+class Processes:
+    """CPU, memory and disk of every process, and of the machine; notices restarts."""
+
+    def __init__(
+        self,
+        hosts: list[Host],
+        supervisor_dir: Path,
+        file: JsonLines,
+        events: JsonLines,
+        low_disk: Callable[[str], None],
+    ) -> None:
+        """`low_disk` is called once, with a message, when the disk is nearly full."""
+        self._hosts = hosts
+        self._supervisor_dir = supervisor_dir
+        self._file = file
+        self._events = events
+        self._low_disk = low_disk
+        self._pids: dict[str, int] = {}
+        self._samples = 0
+
+    def sample(self) -> None:
+        """One record for every process and one for the machine."""
+        found = {p.name: p for p in supervisor.processes(self._supervisor_dir) or []}
+        # Walking the data folders is the dear part: every fifth time is enough for a curve.
+        with_disk = self._samples % 5 == 0
+        self._samples += 1
+        for host in self._hosts:
+            process = found.get(host.name)
+            pid = process.pid if process else 0
+            self._note_restart(host.name, pid, process.state if process else "gone")
+            disk = folder_bytes(host.home) if with_disk else None
+            self._one(host.name, host.role, pid, disk)
+        for child in psutil.Process().children():
+            with contextlib.suppress(psutil.Error):
+                command = child.cmdline()
+                if "loaders.worker" in command:
+                    # … -m loaders.worker SPEC INDEX OUTDIR
+                    index = command[command.index("loaders.worker") + 2]
+                    self._one(f"loader-worker-{index}", "loader", child.pid, None)
+        self._machine()
+
+    def _note_restart(self, name: str, pid: int, state: str) -> None:
+        before = self._pids.get(name)
+        if before is not None and pid != before:
+            what = "process ended" if pid == 0 else "process started again"
+            detail = f"{name}: pid {before} → {pid or 'none'} ({state})"
+            self._events.write(t=time.time(), what=what, detail=detail)
+        self._pids[name] = pid
+
+    def _one(self, name: str, role: str, pid: int, disk: int | None) -> None:
+        try:
+            process = psutil.Process(pid) if pid else None
+            if process is None:
+                return
+            cpu = process.cpu_times()
+            self._file.write(
+                t=time.time(),
+                name=name,
+                role=role,
+                pid=pid,
+                cpu_s=cpu.user + cpu.system,
+                rss_bytes=process.memory_info().rss,
+                disk_bytes=disk,
+            )
+        except psutil.Error:  # It ended between two looks; the next one notes it.
+            return
+
+    def _machine(self) -> None:
+        cpu = psutil.cpu_times()
+        busy = sum(cpu) - cpu.idle - cpu.iowait
+        # Guest time is inside user time already.
+        busy -= getattr(cpu, "guest", 0) + getattr(cpu, "guest_nice", 0)
+        self._file.write(
+            t=time.time(),
+            name="machine",
+            role="machine",
+            cpu_busy_s=busy,
+            cpu_steal_s=getattr(cpu, "steal", 0),
+            mem_available_bytes=psutil.virtual_memory().available,
+        )
+        free = shutil.disk_usage(self._supervisor_dir).free
+        if free < MIN_FREE_BYTES:
+            self._low_disk(
+                f"the disk is nearly full: {free / 1e6:,.0f} MB left at {self._supervisor_dir}"
+            )
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes allocated below a folder; files that vanish meanwhile count nothing."""
+    total = 0
+    for root, _, files in os.walk(folder):
+        for name in files:
+            try:
+                total += Path(root, name).stat().st_blocks * 512
+            except OSError:
+                continue
+    return total

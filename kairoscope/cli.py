@@ -1,0 +1,144 @@
+"""The `kairoscope` command. The Makefile's verbs call it; what each does is in its module."""
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from kairoscope import __version__
+from kairoscope import bundles as bundles_module
+from kairoscope import deploy as deploy_module
+from kairoscope import experiment as experiment_module
+from kairoscope import plan as plan_module
+from kairoscope import report as report_module
+from kairoscope import status as status_module
+from kairoscope import cql, hocon, paths, run
+from kairoscope.errors import UserError
+
+console = Console(highlight=False)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__)
+def main() -> None:
+    """Deploy KairosDB on ScyllaDB, load it with sensors, prove what it sustains."""
+
+
+def _plan_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Which experiment, on which target, and scaled how."""
+    for option in (
+        click.option("--duration", help="DURATION= of the load in seconds, in place of the file's"),
+        click.option("--rate", help="RATE= points per second of each sensor"),
+        click.option("--sensors", help="SENSORS= number of sensors"),
+        click.option("--target", default="local", show_default=True),
+        click.argument("experiment", default="laptop"),
+    ):
+        command = option(command)
+    return command
+
+
+def _plan(
+    experiment: str, target: str, sensors: str | None, rate: str | None, duration: str | None
+) -> plan_module.Plan:
+    overrides = experiment_module.Overrides(sensors=sensors, rate=rate, duration_s=duration)
+    return plan_module.make(experiment_module.load(experiment, overrides), target)
+
+
+@main.command()
+@_plan_options
+@click.option("--json", "as_json", is_flag=True, help="Print plan.json instead of tables.")
+def plan(
+    experiment: str,
+    target: str,
+    sensors: str | None,
+    rate: str | None,
+    duration: str | None,
+    as_json: bool,
+) -> None:
+    """Print what EXPERIMENT resolves to: every setting with its arithmetic and reason."""
+    made = _plan(experiment, target, sensors, rate, duration)
+    if as_json:
+        click.echo(made.to_json())
+    else:
+        console.print(plan_module.render(made))
+
+
+@main.command()
+@_plan_options
+def deploy(
+    experiment: str, target: str, sensors: str | None, rate: str | None, duration: str | None
+) -> None:
+    """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
+    deploy_module.deploy(_plan(experiment, target, sensors, rate, duration))
+
+
+@main.command()
+@_plan_options
+def load(
+    experiment: str, target: str, sensors: str | None, rate: str | None, duration: str | None
+) -> None:
+    """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete."""
+    made = _plan(experiment, target, sensors, rate, duration)
+    sys.exit(run.load(made, console))
+
+
+@main.command()
+@click.option("--target", default="local", show_default=True)
+def status(target: str) -> None:
+    """Show every process, the ring, KairosDB's health and queue depth; exit 1 if not all is well."""
+    sys.exit(0 if status_module.show(target, console) else 1)
+
+
+@main.command()
+@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
+def report(run_dir: Path | None) -> None:
+    """Write report.html and report.md of RUN_DIR (default: the latest run)."""
+    folder = run_dir or paths.runs_dir() / "latest"
+    if not folder.is_dir():
+        raise UserError(f"No run folder at {folder}. First: make load")
+    for path in report_module.write(folder.resolve(), paths.REFERENCE):
+        console.print(f"{path}", soft_wrap=True)
+
+
+@main.command()
+@click.option("--target", default="local", show_default=True)
+def destroy(target: str) -> None:
+    """End every process of TARGET and remove its folder. Runs and reports stay."""
+    ended = deploy_module.destroy(target)
+    console.print(f"target {target}: {len(ended)} processes ended, folder removed")
+
+
+@main.command()
+@click.option("--update-manifest", is_flag=True, help="Pin what Maven brings now.")
+def bundles(update_manifest: bool) -> None:
+    """Build the run-time bundles from Maven Central, checked against their manifests."""
+    if bundles_module.build(update_manifest):
+        console.print(f"run-time bundles built in {paths.BUNDLES}", soft_wrap=True)
+
+
+@main.command()
+@click.option("--host", "hosts", multiple=True, required=True)
+@click.option("--port", type=int, required=True)
+@click.option("--keyspace", required=True)
+def schema(hosts: tuple[str, ...], port: int, keyspace: str) -> None:
+    """Apply the CQL script on standard input (called by the schema role)."""
+    with cql.session(list(hosts), port) as session:
+        changed = cql.apply_schema(session, keyspace, sys.stdin.read())
+    click.echo("schema changed" if changed else "schema as planned")
+
+
+@main.command("check-conf")
+@click.option("--reference", type=click.Path(exists=True, path_type=Path), required=True)
+@click.argument("conf", type=click.File())
+def check_conf(reference: Path, conf: click.utils.LazyFile) -> None:
+    """Check a rendered kairosdb.conf against KairosDB's own key list (called by its role)."""
+    hocon.check(conf.read(), reference)
+
+
+@main.command("check-effective")
+@click.option("--url", required=True)
+@click.argument("conf", type=click.File())
+def check_effective(url: str, conf: click.utils.LazyFile) -> None:
+    """Check that KairosDB at URL really runs with CONF's settings (called by its role)."""
+    click.echo(f"{hocon.check_effective(conf.read(), url)} settings as planned")

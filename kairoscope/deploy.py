@@ -1,0 +1,92 @@
+"""Deploy and destroy a target: plan and inventory to files, then the one Ansible playbook."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from kairoscope import bundles, inventory, paths, preflight, supervisor
+from kairoscope.errors import UserError
+from kairoscope.plan import Plan
+
+
+def plan_file(target: str) -> Path:
+    """The plan that a target was deployed with."""
+    return paths.target_dir(target) / "plan.json"
+
+
+def deployed_plan(target: str) -> Plan:
+    """The plan that a target was deployed with. UserError if it is not deployed."""
+    path = plan_file(target)
+    if not path.exists():
+        raise UserError(f"Target {target} is not deployed (no {path}). First: make deploy")
+    return Plan.from_json(path.read_text())
+
+
+def check_shape(plan: Plan, target: str) -> None:
+    """Refuse to deploy another number of nodes over a running deployment."""
+    if not plan_file(target).exists():
+        return
+    old, new = deployed_plan(target).experiment.cluster, plan.experiment.cluster
+    for field in ("storage_nodes", "kairosdb_nodes", "replication_factor", "datacenter"):
+        was, wanted = getattr(old, field), getattr(new, field)
+        if was != wanted:
+            raise UserError(
+                f"Target {target} is deployed with {field} = {was}, the experiment wants {wanted}. "
+                f"First: make destroy TARGET={target}"
+            )
+
+
+def deploy(plan: Plan) -> None:
+    """Bring the target to what the plan says. Safe to run again, also after an interruption."""
+    bundles.build()
+    check_shape(plan, plan.target)
+    folder = paths.target_dir(plan.target)
+    first = not plan_file(plan.target).exists()
+    inventory.write_local(plan)
+    try:
+        preflight.check_local(plan, inventory.load(plan.target))
+    except UserError:
+        if first:  # Nothing was started: leave nothing behind.
+            shutil.rmtree(folder)
+        raise
+    # The shape is fixed from here on, even if this deploy is interrupted: what is half there was
+    # started with it.
+    plan_file(plan.target).write_text(plan.to_json())
+    playbook(plan.target, "deploy")
+
+
+def playbook(target: str, name: str) -> None:
+    """Run a playbook on a target's inventory, its output shown. UserError if it fails."""
+    tool = Path(sys.executable).parent / "ansible-playbook"
+    done = subprocess.run(
+        [
+            str(tool),
+            "-i",
+            str(paths.target_dir(target) / "inventory.yml"),
+            str(paths.ANSIBLE / "playbooks" / f"{name}.yml"),
+        ],
+        cwd=paths.ANSIBLE,
+        env={**os.environ, "ANSIBLE_CONFIG": str(paths.ANSIBLE / "ansible.cfg")},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise UserError(
+            f"The {name} playbook failed (exit status {done.returncode}); the task and its message "
+            "are above. What was done stays; run it again once the cause is mended."
+        )
+
+
+def destroy(target: str) -> list[int]:
+    """End every process of a target and remove its folder; the pids that were ended.
+
+    Works on what is left of an interrupted deploy or destroy as well.
+    """
+    folder = paths.target_dir(target)
+    ended = supervisor.end_all(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    if folder.exists():
+        raise UserError(f"Could not remove {folder}: remove it by hand.")
+    return ended

@@ -1,0 +1,209 @@
+"""The inventory: where things run. For `local` it is made here, from the plan's counts.
+
+Other targets bring their own (Terraform's outputs, a file of one's own); all are read the same way,
+through `ansible-inventory`, so that what Ansible deploys and what a run measures are the same hosts.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kairoscope import bundles, paths
+from kairoscope.errors import UserError
+from kairoscope.plan import Plan
+
+# Tokens for each storage node. 16 spread the load evenly enough and keep repair and bootstrap cheap
+# (Cassandra's own default since 4.0).
+TOKENS_PER_NODE = 16
+NATIVE_TRANSPORT_PORT = 9042
+STORAGE_PORT = 7000
+HTTP_PORT = 8080
+TELNET_PORT = 4242
+
+
+@dataclass(frozen=True)
+class Host:
+    """One host (or local instance) with its inventory variables."""
+
+    name: str
+    role: str
+    vars: dict[str, Any]
+
+    @property
+    def address(self) -> str:
+        """IP address its servers listen on."""
+        return str(self.vars["address"])
+
+    @property
+    def home(self) -> Path:
+        """Folder of the instance."""
+        return Path(self.vars["home"])
+
+    @property
+    def url(self) -> str:
+        """Base URL of a KairosDB node's REST interface."""
+        return f"http://{self.address}:{self.vars['http_port']}"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The hosts of a target, by role, in the order of their numbers."""
+
+    path: Path
+    storage: list[Host]
+    kairosdb: list[Host]
+
+    @property
+    def hosts(self) -> list[Host]:
+        """All hosts."""
+        return [*self.storage, *self.kairosdb]
+
+
+def initial_tokens(node: int, nodes: int, per_node: int = TOKENS_PER_NODE) -> list[str]:
+    """Tokens of one node of a fresh cluster: the ring cut evenly, dealt to the nodes in turn.
+
+    Neighbouring ranges belong to different nodes, so that each node's share, and that of its
+    replicas, is even. `node` counts from 0.
+    """
+    total = nodes * per_node
+    return [str(-(2**63) + (2**64 * (k * nodes + node)) // total) for k in range(per_node)]
+
+
+def local_net() -> str:
+    """First three octets of the local target's addresses (`KAIROSCOPE_LOCAL_NET`)."""
+    net = os.environ.get("KAIROSCOPE_LOCAL_NET", "127.0.0")
+    octets = net.split(".")
+    if not (
+        re.fullmatch(r"127\.\d{1,3}\.\d{1,3}", net) and all(int(o) <= 255 for o in octets)  # noqa: PLR2004
+    ):
+        raise UserError(
+            f"KAIROSCOPE_LOCAL_NET={net}: give the first three octets of a loopback network, "
+            "e.g. 127.0.7"
+        )
+    return net
+
+
+def jmx_port(net: str, node: int) -> int:
+    """JMX port of local storage node `node` (from 0). Cassandra binds it to 127.0.0.1 for all nets."""
+    _, second, third = (int(octet) for octet in net.split("."))
+    if (second, third) == (0, 0):
+        return 7199 + node
+    return 20000 + (second * 256 + third) * 10 % 12000 + node
+
+
+def java17() -> str:
+    """Path of a Java 17 `java`. UserError naming what was found instead."""
+    java_home = os.environ.get("JAVA_HOME")
+    candidates = [f"{java_home}/bin/java"] if java_home else []
+    candidates += [shutil.which("java") or ""]
+    candidates += [str(p) for p in sorted(Path("/usr/lib/jvm").glob("*17*/bin/java"))]
+    seen = []
+    for java in filter(None, candidates):
+        if not Path(java).exists():
+            continue
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+        version = re.search(r'version "(\d+)', said.stderr)
+        if version and version.group(1) == "17":
+            return java
+        seen.append(f"{java} is Java {version.group(1) if version else '?'}")
+    raise UserError(
+        "Java 17 is needed (Cassandra 5 and KairosDB run on no newer one). "
+        + ("Found: " + ", ".join(seen) + ". " if seen else "No Java found. ")
+        + "On Debian 12 or Ubuntu: apt-get install openjdk-17-jdk-headless; or set JAVA_HOME."
+    )
+
+
+def local(plan: Plan) -> dict[str, Any]:
+    """The inventory of the `local` target: processes on loopback addresses, no root."""
+    net = local_net()
+    state = paths.target_dir("local")
+    nodes = plan.experiment.cluster.storage_nodes
+    kairosdb, cassandra = bundles.bundle("kairosdb"), bundles.bundle("cassandra")
+    storage_hosts = {
+        f"storage-{i + 1}": {
+            "address": f"{net}.{i + 1}",
+            "native_transport_port": NATIVE_TRANSPORT_PORT,
+            "storage_port": STORAGE_PORT,
+            "jmx_port": jmx_port(net, i),
+            "rack": "rack1",
+            "initial_tokens": initial_tokens(i, nodes),
+            "home": str(state / f"storage-{i + 1}"),
+            "nodetool": str(state / f"storage-{i + 1}" / "bin" / "nodetool"),
+        }
+        for i in range(nodes)
+    }
+    kairosdb_hosts = {
+        f"kairosdb-{i + 1}": {
+            "address": f"{net}.{i + 1}",
+            "http_port": HTTP_PORT,
+            "telnet_port": TELNET_PORT,
+            "home": str(state / f"kairosdb-{i + 1}"),
+        }
+        for i in range(plan.experiment.cluster.kairosdb_nodes)
+    }
+    return {
+        "all": {
+            "vars": {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": sys.executable,
+                "target": "local",
+                "cluster_name": f"kairoscope {net}",
+                "storage_engine": plan.engine,
+                "service_manager": "supervisor",
+                "supervisor_dir": str(state / "supervisor"),
+                "supervisor_bin": str(Path(sys.executable).parent),
+                "install_root": str(state / "opt"),
+                "bundles_dir": str(paths.BUNDLES),
+                "kairosdb_version": kairosdb.version,
+                "cassandra_version": cassandra.version,
+                "kairosdb_conf_dir": str(paths.KAIROSDB_CONF),
+                "kairosdb_keyspace": "kairosdb",
+                "kairoscope": str(Path(sys.executable).parent / "kairoscope"),
+                "java": java17(),
+                "plan_file": str(state / "plan.json"),
+            },
+            "children": {
+                "supervisor_host": {"hosts": {"control": {}}},
+                "storage": {"hosts": storage_hosts},
+                "kairosdb": {"hosts": kairosdb_hosts},
+            },
+        }
+    }
+
+
+def write_local(plan: Plan) -> Path:
+    """Write the local target's inventory beside its plan; returns its path."""
+    path = paths.target_dir("local") / "inventory.yml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = "# Made by `kairoscope deploy` from the plan; changes are overwritten.\n"
+    path.write_text(text + yaml.safe_dump(local(plan), sort_keys=False))
+    return path
+
+
+def load(target: str) -> Inventory:
+    """Read the deployed target's inventory. UserError if there is none."""
+    path = paths.target_dir(target) / "inventory.yml"
+    if not path.exists():
+        raise UserError(f"Target {target} is not deployed (no {path}). First: make deploy")
+    tool = Path(sys.executable).parent / "ansible-inventory"
+    done = subprocess.run(
+        [str(tool), "-i", str(path), "--list"], capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise UserError(f"{path}: not a readable inventory:\n{done.stderr}")
+    listing = json.loads(done.stdout)
+    hostvars = listing["_meta"]["hostvars"]
+
+    def hosts(group: str) -> list[Host]:
+        names = listing.get(group, {}).get("hosts", [])
+        return [Host(name, group, hostvars[name]) for name in names]
+
+    return Inventory(path, hosts("storage"), hosts("kairosdb"))

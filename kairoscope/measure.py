@@ -1,0 +1,91 @@
+"""Figures of a run from what was sampled: cost per point, bytes per point, cores. Pure, no I/O."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+
+def cpu_seconds(samples: Iterable[dict[str, Any]], start: float, end: float) -> dict[str, float]:
+    """CPU seconds that each process used between `start` and `end` (epoch s).
+
+    `samples` are records of processes.jsonl. A restarted process counts with all its pids; what a
+    pid used before its first sample in the window is not counted, nor after its last.
+    """
+    first: dict[tuple[str, int], float] = {}
+    last: dict[tuple[str, int], float] = {}
+    for sample in samples:
+        if start <= sample["t"] <= end and "cpu_s" in sample:
+            key = (sample["name"], sample["pid"])
+            first.setdefault(key, sample["cpu_s"])
+            last[key] = sample["cpu_s"]
+    used: dict[str, float] = defaultdict(float)
+    for key, value in last.items():
+        used[key[0]] += value - first[key]
+    return dict(used)
+
+
+def machine_busy_fraction(
+    samples: Iterable[dict[str, Any]], start: float, end: float, cpus: int
+) -> float | None:
+    """Share of all cores that was busy between `start` and `end`; None without two samples."""
+    window = [s for s in samples if s["role"] == "machine" and start <= s["t"] <= end]
+    if len(window) < 2:  # noqa: PLR2004
+        return None
+    busy = float(window[-1]["cpu_busy_s"] - window[0]["cpu_busy_s"])
+    return busy / (float(window[-1]["t"] - window[0]["t"]) * cpus)
+
+
+def measurements(
+    samples: list[dict[str, Any]],
+    window: tuple[float, float],
+    points: int,
+    cpus: int,
+    rate: dict[str, float | None],
+    disk: dict[str, int | None],
+    replication_factor: int,
+) -> dict[str, Any]:
+    """The content of measurements.json.
+
+    `window` (epoch s) is the measured part of the load, in which `points` were due; `rate` the
+    target and achieved points/s; `disk` the store's data in bytes before and after, flushed, and
+    the points stored between. Costs are means over the window and include everything that a process
+    did in it (compaction, garbage collection, capture by nodetool excepted: those are processes of
+    their own).
+    """
+    notes: list[str] = []
+    start, end = window
+    used = cpu_seconds(samples, start, end)
+    roles = {s["name"]: s["role"] for s in samples}
+    by_role: dict[str, float] = defaultdict(float)
+    for name, seconds in used.items():
+        by_role[roles[name]] += seconds
+    length = max(end - start, 1e-9)
+    per_point = {
+        role: by_role[role] / points * 1e6 if points and role in by_role else None
+        for role in ("storage", "kairosdb", "loader")
+    }
+    rss: dict[str, int] = {}
+    for sample in samples:
+        if "rss_bytes" in sample:
+            rss[sample["name"]] = max(rss.get(sample["name"], 0), sample["rss_bytes"])
+
+    per_point_bytes: float | None = None
+    before, after, stored = disk["before"], disk["after"], disk["points"]
+    if before is None or after is None:
+        notes.append("bytes per point: the store could not be flushed before and after the load")
+    elif not stored:
+        notes.append("bytes per point: it is not known how many points were stored")
+    else:
+        per_point_bytes = (after - before) / stored
+    return {
+        "cpu_us_per_point": per_point,
+        "cpu_cores": {name: seconds / length for name, seconds in used.items()},
+        "machine_cpu_busy_fraction": machine_busy_fraction(samples, start, end, cpus),
+        "bytes_per_point": {
+            "on_disk_all_replicas": per_point_bytes,
+            "per_replica": per_point_bytes / replication_factor if per_point_bytes else None,
+        },
+        "points_per_s": rate,
+        "rss_max_bytes": rss,
+        "notes": notes,
+    }

@@ -1,0 +1,29 @@
+"""Where things are. The checkout holds what is written by people, the home what is written by us."""
+
+import os
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+EXPERIMENTS = CHECKOUT / "experiments"
+ANSIBLE = CHECKOUT / "ansible"
+KAIROSDB_CONF = CHECKOUT / "kairosdb-conf"
+REFERENCE = CHECKOUT / "results" / "reference"
+
+# Built once per checkout and never changed by a deployment, so it does not move with the home.
+BUNDLES = CHECKOUT / ".kairoscope" / "bundles"
+
+
+def home() -> Path:
+    """Folder of everything a deployment writes (`KAIROSCOPE_HOME`; default .kairoscope/)."""
+    given = os.environ.get("KAIROSCOPE_HOME")
+    return Path(given).resolve() if given else CHECKOUT / ".kairoscope"
+
+
+def target_dir(target: str) -> Path:
+    """Folder of one target: its plan, its inventory and, for `local`, its instances."""
+    return home() / target
+
+
+def runs_dir() -> Path:
+    """Folder of the run folders: results/runs, or below the home where one is given."""
+    return home() / "runs" if "KAIROSCOPE_HOME" in os.environ else CHECKOUT / "results" / "runs"

@@ -1,0 +1,140 @@
+"""Refuse what cannot work on this machine before anything is started: ports, memory, disk, paths."""
+
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from kairoscope import paths, supervisor
+from kairoscope.errors import UserError
+from kairoscope.inventory import Inventory
+from kairoscope.plan import Plan
+
+MIB = 1024 * 1024
+
+# What a JVM takes beside its heap: code, threads, direct buffers. Cassandra 5.0.9 with a 1 GB heap
+# and KairosDB 1.3.0 were seen to stay below this under the laptop experiment's load.
+JVM_OVERHEAD_MIB = 500
+
+# Left to the machine, the loaders and the page cache.
+SPARE_MIB = 1024
+
+# The longest path of a Unix socket on Linux is 107 bytes; supervisord appends its process id.
+SOCKET_PATH_MAX = 107 - len(".4194304")
+
+
+@dataclass(frozen=True)
+class Listener:
+    """An address and TCP port that the deployment will listen on, and for what."""
+
+    address: str
+    port: int
+    purpose: str
+
+
+def listeners(inventory: Inventory) -> list[Listener]:
+    """Every TCP address and port of the target's instances."""
+    found = []
+    for host in inventory.storage:
+        found += [
+            Listener(host.address, host.vars["native_transport_port"], f"CQL of {host.name}"),
+            Listener(host.address, host.vars["storage_port"], f"node-to-node of {host.name}"),
+            Listener("127.0.0.1", host.vars["jmx_port"], f"JMX of {host.name}"),
+        ]
+    for host in inventory.kairosdb:
+        found += [
+            Listener(host.address, host.vars["http_port"], f"REST of {host.name}"),
+            Listener(host.address, host.vars["telnet_port"], f"telnet of {host.name}"),
+        ]
+    return found
+
+
+def taken(wanted: list[Listener], state: Path) -> list[str]:
+    """Ports that somebody else listens on, one line each, with the process where it can be seen."""
+    ours = {p.pid for p in supervisor.owned(state)}
+    by_port: dict[int, list[tuple[str, int | None]]] = {}
+    for connection in psutil.net_connections(kind="tcp"):
+        if connection.status == psutil.CONN_LISTEN:
+            address = connection.laddr
+            by_port.setdefault(address.port, []).append((address.ip, connection.pid))
+    lines = []
+    for listener in wanted:
+        for ip, pid in by_port.get(listener.port, []):
+            clash = ip.removeprefix("::ffff:") in (listener.address, "0.0.0.0", "::")  # noqa: S104
+            if clash and pid not in ours:
+                who = f"process {pid} ({_name(pid)})" if pid else "another user's process"
+                where = f"{listener.address}:{listener.port}"
+                lines.append(f"{where} ({listener.purpose}) is taken by {who}")
+    return lines
+
+
+def _name(pid: int) -> str:
+    try:
+        return psutil.Process(pid).name()
+    except psutil.Error:
+        return "gone meanwhile"
+
+
+def memory_problem(plan: Plan, available_mib: int) -> str | None:
+    """Why the plan does not fit in the available memory (MiB), or None."""
+    cluster = plan.experiment.cluster
+    storage = cluster.storage_nodes * (int(plan.storage["heap_mb"]) + JVM_OVERHEAD_MIB)
+    kairosdb = cluster.kairosdb_nodes * (int(plan.kairosdb["heap_mb"]) + JVM_OVERHEAD_MIB)
+    needed = storage + kairosdb + SPARE_MIB
+    if needed <= available_mib:
+        return None
+    return (
+        f"too little memory: {needed:,} MiB needed ({cluster.storage_nodes} storage nodes × "
+        f"({plan.storage['heap_mb']} heap + {JVM_OVERHEAD_MIB}) + {cluster.kairosdb_nodes} KairosDB "
+        f"× ({plan.kairosdb['heap_mb']} heap + {JVM_OVERHEAD_MIB}) + {SPARE_MIB} spare), "
+        f"{available_mib:,} MiB available. Lower storage.heap_mb or the number of nodes in the "
+        "experiment, or end other programs."
+    )
+
+
+def disk_problem(plan: Plan, free_bytes: int, where: Path) -> str | None:
+    """Why the plan does not fit on the disk, or None. `free_bytes` at `where`."""
+    needed = int(plan.totals["disk_bytes"])
+    if needed <= free_bytes:
+        return None
+    return (
+        f"too little disk: about {needed / 1e9:.1f} GB needed (see `kairoscope plan`), "
+        f"{free_bytes / 1e9:.1f} GB free at {where}. Free some, lower SENSORS= or DURATION=, "
+        "or set KAIROSCOPE_HOME= to a larger disk."
+    )
+
+
+def path_problem(state: Path) -> str | None:
+    """Why the folder's name cannot be used, or None."""
+    if re.search(r"[^\w./+@,=-]", str(state)):
+        return (
+            f"the path {state} has blanks or special characters, which command lines of the "
+            "servers cannot carry. Move the checkout, or set KAIROSCOPE_HOME= to another folder."
+        )
+    sock = state / "supervisor" / "sock"
+    if len(str(sock)) > SOCKET_PATH_MAX:
+        return (
+            f"the path {sock} is longer than a Unix socket's may be ({SOCKET_PATH_MAX}). "
+            "Set KAIROSCOPE_HOME= to a shorter folder."
+        )
+    return None
+
+
+def check_local(plan: Plan, inventory: Inventory) -> None:
+    """All checks of the `local` target. UserError with every problem, one line each."""
+    state = paths.target_dir("local")
+    own = sum(p.memory_info().rss for p in supervisor.owned(state))
+    available_mib = (psutil.virtual_memory().available + own) // MIB
+    problems = [
+        path_problem(state),
+        memory_problem(plan, available_mib),
+        disk_problem(plan, shutil.disk_usage(state).free, state),
+        *taken(listeners(inventory), state),
+    ]
+    found = [p for p in problems if p]
+    if any("is taken by" in p for p in found):
+        found.append("End that program, or deploy on other addresses: KAIROSCOPE_LOCAL_NET=127.0.7")
+    if found:
+        raise UserError("This machine cannot take the deployment:\n  " + "\n  ".join(found))

@@ -1,0 +1,34 @@
+"""The report of a run: one self-contained HTML page and a Markdown summary.
+
+`write` needs nothing but the run folder and the folder of published figures. `data` reads, `charts`
+and `view` say what is shown, `draw` and `pages` render it.
+"""
+
+from pathlib import Path
+
+from kairoscope.report import charts, data, pages, reference
+
+__all__ = ["write"]
+
+
+def write(run_dir: Path, reference_dir: Path) -> tuple[Path, Path]:
+    """Writes `report.html` and `report.md` into `run_dir` and returns their paths.
+
+    Any file of the run may be missing or damaged; the report then says what it cannot tell, and
+    never raises for it. `reference_dir` holds published figures (`*.yml`); it may be empty or
+    absent. Raises `FileNotFoundError` if `run_dir` is no folder, `OSError` if it cannot be written.
+    An existing report is replaced as a whole, so that a reader never sees half of one.
+    """
+    if not run_dir.is_dir():
+        raise FileNotFoundError(f"no run folder at {run_dir}")
+    run = data.read(run_dir)
+    comparisons = reference.compare(run, reference_dir)
+    html = _replace(run_dir / "report.html", pages.html(run, charts.build(run), comparisons))
+    markdown = _replace(run_dir / "report.md", pages.markdown(run, comparisons))
+    return html, markdown
+
+
+def _replace(path: Path, text: str) -> Path:
+    draft = path.with_name(f".{path.name}.part")
+    draft.write_text(text, encoding="utf-8")
+    return draft.replace(path)

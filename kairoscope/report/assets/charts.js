@@ -1,0 +1,121 @@
+// Draws every chart description of the page with uPlot and hides its static picture on screen.
+// If anything fails, the static picture stays: it shows the same.
+(function () {
+  "use strict";
+  const two = (n) => String(n).padStart(2, "0");
+  const offset = (s) => {
+    const r = Math.round(Math.abs(s));
+    return (s < 0 ? "-" : "") + Math.floor(r / 60) + ":" + two(r % 60);
+  };
+  const figure = (v) =>
+    v == null ? "\u2013" : v.toLocaleString("en", { maximumSignificantDigits: v >= 1000 ? 6 : 3 });
+  const steps = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200];
+
+  function options(chart, box) {
+    const ink = getComputedStyle(document.body).color;
+    const fade = (alpha) => ink.replace("rgb(", "rgba(").replace(")", ", " + alpha + ")");
+    const grid = { stroke: fade(0.14), width: 1 };
+    const ticks = { stroke: fade(0.4), width: 1 };
+    const x = { label: chart.xLabel, stroke: ink, grid, ticks, labelSize: 22, size: 34 };
+    const label = new Map(chart.ticks);
+    if (chart.time) {
+      x.incrs = steps;
+      x.values = (u, at) => at.map(offset);
+    } else if (chart.ticks.length) {
+      x.splits = () => chart.ticks.map((tick) => tick[0]);
+      x.values = (u, at) => at.map((v) => label.get(v));
+    }
+    const behind = (u) => {
+      const { left, top, width, height } = u.bbox;
+      const at = (v) => Math.min(left + width, Math.max(left, u.valToPos(v, "x", true)));
+      u.ctx.save();
+      if (chart.shade) {
+        u.ctx.fillStyle = fade(0.07);
+        u.ctx.fillRect(at(chart.shade[0]), top, at(chart.shade[1]) - at(chart.shade[0]), height);
+        u.ctx.fillStyle = ink;
+        u.ctx.textBaseline = "top";
+        u.ctx.textAlign = "left";
+        u.ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
+        u.ctx.fillText("warm-up", at(chart.shade[0]) + 4, top + 4);
+      }
+      u.ctx.strokeStyle = fade(0.55);
+      u.ctx.setLineDash([2, 3]);
+      for (const mark of chart.marks) {
+        u.ctx.beginPath();
+        u.ctx.moveTo(at(mark), top);
+        u.ctx.lineTo(at(mark), top + height);
+        u.ctx.stroke();
+      }
+      u.ctx.restore();
+    };
+    return {
+      width: box.clientWidth,
+      height: box.clientWidth < 560 ? 240 : 300,
+      // Charts over time share one cursor: a spike here is looked up there.
+      cursor: chart.time ? { sync: { key: "time" } } : {},
+      scales: {
+        x: { time: false },
+        y: chart.log
+          ? { distr: 3, range: (u, low, high) => [low / 1.4, high * 1.4] }
+          : { range: (u, low, high) => [0, high > 0 ? high * 1.08 : 1] },
+      },
+      axes: [
+        x,
+        { label: chart.unit, stroke: ink, grid, ticks, size: 64, labelSize: 18,
+          values: (u, at) => at.map((v) => (v == null ? "" : figure(v))) },
+      ],
+      series: [
+        { label: chart.time ? "min:s" : "percentile",
+          value: (u, v) => (v == null ? "\u2013" : chart.time ? offset(v) : label.get(v)) },
+      ].concat(
+        chart.series.map((s) => ({
+          label: s.label,
+          stroke: s.colour,
+          width: s.dashed ? 1.5 : 2,
+          dash: s.dashed ? [6, 4] : undefined,
+          spanGaps: chart.sparse,
+          points: { show: chart.sparse && !s.dashed, size: 6 },
+          value: (u, v) => (v == null ? "\u2013" : figure(v) + " " + chart.unit),
+        }))
+      ),
+      hooks: { drawClear: [behind] },
+    };
+  }
+
+  function show(element) {
+    const chart = JSON.parse(element.querySelector("script").textContent);
+    const box = element.querySelector(".screen");
+    const data = [chart.x].concat(chart.series.map((s) => s.values));
+    let plot = null;
+    const draw = () => {
+      const width = box.clientWidth;
+      if (!width || (plot && plot.width === width && !draw.colours)) return;
+      draw.colours = false;
+      if (plot) plot.destroy();
+      plot = new uPlot(options(chart, box), data, box);
+    };
+    element.classList.add("live");
+    try {
+      draw();
+    } catch (error) {
+      element.classList.remove("live");
+      box.textContent = "";
+      return;
+    }
+    new ResizeObserver(draw).observe(box);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+      draw.colours = true;
+      draw();
+    });
+  }
+
+  document.querySelectorAll(".chart").forEach(show);
+
+  // Paper has nothing to click on: what is folded is printed open.
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open])")];
+    opened.forEach((d) => (d.open = true));
+  });
+  addEventListener("afterprint", () => opened.forEach((d) => (d.open = false)));
+})();

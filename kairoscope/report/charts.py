@@ -1,0 +1,422 @@
+"""The charts of the report: what each one shows. How they are drawn is in `draw`.
+
+A chart is described once, as plain numbers, and drawn twice: as SVG for print and for readers
+without scripts, with uPlot on screen.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+
+from kairoscope.report import units
+from kairoscope.report.data import Json, RunData, items, part, samples
+from kairoscope.report.units import number
+
+# Okabe-Ito without its black and its yellow, which vanish on a dark and on a light page.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+LIMIT_COLOUR = "#888888"
+MAX_LINES = 6  # more lines than colours cannot be told apart; then processes are summed by role
+
+_LONGEST_S = 1e6  # no run lasts as long as this, eleven days
+
+Value = float | None
+Row = list[Value]
+Pairs = list[tuple[float, Value]]
+
+
+@dataclass(frozen=True)
+class Series:
+    """One line: a value or None (a gap) for each x of its chart."""
+
+    label: str
+    values: tuple[Value, ...]
+    colour: str
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A picture: lines over a common x.
+
+    `x` is in seconds since the start of the load when `time` is set. `shade` is a span of x drawn
+    darker (the warm-up), `marks` are x of vertical lines (events), `ticks` are fixed (x, label)
+    pairs. `sparse` charts have few measurements: they show each one and connect them over gaps.
+    `summary` says in words what a reader who cannot see the picture should know.
+    """
+
+    id: str
+    title: str
+    summary: str
+    x: tuple[float, ...]
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    time: bool = True
+    log: bool = False
+    sparse: bool = False
+    shade: tuple[float, float] | None = None
+    marks: tuple[float, ...] = ()
+    ticks: tuple[tuple[float, str], ...] = ()
+
+
+def thinned(chart: Chart, limit: int) -> Chart:
+    """The chart with at most `limit` points a line.
+
+    Neighbours are merged into their maximum, so that a short spike stays visible; a bucket that is
+    mostly a gap stays a gap.
+    """
+    size = math.ceil(len(chart.x) / limit)
+    if size <= 1:
+        return chart
+    starts = range(0, len(chart.x), size)
+
+    def merged(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        buckets = [values[i : i + size] for i in starts]
+        known = [[v for v in bucket if v is not None] for bucket in buckets]
+        return tuple(
+            max(some) if some and 2 * len(some) >= len(bucket) else None
+            for bucket, some in zip(buckets, known, strict=True)
+        )
+
+    return replace(
+        chart,
+        x=tuple(chart.x[i] for i in starts),
+        series=tuple(replace(s, values=merged(s.values)) for s in chart.series),
+    )
+
+
+def build(run: RunData) -> dict[str, Chart]:
+    """The charts that the run's files suffice for, by id, in the order of the report."""
+    makers: tuple[Callable[[RunData], Chart | None], ...] = (
+        throughput,
+        client_latency,
+        percentiles,
+        store_latency,
+        queue,
+        cpu,
+    )
+    charts = [chart for maker in makers if (chart := maker(run)) is not None]
+    return {chart.id: _in_context(chart, run) for chart in charts if _drawable(chart)}
+
+
+def _drawable(chart: Chart) -> bool:
+    """Whether any line has two values to draw a line between (or one, where each is shown)."""
+    least = 1 if chart.sparse else 2
+    return any(sum(v is not None for v in s.values) >= least for s in chart.series)
+
+
+def throughput(run: RunData) -> Chart | None:
+    """Points per second over time: due by the schedule, and acknowledged."""
+    due, acknowledged = (
+        _summed(
+            [
+                _rates(
+                    [(t, number(r.get(key))) for r in worker if (t := units.epoch_s(r.get("t")))],
+                    reset_on_fall=False,
+                )
+                for worker in run.progress
+            ],
+            run,
+        )
+        for key in ("due", "acknowledged")
+    )
+    if not due:
+        return None
+    x, rows = _table({"scheduled": due, "acknowledged": acknowledged})
+    lowest = min((v for v in rows["acknowledged"] if v is not None), default=0)
+    return Chart(
+        id="throughput",
+        title="Points per second",
+        summary=f"Points per second scheduled and acknowledged, by {len(run.progress)} loader "
+        f"process(es); the lowest acknowledged second had {units.count(max(lowest, 0))}.",
+        x=x,
+        x_label="since the start of the load (min:s)",
+        y_label="points/s",
+        series=(
+            Series("scheduled", tuple(rows["scheduled"]), COLOURS[0], dashed=True),
+            Series("acknowledged", tuple(rows["acknowledged"]), COLOURS[1]),
+        ),
+    )
+
+
+def client_latency(run: RunData) -> Chart | None:
+    """Client latency over time: p50, p95, p99 and maximum of every second."""
+    start = run.start_s or 0.0
+    rows: dict[float, Json] = {}
+    for record in items(run.latency, "intervals"):
+        t = number(part(record).get("t"))
+        # Seconds since the start; anything beyond the longest run is an epoch time.
+        since = None if t is None else t if abs(t) < _LONGEST_S else t - start
+        if since is not None and abs(since) < _LONGEST_S:
+            rows[math.floor(since)] = record
+    if not rows:
+        return None
+    # Every second gets its place: one without any acknowledgement must show as a hole.
+    seconds = range(int(min(rows)), int(max(rows)) + 1)
+
+    def line(key: str) -> tuple[Value, ...]:
+        return tuple(_positive(number(rows.get(s, {}).get(key))) for s in seconds)
+
+    worst = max((v for v in line("max") if v is not None), default=None)
+    silent = sum(s not in rows for s in seconds)
+    gap = f" {silent} second(s) had no acknowledgement at all." if silent else ""
+    limit = latency_limit_ms(run)
+    return Chart(
+        id="client-latency",
+        title="Client latency over time",
+        summary="Latency from the planned send time to the acknowledgement, per second; "
+        f"the slowest took {units.milliseconds(worst)}.{gap}",
+        x=tuple(float(s) for s in seconds),
+        x_label="since the start of the load (min:s)",
+        y_label="ms",
+        series=(
+            Series("p50", line("p50"), COLOURS[0]),
+            Series("p95", line("p95"), COLOURS[2]),
+            Series("p99", line("p99"), COLOURS[1]),
+            Series("max", line("max"), COLOURS[3]),
+            *_limit_line(limit, len(seconds), "p99 limit"),
+        ),
+        log=True,
+    )
+
+
+PERCENTILES = (
+    ("50", "p50_ms"),
+    ("75", "p75_ms"),
+    ("90", "p90_ms"),
+    ("95", "p95_ms"),
+    ("98", "p98_ms"),
+    ("99", "p99_ms"),
+    ("99.9", "p99_9_ms"),
+)
+
+
+def percentiles(run: RunData) -> Chart | None:
+    """Client latency by percentile; every nine more of the percentile is one step to the right."""
+    points = [(p, _positive(number(run.latency.get(key)))) for p, key in PERCENTILES]
+    points = [(p, v) for p, v in points if v is not None]
+    total, worst = number(run.latency.get("count")), _positive(number(run.latency.get("max_ms")))
+    if not points or not total:
+        return None
+    x = [-math.log10(1 - float(p) / 100) for p, _ in points]
+    ticks = [(at, f"{p} %") for at, (p, _) in zip(x, points, strict=True)]
+    if worst is not None and math.log10(total) > x[-1]:
+        # The largest of n values stands at the percentile 1 - 1/n.
+        x.append(math.log10(total))
+        points.append(("max", worst))
+        ticks.append((x[-1], "max"))
+    return Chart(
+        id="percentiles",
+        title="Client latency by percentile",
+        summary="Client latency at "
+        + ", ".join(f"{'' if p == 'max' else 'p'}{p} {units.milliseconds(v)}" for p, v in points)
+        + f", of {units.count(total)} points.",
+        x=tuple(x),
+        x_label="percentile of points (each further nine is one step)",
+        y_label="ms",
+        series=(
+            Series("latency", tuple(v for _, v in points), COLOURS[1]),
+            *_limit_line(latency_limit_ms(run), len(points), "p99 limit"),
+        ),
+        time=False,
+        log=True,
+        sparse=True,
+        ticks=tuple(ticks),
+    )
+
+
+def store_latency(run: RunData) -> Chart | None:
+    """Write p99 of `proxyhistograms` per storage node over the captures, in ms."""
+    start = run.start_s or min((c.t for c in run.captures), default=0.0)
+    lines: dict[str, dict[float, Value]] = {}
+    for capture in run.captures:
+        micros = _positive(number(capture.rows.get("Write", {}).get("99%")))
+        # 0.00 means an empty reservoir, not a write in no time.
+        if micros is not None:
+            lines.setdefault(capture.node, {})[capture.t - start] = micros / 1000
+    if not lines:
+        return None
+    x, rows = _table(lines)
+    worst = max(v for values in lines.values() for v in values.values() if v is not None)
+    return Chart(
+        id="store-latency",
+        title="Write p99 at the store (proxyhistograms)",
+        summary=f"99th percentile of writes at the coordinator of {len(lines)} storage node(s), "
+        f"one dot per capture; the highest is {units.milliseconds(worst)}.",
+        x=x,
+        x_label="since the start of the load (min:s)",
+        y_label="ms",
+        series=tuple(
+            Series(node, tuple(values), COLOURS[i % len(COLOURS)], dashed=i >= len(COLOURS))
+            for i, (node, values) in enumerate(rows.items())
+        ),
+        log=True,
+        sparse=True,
+    )
+
+
+def queue(run: RunData) -> Chart | None:
+    """Points per KairosDB node that wait to be written to the store.
+
+    Not what a restart would write again (`since_checkpoint`): that is a saw-tooth of the
+    checkpoints, large enough to hide a queue that grows.
+    """
+    waiting = samples(run.queue, "waiting") or samples(run.queue, "file_queue")
+    x, rows = _table({node: dict(_shifted(pairs, run)) for node, pairs in waiting.items()})
+    depths = [v for row in rows.values() for v in row if v is not None]
+    if not depths:
+        return None
+    failed = sum("error" in record for record in run.queue)
+    holes = f" {failed} sample(s) failed and show as holes." if failed else ""
+    return Chart(
+        id="queue",
+        title="KairosDB queue depth",
+        summary="Points waiting in KairosDB to be written to the store; "
+        f"at most {units.count(max(depths))} on one node.{holes}",
+        x=x,
+        x_label="since the start of the load (min:s)",
+        y_label="points",
+        series=tuple(
+            Series(label, tuple(values), COLOURS[i % len(COLOURS)], dashed=i >= len(COLOURS))
+            for i, (label, values) in enumerate(rows.items())
+        ),
+    )
+
+
+def cpu(run: RunData) -> Chart | None:
+    """Cores in use over time per process, summed by role where there are many processes."""
+    roles = {str(r.get("name")): str(r.get("role")) for r in run.processes}
+    processes = {**samples(run.processes, "cpu_s"), **samples(run.processes, "cpu_busy_s")}
+    members: dict[str, list[str]] = {}
+    for name in processes:
+        members.setdefault(roles.get(name, "?"), []).append(name)
+    # Loader processes are alike, so their sum says enough; storage nodes are shown one by one as
+    # long as the lines can be told apart.
+    by_role = sum(len(names) for role, names in members.items() if role != "loader") > MAX_LINES - 1
+    lines: dict[str, list[Pairs]] = {}
+    for role, names in members.items():
+        for name in names:
+            label = name
+            if role == "machine":
+                label = "whole machine"
+            elif len(names) > 1 and (by_role or role == "loader"):
+                label = f"{role} (all {len(names)})"
+            lines.setdefault(label, []).append(_rates(processes[name], reset_on_fall=True))
+    if not lines:
+        return None
+    x, rows = _table({label: _summed(parts, run) for label, parts in lines.items()})
+    peak = max((v for row in rows.values() for v in row if v is not None), default=None)
+    cores = number(part(run.manifest, "machine").get("cpus"))
+    return Chart(
+        id="cpu",
+        title="CPU in use",
+        summary=f"Cores in use by {', '.join(lines)}; the peak is "
+        f"{units.NONE if peak is None else units.significant(peak)}"
+        + (f" of {units.count(cores)} cores." if cores else "."),
+        x=x,
+        x_label="since the start of the load (min:s)",
+        y_label="cores",
+        series=tuple(
+            Series(label, tuple(values), COLOURS[i % len(COLOURS)], dashed=label == "whole machine")
+            for i, (label, values) in enumerate(rows.items())
+        ),
+    )
+
+
+def latency_limit_ms(run: RunData) -> float | None:
+    """The limit that p99 is judged by, in ms."""
+    judged = number(part(run.verdict, "parts", "latency").get("limit"))
+    planned = number(part(run.plan, "experiment", "limits").get("p99_ms"))
+    return judged if judged is not None else planned
+
+
+def warmup_s(run: RunData) -> float | None:
+    """Length of the warm-up in seconds; its points do not count in the percentiles."""
+    planned = number(run.load.get("warmup_s"))
+    if planned is not None:
+        return planned
+    ticks, period = (number(run.load.get(key)) for key in ("warmup_ticks", "period_ms"))
+    return None if ticks is None or period is None else ticks * period / 1000
+
+
+def _in_context(chart: Chart, run: RunData) -> Chart:
+    """The chart with the warm-up and the events, if its x is time."""
+    if not chart.time:
+        return chart
+    warmup, start = warmup_s(run), run.start_s
+    times = [] if start is None else [units.epoch_s(event.get("t")) for event in run.events]
+    # Two marks within a second are one line; more than a dozen would hide the curves.
+    marks = sorted({float(round(t - (start or 0.0))) for t in times if t is not None})
+    return replace(
+        chart,
+        shade=(0.0, warmup) if warmup else None,
+        marks=tuple(m for m in marks if chart.x[0] <= m <= chart.x[-1])[:12],
+    )
+
+
+def _limit_line(limit: float | None, length: int, label: str) -> Iterable[Series]:
+    if limit is not None and limit > 0:
+        yield Series(
+            f"{label} {units.milliseconds(limit)}", (limit,) * length, LIMIT_COLOUR, dashed=True
+        )
+
+
+def _positive(value: Value) -> Value:
+    """A value that a logarithmic axis can show, else None."""
+    return value if value is not None and value > 0 else None
+
+
+def _shifted(pairs: Pairs, run: RunData) -> Pairs:
+    """The pairs with t in whole sampling steps since the start of the load.
+
+    Samples of several nodes or processes are taken one after another; on a common grid they share
+    the x that both ways of drawing need. A sample that was skipped leaves a hole, not a line.
+    """
+    if not pairs:
+        return []
+    start = run.start_s if run.start_s is not None else pairs[0][0]
+    steps = [b[0] - a[0] for a, b in pairwise(pairs)]
+    step = max(1.0, float(round(median(steps)))) if steps else 1.0
+    return [(round((t - start) / step) * step, value) for t, value in pairs]
+
+
+def _rates(pairs: Pairs, *, reset_on_fall: bool) -> Pairs:
+    """Growth per second of a cumulative count between neighbours, at the later one's time.
+
+    A fall means that the process was replaced (`reset_on_fall`): its rate is unknown there.
+    """
+    rates: Pairs = []
+    for (t0, v0), (t1, v1) in pairwise(pairs):
+        if t1 <= t0:
+            continue
+        known = v0 is not None and v1 is not None and not (reset_on_fall and v1 < v0)
+        rates.append((t1, (v1 - v0) / (t1 - t0) if known else None))  # type: ignore[operator]
+    return rates
+
+
+def _summed(parts: list[Pairs], run: RunData) -> dict[float, Value]:
+    """The sum over processes at each step of time; None where none of them has a value."""
+    total: dict[float, Value] = {}
+    for pairs in parts:
+        for t, value in _shifted(pairs, run):
+            before = total.get(t)
+            total[t] = before if value is None else value + (before or 0.0)
+    return total
+
+
+def _table(lines: dict[str, dict[float, Value]]) -> tuple[tuple[float, ...], dict[str, Row]]:
+    """A common x for all lines, and each line's values on it (None where it has none).
+
+    Where all lines skip steps, one empty step is put in, which is enough to break them.
+    """
+    times = sorted({t for values in lines.values() for t in values})
+    filled: list[float] = []
+    gaps = [b - a for a, b in pairwise(times)]
+    usual = median(gaps) if gaps else 0.0
+    for t in times:
+        if filled and usual > 0 and t - filled[-1] > 2 * usual:
+            filled.append(filled[-1] + usual)
+        filled.append(t)
+    return tuple(filled), {k: [values.get(t) for t in filled] for k, values in lines.items()}

@@ -1,0 +1,180 @@
+"""Draws a chart: as a small SVG (print, no scripts) and as data for uPlot (screen)."""
+
+import io
+import json
+import math
+import re
+from typing import Any
+
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from kairoscope.report import units
+from kairoscope.report.charts import Chart, Value, thinned
+
+SVG_POINTS = 400  # per line; more cannot be told apart on a page
+SCREEN_POINTS = 4000
+_WIDTH, _HEIGHT = 9.0, 3.1  # inches; the page scales it
+# Text and axes take the colour of the page around them, light or dark. matplotlib cannot write
+# `currentColor`, so it draws them in a colour that nothing else has, which is then replaced.
+_INK = "#010203"
+_LEFT, _BOTTOM, _TOP = 0.085, 0.17, 0.96  # of the figure
+_LABEL_GAP = 0.062  # least distance of two line labels, of the axes' height
+_TIME_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
+_STYLE: Any = {  # Any: matplotlib types its setting names as literals
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a `$` in the name of a node is no formula
+    "font.size": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": _INK,
+    "axes.labelcolor": _INK,
+    "axes.edgecolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+}
+
+
+def svg(chart: Chart) -> Markup:
+    """The chart as an inline `<svg>`: text stays text, ids are unique to the chart."""
+    chart = thinned(chart, SVG_POINTS)
+    with mpl.rc_context(_STYLE | {"svg.hashsalt": f"kairoscope-{chart.id}"}):
+        figure = Figure(figsize=(_WIDTH, _HEIGHT))
+        _draw(figure, chart)
+        out = io.StringIO()
+        empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        figure.savefig(out, format="svg", transparent=True, metadata=empty)
+    return _inline(out.getvalue(), chart)
+
+
+def uplot(chart: Chart) -> Markup:
+    """The chart as JSON for `charts.js`, safe inside a `<script>` element."""
+    chart = thinned(chart, SCREEN_POINTS)
+    description = {
+        "x": [_short(x) for x in chart.x],
+        "series": [
+            {
+                "label": s.label,
+                "colour": s.colour,
+                "dashed": s.dashed,
+                "values": [_short(v) for v in s.values],
+            }
+            for s in chart.series
+        ],
+        "time": chart.time,
+        "log": chart.log,
+        "sparse": chart.sparse,
+        "unit": chart.y_label,
+        "xLabel": chart.x_label,
+        "shade": chart.shade,
+        "marks": chart.marks,
+        "ticks": chart.ticks,
+    }
+    text = json.dumps(description, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    # A label such as "</script>" must not end the element that carries it.
+    return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704
+
+
+def _short(value: Value) -> Value:
+    """Five significant digits are more than a screen shows, and half the bytes."""
+    return None if value is None else float(f"{value:.5g}")
+
+
+def _draw(figure: Figure, chart: Chart) -> None:
+    longest = max(len(s.label) for s in chart.series)
+    right = max(0.72, 0.985 - 0.0095 * longest)
+    axes = figure.add_axes((_LEFT, _BOTTOM, right - _LEFT, _TOP - _BOTTOM))
+    axes.grid(True, color=_INK, alpha=0.14, linewidth=0.6)
+    axes.set_axisbelow(True)
+    if chart.shade:
+        axes.axvspan(*chart.shade, color=_INK, alpha=0.07, linewidth=0)
+        over = axes.get_xaxis_transform()  # x in seconds, y from 0 to 1
+        left = max(chart.shade[0], chart.x[0])
+        axes.text(left, 0.985, " warm-up", va="top", size=8, transform=over, clip_on=True)
+    for mark in chart.marks:
+        axes.axvline(mark, color=_INK, alpha=0.55, linewidth=0.9, linestyle=":")
+    for s in chart.series:
+        style: dict[str, Any] = {"color": s.colour, "linewidth": 1.5}
+        if s.dashed:
+            style |= {"linestyle": (0, (4, 2.5)), "linewidth": 1.2}
+        if chart.sparse:
+            pairs = [(x, v) for x, v in zip(chart.x, s.values, strict=True) if v is not None]
+            axes.plot(*zip(*pairs, strict=True), **style, **({} if s.dashed else _DOTS))
+        else:
+            axes.plot(chart.x, [math.nan if v is None else v for v in s.values], **style)
+    _scale(axes, chart)
+    axes.set_xlabel(chart.x_label)
+    axes.set_ylabel(chart.y_label)
+    _label_lines(axes, chart)
+
+
+_DOTS: dict[str, Any] = {"marker": "o", "markersize": 4, "clip_on": False}
+
+
+def _scale(axes: Axes, chart: Chart) -> None:
+    low, high = chart.x[0], chart.x[-1]
+    if high > low:
+        axes.set_xlim(low, high)
+    if chart.ticks:
+        axes.xaxis.set_major_locator(FixedLocator([x for x, _ in chart.ticks]))
+        axes.set_xticklabels([label for _, label in chart.ticks])
+    elif chart.time:
+        span = max(high - low, 1.0)
+        step = next((s for s in _TIME_STEPS if span / s <= 10), _TIME_STEPS[-1])  # noqa: PLR2004
+        first = math.ceil(low / step) * step
+        at = [first + i * step for i in range(int((high - first) // step) + 1)]
+        axes.xaxis.set_major_locator(FixedLocator(at))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: units.offset(x)))
+    if chart.log:
+        axes.set_yscale("log")
+        values = [v for s in chart.series for v in s.values if v is not None]
+        axes.set_ylim(min(values) / 1.4, max(values) * 1.4)
+        decades = math.log10(max(values) / min(values))
+        few = decades < 2.5  # noqa: PLR2004 - below that, powers of ten alone are too few labels
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=12))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_ylim(bottom=0)
+        axes.margins(y=0.08)
+        axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: units.significant(y)))
+
+
+def _label_lines(axes: Axes, chart: Chart) -> None:
+    """Each line's label at its right end, pushed apart where lines end close together."""
+    to_axes = axes.transData + axes.transAxes.inverted()
+    labels = []
+    for s in chart.series:
+        ends = [(x, v) for x, v in zip(chart.x, s.values, strict=True) if v is not None]
+        if ends:
+            y = float(to_axes.transform(ends[-1])[1])
+            labels.append((min(max(y, 0.0), 1.0), s))
+    labels.sort(key=lambda label: label[0])
+    placed: list[float] = []
+    for y, _ in labels:
+        placed.append(max(y, placed[-1] + _LABEL_GAP) if placed else y)
+    # What was pushed over the top edge goes back down as a block.
+    ceiling = 1.0
+    for i in reversed(range(len(placed))):
+        placed[i] = min(placed[i], ceiling)
+        ceiling = placed[i] - _LABEL_GAP
+    for y, (_, s) in zip(placed, labels, strict=True):
+        axes.text(
+            1.012, y, s.label, color=s.colour, va="center", weight="bold", transform=axes.transAxes
+        )
+
+
+def _inline(text: str, chart: Chart) -> Markup:
+    """matplotlib's SVG document as an element of an HTML page."""
+    body = text[text.index("<svg") :]
+    body = re.sub(r"<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
+    body = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", body, count=1)
+    body = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", body, count=1)
+    # All charts share the page, so `figure_1` and the like would not be unique.
+    body = re.sub(r'\bid="', f'id="{chart.id}-', body)
+    body = re.sub(r'href="#', f'href="#{chart.id}-', body)
+    body = body.replace("url(#", f"url(#{chart.id}-").replace(_INK, "currentColor")
+    return Markup(body.replace("<svg ", '<svg aria-hidden="true" ', 1))  # noqa: S704

@@ -1,0 +1,269 @@
+"""Published figures of others beside this run's, and what makes each comparable or not."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from kairoscope.report import units
+from kairoscope.report.data import Json, RunData, items, part
+from kairoscope.report.units import NONE, number
+
+Comparable = Literal["yes", "partly", "no"]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One figure, as published and as this run has it; whether they may be compared, and why."""
+
+    figure: str
+    published: str
+    ours: str
+    comparable: Comparable
+    why: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A published experiment beside this run; `loader` says how it was loaded."""
+
+    title: str
+    source: str
+    loader: str
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class _Ours:
+    """What this run has to compare; None is not measured."""
+
+    engine: str
+    target: str
+    load: Json
+    cluster: Json
+    kairosdb: Json
+    points: float | None
+    duration_s: float | None
+    points_per_s: float | None
+    bytes_per_point: float | None
+    disk_bytes: float | None
+    storage_cores: float | None
+    store_p95_ms: float | None
+    store_p99_ms: float | None
+    client_p99_ms: float | None
+    client_count: float | None
+    hardware: str
+
+
+def compare(run: RunData, reference_dir: Path) -> tuple[Comparison, ...]:
+    """The run beside the published experiment that it names, or beside all if it names none.
+
+    Files of `reference_dir` that are not readable are left out: a report must not fail over them.
+    """
+    wanted = part(run.plan, "experiment").get("reference")
+    ours = _ours(run)
+    found = []
+    for path in sorted(reference_dir.glob("*.yml")):
+        try:
+            document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, yaml.YAMLError):
+            continue
+        for entry in items(document, "experiments"):
+            if isinstance(entry, dict) and wanted in (None, entry.get("id")):
+                found.append(_comparison(entry, part(document, "source"), ours))
+    return tuple(found)
+
+
+def _ours(run: RunData) -> _Ours:
+    machine = part(run.manifest, "machine")
+    cores = part(run.measurements, "cpu_cores")
+    storage = {str(r.get("name")) for r in run.processes if r.get("role") == "storage"}
+    mean_cores = [v for name in storage if (v := number(cores.get(name))) is not None]
+    # The last capture of each node under load; the worst node, because percentiles cannot be
+    # averaged.
+    last = {c.node: c.rows.get("Write", {}) for c in run.captures if c.phase == "during"}
+    sent = part(run.manifest, "load")
+    start, end = units.epoch_s(sent.get("start_ms")), units.epoch_s(sent.get("end_ms"))
+    on_disk = number(part(run.measurements, "bytes_per_point").get("on_disk_all_replicas"))
+    points = number(run.ledger.get("acknowledged"))
+    return _Ours(
+        engine=str(part(run.manifest, "versions").get("engine") or run.plan.get("engine") or "?"),
+        target=str(run.manifest.get("target") or run.plan.get("target") or "?"),
+        load=run.load,
+        cluster=part(run.plan, "experiment", "cluster"),
+        kairosdb=part(run.plan, "kairosdb"),
+        points=points,
+        duration_s=None if start is None or end is None else end - start,
+        points_per_s=number(part(run.measurements, "points_per_s").get("achieved")),
+        bytes_per_point=on_disk,
+        disk_bytes=None if on_disk is None or points is None else on_disk * points,
+        storage_cores=sum(mean_cores) / len(mean_cores) if mean_cores else None,
+        store_p95_ms=_worst(last, "95%"),
+        store_p99_ms=_worst(last, "99%"),
+        client_p99_ms=number(run.latency.get("p99_ms")),
+        client_count=number(run.latency.get("count")),
+        hardware=f"{units.count(machine.get('cpus'))} CPUs, "
+        f"{units.byte_size(machine.get('memory_bytes'))} of memory",
+    )
+
+
+def _worst(rows: dict[str, Json], percentile: str) -> float | None:
+    """The highest value over the nodes, in ms; 0.00 is an empty reservoir and does not count."""
+    micros = [v for row in rows.values() if (v := number(row.get(percentile)))]
+    return max(micros) / 1000 if micros else None
+
+
+def _comparison(entry: Json, source: Json, ours: _Ours) -> Comparison:
+    return Comparison(
+        title=str(entry.get("title", entry.get("id", "?"))),
+        source=f"Published by {source.get('publisher', 'others')}: “{source.get('title', '?')}”, "
+        f"{source.get('published', '?')}, {source.get('url', 'no address')}. Not measured here; "
+        "figures as published are rounded, derived ones carry their arithmetic.",
+        loader=str(source.get("loader", "")),
+        lines=_lines(entry, ours),
+    )
+
+
+def _lines(entry: Json, ours: _Ours) -> tuple[Line, ...]:
+    setup, figures = part(entry, "setup"), part(entry, "figures")
+    theirs = str(entry.get("engine", "?"))
+    same_engine = ours.engine.lower() == theirs
+    same_rf = ours.cluster.get("replication_factor") == setup.get("replication_factor")
+    local = ours.target == "local"
+    engine = "the same engine, another release of it" if same_engine else "another engine"
+    where = "everything shares one machine here" if local else "compare the instance types"
+    cores = NONE if ours.storage_cores is None else units.significant(ours.storage_cores)
+    batch = f"{ours.kairosdb.get('batch_size', NONE)} / {ours.kairosdb.get('min_batch_size', NONE)}"
+    store: Comparable = "partly" if same_engine and not local else "no"
+    coordinator = (
+        "same tool and place (write, at the store's coordinator; ours: worst node under load)"
+    )
+    nodes = f"{setup.get('storage_nodes')} storage + {setup.get('kairosdb_nodes')} KairosDB"
+    our_nodes = (
+        f"{ours.cluster.get('storage_nodes', NONE)} storage + "
+        f"{ours.cluster.get('kairosdb_nodes', NONE)} KairosDB"
+    )
+    return (
+        Line("Storage engine", theirs, ours.engine, "partly" if same_engine else "no", engine),
+        Line(
+            "Hardware",
+            f"storage {setup.get('storage_nodes')} × {setup.get('storage_hardware')}, KairosDB "
+            f"{setup.get('kairosdb_hardware')}, loaders {setup.get('loader_hardware')}",
+            f"{ours.target}: {ours.hardware}",
+            "no" if local else "partly",
+            where,
+        ),
+        Line("Nodes", nodes, our_nodes, *_equal(nodes, our_nodes)),
+        Line(
+            "Sensors",
+            _figure(figures, "sensors"),
+            units.count(ours.load.get("sensors")),
+            *_equal(
+                number(part(figures, "sensors").get("value")), number(ours.load.get("sensors"))
+            ),
+        ),
+        Line(
+            "Data points",
+            _figure(figures, "points"),
+            units.count(ours.points),
+            *_near(part(figures, "points").get("value"), ours.points),
+        ),
+        Line(
+            "Duration",
+            _figure(figures, "duration_s"),
+            units.duration(ours.duration_s),
+            *_near(part(figures, "duration_s").get("value"), ours.duration_s),
+        ),
+        Line(
+            "Points per second",
+            _figure(figures, "points_per_s"),
+            units.count(ours.points_per_s),
+            "no",
+            "theirs is what a closed loop got through, ours is scheduled beforehand (open loop); "
+            + where,
+        ),
+        Line(
+            "Store write p95",
+            _figure(figures, "coordinator_p95_ms"),
+            units.milliseconds(ours.store_p95_ms),
+            store,
+            f"{coordinator}, but {engine}; {where}",
+        ),
+        Line(
+            "Store write p99",
+            _figure(figures, "coordinator_p99_ms"),
+            units.milliseconds(ours.store_p99_ms),
+            store,
+            f"{coordinator}, but {engine}; {where}",
+        ),
+        Line(
+            "Client p99",
+            "not published",
+            f"{units.milliseconds(ours.client_p99_ms)} of {units.count(ours.client_count)} points",
+            "no",
+            "the 2018 loaders did not wait for an answer; ours includes KairosDB and all waiting",
+        ),
+        Line(
+            "CPU of a storage node",
+            _figure(figures, "reactor_load"),
+            f"{cores} cores, mean per node",
+            "no",
+            "reactor load is the busy share of ScyllaDB's own polling cores; ours is CPU time that "
+            "the operating system counted",
+        ),
+        Line(
+            "Replication factor",
+            str(setup.get("replication_factor", NONE)),
+            str(ours.cluster.get("replication_factor", NONE)),
+            *_equal(setup.get("replication_factor"), ours.cluster.get("replication_factor")),
+        ),
+        Line(
+            "Disk, all replicas",
+            _figure(figures, "disk_bytes_all_replicas"),
+            units.byte_size(ours.disk_bytes),
+            "no",
+            "grows with the number of points; compare bytes per point",
+        ),
+        Line(
+            "Bytes per point, all replicas",
+            _figure(figures, "bytes_per_point_all_replicas"),
+            units.byte_size(ours.bytes_per_point),
+            "partly" if same_rf else "no",
+            ("same replication factor; " if same_rf else "another replication factor; ")
+            + "depends on compression, on how far compaction got and on points per row",
+        ),
+        Line(
+            "KairosDB batch / min batch",
+            f"{setup.get('batch_size')} / {setup.get('min_batch_size')}",
+            batch,
+            *_equal(f"{setup.get('batch_size')} / {setup.get('min_batch_size')}", batch),
+        ),
+    )
+
+
+def _figure(figures: Json, name: str) -> str:
+    """A published figure in its authors' words, or ours with ≈; a derived one with arithmetic."""
+    figure = part(figures, name)
+    unit = str(figure.get("unit", ""))
+    value = units.quantity(figure.get("value"), unit)
+    if "below" in figure:
+        value = f"< {units.quantity(figure['below'], unit)}"
+    text = str(figure.get("as_published", f"≈ {value}"))
+    if figure.get("status") == "derived":
+        return f"{text} (derived: {figure.get('arithmetic', '?')})"
+    return text if figure else NONE
+
+
+def _equal(theirs: Any, ours: Any) -> tuple[Comparable, str]:
+    return ("yes", "the same") if theirs == ours else ("no", "not the same")
+
+
+def _near(theirs: Any, ours: float | None) -> tuple[Comparable, str]:
+    """Whether ours is within 10 % of theirs, which is as exact as the published figures are."""
+    their = number(theirs)
+    if not their or ours is None:
+        return "no", "not measured"
+    if abs(ours / their - 1) <= 0.1:  # noqa: PLR2004 - explained above
+        return "yes", "within 10 %"
+    return "no", f"ours is {units.percent(ours / their)} of it"

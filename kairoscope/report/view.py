@@ -1,0 +1,509 @@
+"""What the report says, as tables of text: the same for the HTML page and the Markdown summary."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kairoscope.report import units
+from kairoscope.report.charts import PERCENTILES, warmup_s
+from kairoscope.report.data import Capture, Json, RunData, items, part, samples
+from kairoscope.report.units import NONE, number
+
+Text = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells of text under `head`; columns listed in `numeric` are aligned to the right."""
+
+    head: Text
+    rows: tuple[Text, ...]
+    numeric: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything in it."""
+        return bool(self.rows)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the five parts of a verdict; `outcome` is pass, fail or unknown."""
+
+    name: str
+    question: str
+    outcome: str
+    figure: str
+    limit: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict in words; `word` is pass, fail, invalid or incomplete."""
+
+    word: str
+    summary: str
+    parts: tuple[Part, ...]
+    reasons: Text
+
+
+@dataclass(frozen=True)
+class Equation:
+    """A line of the ledger's balance; `holds` is None if it could not be checked."""
+
+    text: str
+    left: str
+    right: str
+    holds: bool | None
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The ledger: balance, counts, and what is unaccounted for by name."""
+
+    known: bool
+    balanced: bool | None
+    equations: tuple[Equation, ...]
+    counts: Table
+    gaps: Table
+    gap_series: int
+    notes: Text
+
+
+@dataclass(frozen=True)
+class NodeCaptures:
+    """`proxyhistograms` of one storage node: the one to read first, and the others to open."""
+
+    node: str
+    shown: str
+    label: str
+    others: tuple[tuple[str, str], ...]
+    total: int
+
+
+PARTS = (
+    ("schedule", "Schedule", "achieved against the schedule"),
+    ("latency", "Latency", "p99 from the planned send time"),
+    ("queue", "Queue", "KairosDB's queue does not grow"),
+    ("drain", "Drain", "the queue empties after the load"),
+    ("readback", "Read-back", "every acknowledged point is read back"),
+)
+
+_UNJUDGED = "The run was not judged: it ended before its verdict, so nothing is proved."
+
+
+def verdict(run: RunData) -> Verdict:
+    """The verdict of the run; `incomplete` if the run did not get as far as one."""
+    word = run.verdict.get("verdict")
+    if word not in ("pass", "fail", "invalid", "incomplete"):
+        word = "incomplete"
+    parts = []
+    for key, name, question in PARTS:
+        judged = part(run.verdict, "parts", key)
+        outcome = judged.get("outcome")
+        unit = judged.get("unit")
+        parts.append(
+            Part(
+                name=name,
+                question=question,
+                outcome=outcome if outcome in ("pass", "fail") else "unknown",
+                figure=units.quantity(judged.get("figure"), unit),
+                limit=units.quantity(judged.get("limit"), unit),
+                text=str(judged.get("text", "not judged")),
+            )
+        )
+    reasons = tuple(str(reason) for reason in items(run.verdict, "reasons"))
+    return Verdict(word, str(run.verdict.get("summary") or _UNJUDGED), tuple(parts), reasons)
+
+
+def targets(run: RunData) -> Table:
+    """Target against achieved: sensors, points, points per second, duration, loaders."""
+    load, rate = run.load, part(run.measurements, "points_per_s")
+    totals = part(run.plan, "totals")
+    sent = part(run.manifest, "load")
+    start, end = units.epoch_s(sent.get("start_ms")), units.epoch_s(sent.get("end_ms"))
+    acknowledged = counted(run, "acknowledged")
+    scheduled = counted(run, "scheduled")
+    share = None if acknowledged is None or not scheduled else acknowledged / scheduled
+    errors = [number(part(w, "send_error_us").get("p99")) for w in run.workers]
+    late = max((e for e in errors if e is not None), default=None)
+    died = [str(w.get("worker", "?")) for w in run.workers if "died" in w]
+    workers = units.count(load.get("workers"))
+    behind = part(run.plan, "experiment", "limits").get("send_error_p99_ms")
+    return Table(
+        ("", "target", "achieved"),
+        (
+            ("Sensors", units.count(load.get("sensors")), _sensors_seen(run)),
+            (
+                "Points per second",
+                units.count(_first(rate.get("target"), totals.get("points_per_s"))),
+                units.count(rate.get("achieved")),
+            ),
+            (
+                "Data points",
+                units.count(_first(scheduled, totals.get("points"))),
+                NONE
+                if acknowledged is None
+                else f"{units.count(acknowledged)} acknowledged ({units.percent(share)})",
+            ),
+            (
+                "Duration of the load",
+                units.duration(_planned_duration(run))
+                + (f", of which warm-up {units.duration(w)}" if (w := warmup_s(run)) else ""),
+                units.duration(None if start is None or end is None else end - start),
+            ),
+            (
+                "Loader lateness, p99 of the worst worker",
+                f"≤ {units.milliseconds(behind)}",
+                units.milliseconds(None if late is None else late / 1000),
+            ),
+            (
+                "Loader processes",
+                workers,
+                f"{len(run.workers) - len(died)} ended with their counts"
+                + (f"; died: worker {', '.join(died)}" if died else ""),
+            ),
+        ),
+        numeric=(1, 2),
+    )
+
+
+def counted(run: RunData, key: str) -> float | None:
+    """A count from the ledger; without one, the sum of what the loader processes last said."""
+    settled = number(run.ledger.get(key))
+    if settled is not None:
+        return settled
+    finals = [v for w in run.workers if (v := number(w.get(key))) is not None]
+    if finals and len(finals) == len(run.progress or run.workers):
+        return sum(finals)
+    running = "due" if key == "scheduled" else key
+    last = [
+        v for lines in run.progress if lines if (v := number(lines[-1].get(running))) is not None
+    ]
+    return sum(last) if last else None
+
+
+def _sensors_seen(run: RunData) -> str:
+    """How many sensors have all their acknowledged points in the store."""
+    sensors = number(run.load.get("sensors"))
+    if sensors is None or run.ledger.get("stored") is None:
+        return NONE
+    gaps = ledger(run).gap_series
+    if not gaps:
+        return f"{units.count(sensors)}, none with a gap"
+    return f"{units.count(sensors - gaps)} without a gap, {gaps:,} with one"
+
+
+def _planned_duration(run: RunData) -> float | None:
+    load = run.load
+    direct = number(load.get("duration_s"))
+    if direct is not None:
+        return direct
+    points, rate = number(_first(load.get("points"), load.get("ticks"))), number(load.get("rate"))
+    return points / rate if points is not None and rate else None
+
+
+def _first(*values: Any) -> Any:
+    return next((v for v in values if v is not None), None)
+
+
+_COUNTS = (
+    ("scheduled", "points that the schedule asked for"),
+    ("not_sent", "never left the loader"),
+    ("sent", "left the loader"),
+    ("acknowledged", "KairosDB answered 204"),
+    ("rejected", "KairosDB refused them"),
+    ("unknown", "no answer: may or may not be stored"),
+    ("stored", "acknowledged and read back with the right value"),
+    ("queued", "still waiting in KairosDB"),
+    ("failed_logged", "KairosDB logged that it could not store them"),
+    ("missing", "acknowledged, not found"),
+    ("wrong_value", "found with another value"),
+    ("unknown_stored", "of those without an answer: found"),
+    ("rejected_stored", "refused and yet found"),
+    ("not_sent_stored", "never sent and yet found"),
+    ("unexpected", "found at times that were never scheduled"),
+    ("rows_by_cql", "rows counted in the store by CQL"),
+    ("rows_expected", "rows that there should be"),
+)
+
+
+def ledger(run: RunData) -> Ledger:
+    """The ledger, or what the loaders alone counted where nothing was read back."""
+    book = run.ledger
+    rows = []
+    for key, meaning in _COUNTS:
+        value = number(book.get(key)) if book else counted(run, key)
+        if value is not None:
+            rows.append((key.replace("_", " "), units.count(value), meaning))
+    equations = tuple(
+        Equation(
+            str(e.get("text", "?")),
+            units.count(e.get("left")),
+            units.count(e.get("right")),
+            _holds(e),
+        )
+        for e in items(book, "equations")
+        if isinstance(e, dict)
+    )
+    gaps = [gap for gap in items(book, "gaps") if isinstance(gap, dict)]
+    balanced = book.get("balanced")
+    if balanced is False and all(e.holds is not False for e in equations):
+        # Nothing contradicts: what was not read back cannot be balanced.
+        balanced = None if any(e.holds is None for e in equations) else False
+    return Ledger(
+        known=bool(book),
+        balanced=balanced if isinstance(balanced, bool) else None,
+        equations=equations,
+        counts=Table(("points", "count", "meaning"), tuple(rows), numeric=(1,)),
+        gaps=Table(
+            ("series", "what", "points", "timestamps (UTC)"),
+            tuple(
+                (
+                    str(gap.get("series", "?")),
+                    str(gap.get("kind", "?")),
+                    units.count(gap.get("count")),
+                    _timestamps(gap),
+                )
+                for gap in gaps
+            ),
+            numeric=(2,),
+        ),
+        gap_series=round(number(book.get("gap_series")) or len(gaps)),
+        notes=tuple(str(note) for note in items(book, "notes")),
+    )
+
+
+def _holds(equation: Json) -> bool | None:
+    """Whether an equation holds; None if a side is not known, which is not the same as unequal."""
+    holds = equation.get("holds")
+    known = number(equation.get("left")) is not None and number(equation.get("right")) is not None
+    return holds if known and isinstance(holds, bool) else None
+
+
+def _timestamps(gap: Json, shown: int = 4) -> str:
+    times = items(gap, "timestamps_ms")
+    total = int(number(gap.get("count")) or len(times))
+    text = ", ".join(units.clock(t, millis=True).removesuffix(" UTC") for t in times[:shown])
+    more = total - min(len(times), shown)
+    return f"{text} and {more:,} more" if more > 0 and text else text or NONE
+
+
+def latency(run: RunData) -> Table:
+    """Client latency by percentile, with the number of points behind each."""
+    total = number(run.latency.get("count"))
+    if not total:
+        return Table((), ())
+    rows = []
+    for name, key in PERCENTILES:
+        value = number(run.latency.get(key))
+        if value is not None:
+            slower = round(total * (1 - float(name) / 100))
+            rows.append((f"p{name}", units.milliseconds(value), units.count(total), f"{slower:,}"))
+    for name, key in (("max", "max_ms"), ("mean", "mean_ms")):
+        value = number(run.latency.get(key))
+        if value is not None:
+            slower_text = "0" if name == "max" else NONE
+            rows.append((name, units.milliseconds(value), units.count(total), slower_text))
+    head = ("percentile", "latency", "points measured", "of these slower, about")
+    return Table(head, tuple(rows), numeric=(1, 2, 3))
+
+
+def warmup_points(run: RunData) -> str:
+    """How many points of the warm-up are not among the percentiles; empty if that is not known."""
+    points = number(run.latency.get("warmup_count"))
+    return "" if points is None else units.count(points)
+
+
+def captures(run: RunData) -> tuple[NodeCaptures, ...]:
+    """Per storage node the last capture under load, and one before, during and after to open."""
+    nodes: dict[str, list[Capture]] = {}
+    for capture in run.captures:
+        nodes.setdefault(capture.node, []).append(capture)
+    found = []
+    for node, of_node in nodes.items():
+        phases = {c.phase: c for c in of_node}  # in order of time, so the last of each phase
+        first = {c.phase: c for c in reversed(of_node)}
+        shown = phases.get("during") or of_node[-1]
+        middle = [c for c in of_node if c.phase == "during"]
+        others = [first.get("before"), middle[len(middle) // 2] if middle else None]
+        others.append(phases.get("after"))
+        found.append(
+            NodeCaptures(
+                node=node,
+                shown=nodetool_text(shown),
+                label=_capture_label(shown, run, last=shown.phase == "during"),
+                others=tuple(
+                    (_capture_label(c, run, last=False), nodetool_text(c))
+                    for c in others
+                    if c is not None and c is not shown
+                ),
+                total=len(of_node),
+            )
+        )
+    return tuple(found)
+
+
+def _capture_label(capture: Capture, run: RunData, *, last: bool) -> str:
+    start = run.start_s
+    since = "" if start is None else f", {units.offset(capture.t - start)} after the load began"
+    if start is not None and capture.t < start:
+        since = f", {units.offset(start - capture.t)} before the load began"
+    return f"{'last ' if last else ''}{capture.phase} the load, {units.clock(capture.t)}{since}"
+
+
+def nodetool_text(capture: Capture) -> str:
+    """The capture as nodetool printed it; rebuilt in its layout if the raw text was not kept."""
+    if capture.raw.strip():
+        return capture.raw.strip("\n")
+    names = list(capture.rows)
+    lines = [
+        "proxy histograms",
+        f"{'Percentile':<10}" + "".join(f"{n + ' Latency':>19}" for n in names),
+    ]
+    lines.append(" " * 10 + "".join(f"{'(micros)':>19}" for _ in names))
+    for percentile in ("50%", "75%", "95%", "98%", "99%", "Min", "Max"):
+        values = [number(capture.rows[n].get(percentile)) for n in names]
+        cells = (f"{NONE if v is None else f'{v:.2f}':>19}" for v in values)
+        lines.append(f"{percentile:<10}" + "".join(cells))
+    return "\n".join(lines)
+
+
+def processes(run: RunData) -> Table:
+    """CPU, memory and disk of every process over the measured window."""
+    roles = {str(r.get("name")): str(r.get("role", "?")) for r in run.processes}
+    cores, memory = part(run.measurements, "cpu_cores"), part(run.measurements, "rss_max_bytes")
+    disk = samples(run.processes, "disk_bytes")
+    seen = samples(run.processes, "rss_bytes")
+    names = sorted({*roles, *cores, *memory} - {"machine"}, key=lambda n: (roles.get(n, "~"), n))
+    rows = []
+    for name in names:
+        peak = number(memory.get(name))
+        if peak is None:
+            peak = max((v for _, v in seen.get(name, []) if v is not None), default=None)
+        mean = number(cores.get(name))
+        used = [v for _, v in disk.get(name, []) if v is not None]
+        rows.append(
+            (
+                name,
+                roles.get(name, "?"),
+                NONE if mean is None else units.significant(mean),
+                units.byte_size(peak),
+                units.byte_size(used[-1] if used else None),
+            )
+        )
+    head = ("process", "role", "mean cores", "highest memory (RSS)", "disk at the end")
+    return Table(head, tuple(rows), numeric=(2, 3, 4))
+
+
+def costs(run: RunData) -> Table:
+    """What one data point costs: CPU by role, bytes on disk; and how busy the machine was."""
+    if not run.measurements:
+        return Table((), ())
+    per_point = part(run.measurements, "cpu_us_per_point")
+    size = part(run.measurements, "bytes_per_point")
+    rows = [
+        (f"CPU per point, {label}", _micros(per_point.get(role)))
+        for role, label in (
+            ("storage", "all storage nodes together"),
+            ("kairosdb", "KairosDB"),
+            ("loader", "loaders"),
+        )
+    ]
+    rows += [
+        (
+            "Bytes per point on disk, all replicas",
+            units.byte_size(size.get("on_disk_all_replicas")),
+        ),
+        ("Bytes per point on disk, one replica", units.byte_size(size.get("per_replica"))),
+        (
+            "Machine busy, share of all cores",
+            units.percent(run.measurements.get("machine_cpu_busy_fraction")),
+        ),
+    ]
+    return Table(("", "measured"), tuple(rows), numeric=(1,))
+
+
+def _micros(value: Any) -> str:
+    n = number(value)
+    return NONE if n is None else f"{units.significant(n)} µs"
+
+
+def settings(run: RunData) -> Table:
+    """The resolved settings with where each comes from and its arithmetic."""
+    rows = []
+    for setting in items(run.plan, "settings"):
+        if not isinstance(setting, dict):
+            continue
+        origin = str(setting.get("origin", "?"))
+        if setting.get("derived_value") is not None and origin != "derived":
+            origin += f" (derived would be {_plain(setting['derived_value'])})"
+        unit = str(setting.get("unit") or "")
+        rows.append(
+            (
+                str(setting.get("name", "?")),
+                f"{_plain(setting.get('value'))} {unit}".strip(),
+                origin,
+                str(setting.get("arithmetic") or ""),
+                str(setting.get("reason") or ""),
+            )
+        )
+    return Table(("setting", "value", "from", "arithmetic", "reason"), tuple(rows))
+
+
+def _plain(value: Any) -> str:
+    n = number(value)
+    if n is not None:
+        return f"{value:,}"
+    return NONE if value is None else str(value)
+
+
+def identity(run: RunData) -> Table:
+    """Which run this is: times, commit, machine, versions."""
+    manifest = run.manifest
+    git, machine = part(manifest, "git"), part(manifest, "machine")
+    dirty = git.get("dirty")
+    state = " (with uncommitted changes)" if dirty else " (clean)" if dirty is False else ""
+    rows = [
+        ("Run", str(manifest.get("run") or run.folder)),
+        ("Experiment", _plain(_first(manifest.get("experiment"), run.plan.get("experiment_file")))),
+        ("Target", _plain(_first(manifest.get("target"), run.plan.get("target")))),
+        ("Command", _plain(manifest.get("command"))),
+        ("Started", units.clock(manifest.get("started"))),
+        ("Ended", units.clock(manifest.get("ended"))),
+        ("Git commit", f"{git.get('commit') or NONE}{state}"),
+        (
+            "Machine",
+            f"{units.count(machine.get('cpus'))} CPUs ({_plain(machine.get('cpu_model'))}), "
+            f"{units.byte_size(machine.get('memory_bytes'))} memory, {_plain(machine.get('os'))}, "
+            f"kernel {_plain(machine.get('kernel'))}",
+        ),
+    ]
+    rows += [
+        (f"Version: {name.replace('_', ' ')}", _plain(value))
+        for name, value in part(manifest, "versions").items()
+    ]
+    return Table(("", ""), tuple(rows))
+
+
+def events(run: RunData) -> Table:
+    """What happened, with the time since the start of the load."""
+    start = run.start_s
+    rows = []
+    for event in run.events:
+        t = units.epoch_s(event.get("t"))
+        since = NONE if t is None or start is None else units.offset(t - start)
+        rows.append(
+            (since, units.clock(t), _plain(event.get("what")), str(event.get("detail") or ""))
+        )
+    return Table(("min:s into the load", "time", "what", "detail"), tuple(rows), numeric=(0,))
+
+
+def loader_errors(run: RunData) -> tuple[Table, Text]:
+    """Errors that the loaders counted, by kind, and the first few in the server's words."""
+    kinds: dict[str, float] = {}
+    for worker in run.workers:
+        for kind, n in part(worker, "errors").items():
+            kinds[kind] = kinds.get(kind, 0) + (number(n) or 0)
+    words = dict.fromkeys(str(text) for w in run.workers for text in items(w, "first_errors"))
+    rows = tuple((kind, units.count(n)) for kind, n in sorted(kinds.items()))
+    return Table(("error", "count"), rows, numeric=(1,)), tuple(words)[:5]

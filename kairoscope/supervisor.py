@@ -1,0 +1,96 @@
+"""The local target's supervisord: which processes it keeps, and ending them all."""
+
+import socket
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from xmlrpc.client import Fault, ServerProxy
+
+import psutil
+from supervisor.xmlrpc import SupervisorTransport
+
+
+@dataclass(frozen=True)
+class Process:
+    """One supervised process: `state` is supervisord's word (RUNNING, BACKOFF, …), pid 0 if none."""
+
+    name: str
+    state: str
+    pid: int
+    started: float
+
+
+def processes(supervisor_dir: Path) -> list[Process] | None:
+    """What supervisord says of its processes; None if it does not run."""
+    sock = supervisor_dir / "sock"
+    if not sock.exists():
+        return None
+    # The host in the URL is a formality of XML-RPC; the transport goes through the socket.
+    transport = SupervisorTransport("", "", serverurl=f"unix://{sock}")
+    proxy = ServerProxy("http://127.0.0.1", transport=transport)
+    try:
+        infos = proxy.supervisor.getAllProcessInfo()
+    except (OSError, Fault, socket.error):
+        return None
+    assert isinstance(infos, list)  # noqa: S101 (narrows XML-RPC's union for mypy)
+    return [
+        Process(i["name"], i["statename"], int(i["pid"]), float(i["start"]))
+        for i in infos
+        if isinstance(i, dict)
+    ]
+
+
+def owned(state: Path) -> list[psutil.Process]:
+    """Every live process of this deployment: its folder stands in the command line.
+
+    The calling process and its ancestors are never among them.
+    """
+    mine = {psutil.Process().pid, *(p.pid for p in psutil.Process().parents())}
+    marker = f"{state}/"
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline"]):
+        command = process.info["cmdline"] or []
+        # Only what runs from the folder: supervisord and the JVMs name a file in it as an argument
+        # of their own. An editor with such a file open is not ours to end.
+        ours = any(part.startswith((marker, f"@{marker}")) for part in command[1:]) and any(
+            "supervisord" in part or part.endswith("/java") for part in command[:3]
+        )
+        if ours and process.pid not in mine:
+            found.append(process)
+    return found
+
+
+def end_all(state: Path, patience_s: float = 60) -> list[int]:
+    """End supervisord (which ends its processes) and whatever else is left; returns their pids.
+
+    SIGTERM first; what is still there after `patience_s` seconds is killed.
+    """
+    ended = owned(state)
+    # supervisord first: it would start again what is ended under it.
+    for process in sorted(ended, key=lambda p: "supervisord" not in " ".join(_cmdline(p))):
+        if "supervisord" in " ".join(_cmdline(process)):
+            _signal(process, "terminate")
+    deadline = time.monotonic() + patience_s
+    while (left := owned(state)) and time.monotonic() < deadline:
+        if not any("supervisord" in " ".join(_cmdline(p)) for p in left):
+            for process in left:
+                _signal(process, "terminate")
+        time.sleep(0.5)
+    for process in owned(state):
+        _signal(process, "kill")
+    psutil.wait_procs(owned(state), timeout=10)
+    return [p.pid for p in ended]
+
+
+def _cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def _signal(process: psutil.Process, how: str) -> None:
+    try:
+        getattr(process, how)()
+    except psutil.NoSuchProcess:
+        pass

@@ -1,0 +1,136 @@
+"""The files a worker leaves: names, formats, and one clear error when they cannot be written."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from hdrh.histogram import HdrHistogram
+
+from loaders.histograms import WARMUP, LogWriter
+from loaders.tally import Outcome
+
+
+def progress_path(outdir: Path, worker: int) -> Path:
+    """One record a second: how far the worker is."""
+    return outdir / f"worker-{worker}.jsonl"
+
+
+def histogram_path(outdir: Path, worker: int) -> Path:
+    """Interval log of latencies."""
+    return outdir / f"worker-{worker}.hlog"
+
+
+def outcomes_path(outdir: Path, worker: int) -> Path:
+    """Every request that was not acknowledged."""
+    return outdir / f"worker-{worker}.outcomes.jsonl"
+
+
+def result_path(outdir: Path, worker: int) -> Path:
+    """The final figures; only there if the worker came to its end."""
+    return outdir / f"worker-{worker}.json"
+
+
+def remove_old(outdir: Path, worker: int) -> None:
+    """Remove what an earlier worker of this number left, so that nobody takes it for new.
+
+    Raises:
+        OSError: a file cannot be removed.
+    """
+    for path in (progress_path, histogram_path, outcomes_path, result_path):
+        path(outdir, worker).unlink(missing_ok=True)
+
+
+class FilesError(Exception):
+    """A file of the worker cannot be written; the message names it and the reason."""
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    # The error of a failed write does not say which file it was.
+    try:
+        yield
+    except OSError as error:
+        raise FilesError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _dumps(record: dict[str, Any]) -> str:
+    return json.dumps(record, separators=(",", ":")) + "\n"
+
+
+class WorkerFiles:
+    """Open output files of one worker.
+
+    Every method but `abandon` raises FilesError if the disk is full or a file cannot be written:
+    figures that nobody can read afterwards are no figures, so the worker must not go on.
+    """
+
+    def __init__(self, outdir: Path, worker: int, start_ms: int) -> None:
+        """Create the files; intervals count from `start_ms` (epoch)."""
+        self._progress_path = progress_path(outdir, worker)
+        self._hlog_path = histogram_path(outdir, worker)
+        self._outcomes_path = outcomes_path(outdir, worker)
+        self._result_path = result_path(outdir, worker)
+        self._open: list[tuple[Path, TextIO]] = []
+        try:
+            with _naming(self._result_path):
+                self._result_path.unlink(missing_ok=True)
+            self._progress = self._create(self._progress_path)
+            self._outcomes = self._create(self._outcomes_path)
+            hlog = self._create(self._hlog_path)
+            with _naming(self._hlog_path):
+                self._log = LogWriter(hlog, start_ms)
+        except FilesError:
+            self.abandon()
+            raise
+
+    def _create(self, path: Path) -> TextIO:
+        with _naming(path):
+            # Line by line to the system: a killed worker loses no outcome it knew.
+            file = path.open("w", buffering=1, encoding="utf-8")
+        self._open.append((path, file))
+        return file
+
+    def progress(self, record: dict[str, Any]) -> None:
+        """Append a progress record."""
+        with _naming(self._progress_path):
+            self._progress.write(_dumps(record))
+
+    def latencies(
+        self, warmup: HdrHistogram, measured: HdrHistogram, start_s: float, length_s: float
+    ) -> None:
+        """Append the histograms of an interval (µs; times in seconds since the start)."""
+        with _naming(self._hlog_path):
+            self._log.write(warmup, start_s, length_s, tag=WARMUP)
+            self._log.write(measured, start_s, length_s)
+
+    def outcome(self, group: int, ticks: range, outcome: Outcome, reason: str, points: int) -> None:
+        """Append requests of a group that were not acknowledged, a line for each tick.
+
+        `points` are those of one request.
+        """
+        head = f'{{"group":{group},"tick":'
+        tail = _dumps({"outcome": outcome.value, "reason": reason, "points": points})[1:]
+        with _naming(self._outcomes_path):
+            self._outcomes.write("".join(f"{head}{tick},{tail}" for tick in ticks))
+
+    def finish(self, result: dict[str, Any]) -> None:
+        """Close the logs and write the final figures, all or nothing."""
+        while self._open:
+            path, file = self._open.pop()
+            with _naming(path):
+                file.close()
+        draft = self._result_path.with_suffix(".json.part")
+        with _naming(self._result_path):
+            draft.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+            draft.replace(self._result_path)
+
+    def abandon(self) -> None:
+        """Close the logs without a result, whatever state they are in."""
+        while self._open:
+            _, file = self._open.pop()
+            with contextlib.suppress(OSError):
+                file.close()

@@ -1,0 +1,154 @@
+"""Latency histograms: recording, the standard interval log, and merging logs of many workers.
+
+Histograms are merged, percentiles never are: the 99th percentile of a run is that of the merged
+histogram, not a mean of the workers'.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+from hdrh.codec import HdrCookieException, HdrLengthException
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
+
+WARMUP = "warmup"
+"""Tag of the intervals of the warm-up in an interval log."""
+
+HIGHEST_US = 24 * 3600 * 1_000_000
+"""Longest latency told apart: a day. Longer ones count as this."""
+
+_SIGNIFICANT_DIGITS = 3
+
+
+def new_histogram() -> HdrHistogram:
+    """Return an empty histogram of microseconds, 1 µs to a day, three significant digits."""
+    return HdrHistogram(1, HIGHEST_US, _SIGNIFICANT_DIGITS)
+
+
+def record(histogram: HdrHistogram, value_us: int, count: int) -> None:
+    """Record `count` points of the same latency; one outside the range counts as its limit."""
+    histogram.record_value(min(max(value_us, 0), HIGHEST_US), count)
+
+
+class LogWriter:
+    """Writes the standard interval log (format 1.2), with tags, which hdrh's own writer lacks."""
+
+    def __init__(self, file: TextIO, start_ms: int) -> None:
+        """Write the head; interval times are seconds since `start_ms` (epoch)."""
+        self._file = file
+        start_s = start_ms / 1000
+        file.write("#[Latency in microseconds from the planned send time, one count per point]\n")
+        file.write("#[Histogram log format version 1.2]\n")
+        file.write(f"#[StartTime: {start_s:.3f} (seconds since epoch)]\n")
+        file.write(f"#[BaseTime: {start_s:.3f} (seconds since epoch)]\n")
+        file.write(
+            '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n'
+        )
+
+    def write(
+        self, histogram: HdrHistogram, start_s: float, length_s: float, tag: str = ""
+    ) -> None:
+        """Append one interval; an empty histogram leaves no line.
+
+        Args:
+            histogram: of microseconds.
+            start_s: start of the interval in seconds since the start of the log, ≥ 0.
+            length_s: length of the interval in seconds.
+            tag: without commas or spaces.
+        """
+        if not histogram.get_total_count():
+            return
+        prefix = f"Tag={tag}," if tag else ""
+        longest_ms = histogram.get_max_value() / 1000
+        payload = histogram.encode().decode("ascii")
+        self._file.write(f"{prefix}{start_s:.3f},{length_s:.3f},{longest_ms:.3f},{payload}\n")
+
+
+def _read(path: Path) -> Iterator[tuple[float, HdrHistogram]]:
+    """Each interval of a log: its start in seconds since the log's start, and its histogram."""
+    reader = HistogramLogReader(str(path), new_histogram())
+    try:
+        while True:
+            try:
+                histogram = reader.get_next_interval_histogram()
+            except (
+                ValueError,
+                TypeError,
+                IndexError,
+                zlib.error,
+                HdrCookieException,
+                HdrLengthException,
+            ) as error:
+                # A killed worker may leave half a line at the end: what came before is good.
+                if not reader.input_file.read(1):
+                    return
+                raise ValueError(f"{path}: not a histogram log: {error}") from error
+            if histogram is None:
+                return
+            yield histogram.get_start_time_stamp() / 1000 - reader.get_start_time_sec(), histogram
+    finally:
+        reader.close()
+
+
+def merged(paths: Iterable[Path], warmup: bool = False) -> HdrHistogram:
+    """Merge the interval logs of workers into one histogram of microseconds.
+
+    Args:
+        paths: interval logs as `LogWriter` writes them; half a line at the end is ignored.
+        warmup: False for the measured intervals only, True for those of the warm-up only.
+
+    Returns:
+        The histogram; empty (total count 0) if there was no such interval.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a file is not an interval log.
+    """
+    total = new_histogram()
+    for path in paths:
+        for _, histogram in _read(path):
+            if (histogram.get_tag() == WARMUP) == warmup:
+                total.add(histogram)
+    return total
+
+
+def intervals(paths: Iterable[Path]) -> list[dict[str, Any]]:
+    """Latency over time, merged over workers per second, warm-up included.
+
+    Returns:
+        Ascending by "t": {"t": whole seconds since the start of the schedule, "p50", "p95",
+        "p99", "max": milliseconds, "count": points, "warmup_count": how many of them belong to
+        the warm-up}. Points are in the second in which they were acknowledged or given up;
+        a second without any has no entry.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a file is not an interval log.
+    """
+    seconds: dict[int, HdrHistogram] = {}
+    warmups: dict[int, int] = {}
+    for path in paths:
+        for start_s, histogram in _read(path):
+            second = round(start_s)
+            seconds.setdefault(second, new_histogram()).add(histogram)
+            if histogram.get_tag() == WARMUP:
+                warmups[second] = warmups.get(second, 0) + histogram.get_total_count()
+    rows = []
+    for second, histogram in sorted(seconds.items()):
+        at = histogram.get_percentile_to_value_dict([50, 95, 99])
+        rows.append(
+            {
+                "t": second,
+                "p50": at[50] / 1000,
+                "p95": at[95] / 1000,
+                "p99": at[99] / 1000,
+                "max": histogram.get_max_value() / 1000,
+                "count": histogram.get_total_count(),
+                "warmup_count": warmups.get(second, 0),
+            }
+        )
+    return rows

@@ -1,0 +1,56 @@
+"""What one worker counts, in points, and the equations that must hold."""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass, field
+
+_FIRST_ERRORS = 10
+
+
+class Outcome(enum.Enum):
+    """What finally became of a request's points."""
+
+    ACKNOWLEDGED = "acknowledged"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+    """Given up, and an attempt may have reached the server: stored or not."""
+    NOT_SENT = "not_sent"
+    """Given up, and no attempt can have reached the server."""
+
+
+@dataclass
+class Tally:
+    """Cumulative counters of a worker: points, but `retries` and `errors`, which count attempts.
+
+    A point is `taken` when its request leaves the schedule, and `sent` as soon
+    as an attempt may have reached the server. When all is settled, scheduled = sent + not_sent and
+    sent = acknowledged + rejected + unknown.
+    """
+
+    taken: int = 0
+    sent: int = 0
+    settled: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    in_time: int = 0
+    retries: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    first_errors: list[str] = field(default_factory=list)
+
+    @property
+    def in_flight(self) -> int:
+        """Points taken from the schedule that have no outcome yet, waiting ones included."""
+        return self.taken - sum(self.settled.values())
+
+    def error(self, kind: str, text: str) -> None:
+        """Count a failed attempt, and keep the text of the first ones."""
+        self.errors[kind] += 1
+        if len(self.first_errors) < _FIRST_ERRORS:
+            self.first_errors.append(text)
+
+    def counters(self) -> dict[str, int]:
+        """The point counters under the names used in files."""
+        return {
+            "sent": self.sent,
+            **{outcome.value: count for outcome, count in self.settled.items()},
+        }

@@ -1,0 +1,251 @@
+"""Run folders made up for the tests of the report: one that passed, one that failed, remains."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+START_MS = 1_795_000_000_000  # 2026-11-18
+START = START_MS / 1000
+SENSORS, SECONDS, WARMUP = 5000, 120, 15
+NODES = ("storage-1", "storage-2", "storage-3")
+HEAD = "Percentile       Read Latency      Write Latency      Range Latency"
+MANIFEST = {
+    "run": "20261118T100000Z-laptop-local",
+    "experiment": "laptop",
+    "target": "local",
+    "started": "2026-11-18T09:59:20Z",
+    "ended": "2026-11-18T10:03:05Z",
+    "git": {"commit": "0123456789abcdef0123456789abcdef01234567", "dirty": False},
+    "machine": {
+        "cpus": 2,
+        "cpu_model": "Example CPU @ 2.4 GHz",
+        "memory_bytes": 24_000_000_000,
+        "kernel": "6.1.0",
+        "os": "Debian GNU/Linux 12",
+    },
+    "versions": {
+        "kairoscope": "0.1.0",
+        "kairosdb": "1.3.0-1",
+        "engine": "cassandra",
+        "engine_version": "5.0.9",
+        "java": "17.0.13",
+    },
+    "load": {"start_ms": START_MS, "end_ms": START_MS + SECONDS * 1000},
+    "command": "make demo",
+}
+PLAN = {
+    "format": 1,
+    "experiment_file": "experiments/laptop.yml",
+    "target": "local",
+    "engine": "cassandra",
+    "experiment": {
+        "name": "laptop",
+        "reference": "single-60k",
+        "cluster": {"storage_nodes": 3, "replication_factor": 3, "kairosdb_nodes": 1},
+        "limits": {"achieved": 0.999, "p99_ms": 500, "send_error_p99_ms": 100},
+        "load": {"sensors": SENSORS, "rate": 1.0, "duration_s": SECONDS, "warmup_s": WARMUP},
+    },
+    "settings": [
+        {
+            "name": "kairosdb.batch_size",
+            "value": 50,
+            "unit": "points",
+            "origin": "experiment",
+            "arithmetic": "5,000 points/s x 0.1 s = 500",
+            "reason": "the published setting",
+            "derived_value": 500,
+        },
+        {
+            "name": "kairosdb.ingest_threads",
+            "value": 4,
+            "unit": "threads",
+            "origin": "derived",
+            "arithmetic": "5,000 points/s / 50 x 5 ms = 0.5, times 4, up",
+            "reason": "Little's law with room for slow writes",
+        },
+    ],
+    "kairosdb": {"batch_size": 50, "min_batch_size": 15},
+    "load": {"sensors": SENSORS, "workers": 2, "period_ms": 1000, "ticks": SECONDS},
+    "totals": {"points_per_s": SENSORS, "points": SENSORS * SECONDS},
+    "notices": [],
+}
+TOTAL = SENSORS * SECONDS
+
+
+def _write(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def _lines(path: Path, records: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(r) + "\n" for r in records))
+
+
+def _captures(run: Path) -> None:
+    listed = []
+    for n, node in enumerate(NODES):
+        times = [("before", -10), *(("during", t) for t in range(10, SECONDS, 20)), ("after", 140)]
+        for phase, at in times:
+            base = 0.0 if phase == "before" else 900 + 140 * n + 3 * at
+            row = {p: round(base * k, 2) for p, k in _SHAPE.items()}
+            rows = {"Read": dict.fromkeys(_SHAPE, 0.0), "Write": row, "Range": row}
+            file = f"proxyhistograms/{node}/{phase}-{at:04d}.txt"
+            table = "\n".join(f"{p:<10}{0.0:>19.2f}{row[p]:>19.2f}{row[p]:>19.2f}" for p in _SHAPE)
+            (run / file).parent.mkdir(parents=True, exist_ok=True)
+            (run / file).write_text(f"proxy histograms\n{HEAD}\n{table}\n\n")
+            entry = {"t": START + at, "node": node, "phase": phase, "file": file, "rows": rows}
+            listed.append(entry)
+    _write(run / "proxyhistograms/captures.json", listed)
+
+
+_SHAPE = {"50%": 1.0, "75%": 1.4, "95%": 3.1, "98%": 5.0, "99%": 7.2, "Min": 0.2, "Max": 30.0}
+
+
+def passing(folder: Path) -> Path:
+    """A run of 5,000 sensors for two minutes that passed all five parts."""
+    return _full(folder, killed=False)
+
+
+def failing(folder: Path) -> Path:
+    """The same run with KairosDB killed at 0:50 for 12 s: slow, and three points are lost."""
+    return _full(folder, killed=True)
+
+
+def interrupted(folder: Path) -> Path:
+    """Ctrl-C right after the start: a manifest without an end, and the plan."""
+    run = folder / "20261118T100000Z-laptop-local"
+    _write(run / "manifest.json", {**MANIFEST, "ended": None, "load": {"start_ms": START_MS}})
+    _write(run / "plan.json", PLAN)
+    return run
+
+
+def _full(folder: Path, *, killed: bool) -> Path:
+    run = folder / "20261118T100000Z-laptop-local"
+    _write(run / "manifest.json", MANIFEST)
+    _write(run / "plan.json", PLAN)
+    down = range(50, 62) if killed else range(0)
+    intervals = []
+    for t in range(SECONDS):
+        wave = 1 + 0.3 * math.sin(t / 5) + (3 if t < 8 else 0)
+        # After the restart the points held back arrive, late by up to the time KairosDB was down.
+        late = max(0, 12_000 - (t - 62) * 1500) if killed and t >= 62 else 0
+        if t not in down:
+            base = [4.1 * wave, 14 * wave, 33 * wave, 88 * wave]
+            p50, p95, p99, worst = (v + late for v in base)
+            row = {"t": t, "p50": p50, "p95": p95, "p99": p99, "max": worst, "count": SENSORS}
+            intervals.append(row)
+    tail = {"p98_ms": 9100.0, "p99_ms": 11_200.0, "p99_9_ms": 12_400.0, "max_ms": 12_850.0}
+    good = {"p98_ms": 27.1, "p99_ms": 38.25, "p99_9_ms": 71.4, "max_ms": 148.9}
+    merged = {"count": 525_000, "p50_ms": 4.31, "p75_ms": 7.9, "p90_ms": 12.4, "p95_ms": 17.6}
+    merged |= {"mean_ms": 5.9, "warmup_count": 75_000, "intervals": intervals}
+    _write(run / "latency/merged.json", {**merged, **(tail if killed else good)})
+    for w in range(2):
+        done, records = 0, []
+        for t in range(1, SECONDS + 1):
+            due = t * SENSORS // 2
+            done = done if t in down else due
+            record = {"t": START + t + w * 0.2, "worker": w, "due": due, "sent": due}
+            records.append({**record, "acknowledged": done, "rejected": 0, "unknown": 0})
+        _lines(run / f"load/worker-{w}.jsonl", records)
+        (run / f"load/worker-{w}.outcomes.jsonl").write_text("")
+        final: dict[str, Any] = {"worker": w, "scheduled": TOTAL // 2, "sent": TOTAL // 2}
+        final |= {"acknowledged": TOTAL // 2, "errors": {}, "first_errors": []}
+        final |= {"send_error_us": {"p50": 300, "p99": 4200 + w, "max": 9000, "count": TOTAL // 2}}
+        if killed:
+            final["errors"] = {"connection refused": 612}
+            final["first_errors"] = ["<html>Connection refused by 127.0.0.1:8080</html>"]
+        _write(run / f"load/worker-{w}.json", final)
+    _captures(run)
+    _queue_and_processes(run, killed=killed)
+    lost = 3 if killed else 0
+    stored = TOTAL - lost
+    ledger: dict[str, Any] = {"scheduled": TOTAL, "not_sent": 0, "sent": TOTAL, "rejected": 0}
+    ledger |= {"acknowledged": TOTAL, "unknown": 0, "stored": stored, "queued": 0, "missing": lost}
+    ledger |= {"failed_logged": 0, "wrong_value": 0, "balanced": not killed, "notes": []}
+    ledger["equations"] = [
+        {"text": "scheduled = sent + not sent", "left": TOTAL, "right": TOTAL, "holds": True},
+        {
+            "text": "acknowledged = stored + queued + logged as failed",
+            "left": TOTAL,
+            "right": stored,
+            "holds": not killed,
+        },
+    ]
+    times = [START_MS + 49_250, START_MS + 50_250]
+    ledger["gaps"] = [
+        {"series": "SENSOR_12", "timestamps_ms": times, "count": 2, "kind": "missing"},
+        {"series": "SENSOR_4711", "timestamps_ms": times[:1], "count": 1, "kind": "missing"},
+    ][: 2 if killed else 0]
+    _write(run / "ledger.json", ledger)
+    _write(run / "verdict.json", _verdict(killed=killed))
+    _write(
+        run / "measurements.json",
+        {
+            "cpu_us_per_point": {"storage": 96.4, "kairosdb": 41.7, "loader": 22.3},
+            "cpu_cores": {**dict.fromkeys(NODES, 0.17), "kairosdb-1": 0.21, "loader-0": 0.06},
+            "bytes_per_point": {"on_disk_all_replicas": 118.0, "per_replica": 39.3},
+            "machine_cpu_busy_fraction": 0.62,
+            "points_per_s": {"target": 5000, "achieved": 4999.2},
+            "rss_max_bytes": {**dict.fromkeys(NODES, 1_610_000_000), "kairosdb-1": 980_000_000},
+            "notes": ["disk includes the commit log"],
+        },
+    )
+    return run
+
+
+def _queue_and_processes(run: Path, *, killed: bool) -> None:
+    queue: list[dict[str, Any]] = []
+    for t in range(0, SECONDS + 20, 2):
+        if killed and 50 <= t < 62:
+            queue.append({"t": START + t, "node": "kairosdb-1", "error": "connection refused"})
+            continue
+        depth = 40_000 - 1200 * (t - 62) if killed and 62 <= t < 94 else 120 + 60 * math.sin(t)
+        record = {"t": START + t, "node": "kairosdb-1", "waiting": round(depth)}
+        queue.append({**record, "since_checkpoint": round(depth) + 900})
+    _lines(run / "queue.jsonl", queue)
+    processes: list[dict[str, Any]] = []
+    used = dict.fromkeys((*NODES, "kairosdb-1", "loader-0", "loader-1"), 0.0)
+    for t in range(-4, SECONDS + 10, 2):
+        for name in used:
+            role = name.split("-")[0]
+            share = {"storage": 0.17, "kairosdb": 0.42, "loader": 0.06}[role]
+            used[name] += 2 * share * (1 + 0.2 * math.sin(t / 7)) * (0 <= t <= SECONDS)
+            if killed and name == "kairosdb-1" and 50 <= t < 62:
+                used[name] = 0.0
+                continue
+            record = {"t": START + t, "name": name, "role": role, "pid": 100, "cpu_s": used[name]}
+            processes.append({**record, "rss_bytes": 1.5e9, "disk_bytes": 2.1e7})
+        busy = 1.2 * (t + 4)
+        machine = {"t": START + t, "name": "machine", "role": "machine", "cpu_busy_s": busy}
+        processes.append({**machine, "mem_available_bytes": 9e9})
+    _lines(run / "processes.jsonl", processes)
+    if killed:
+        died = {"t": START + 50.4, "what": "process died", "detail": "kairosdb-1: signal 9"}
+        back = {"t": START + 62.1, "what": "restart seen", "detail": "kairosdb-1 answers again"}
+        _lines(run / "events.jsonl", [died, back])
+
+
+def _verdict(*, killed: bool) -> dict[str, Any]:
+    def judged(figure: float, limit: float, unit: str, good: bool, text: str) -> dict[str, Any]:
+        outcome = "pass" if good else "fail"
+        return {"figure": figure, "limit": limit, "unit": unit, "outcome": outcome, "text": text}
+
+    ok = not killed
+    return {
+        "verdict": "pass" if ok else "fail",
+        "summary": "5,000 sensors sustained: all five parts hold."
+        if ok
+        else "Failed by latency and read-back: KairosDB was down for 12 s and 3 points are lost.",
+        "parts": {
+            "schedule": judged(
+                0.99998, 0.999, "fraction of the schedule", True, "600,000 of 600,000 in time"
+            ),
+            "latency": judged(38.25 if ok else 11_200.0, 500, "ms", ok, "p99 of 525,000 points"),
+            "queue": judged(0.0004, 0.01, "fraction of the rate", True, "growth of the rate"),
+            "drain": judged(1.5, 60, "s", True, "empty 1.5 s after the load"),
+            "readback": judged(0 if ok else 3, 0, "points", ok, "points not found or wrong"),
+        },
+        "reasons": [] if ok else ["p99 11.2 s is over 500 ms", "3 acknowledged points not found"],
+    }
