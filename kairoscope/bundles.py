@@ -18,6 +18,7 @@ from xml.etree import ElementTree as ET
 
 from kairoscope import paths
 from kairoscope.errors import UserError
+from kairoscope.java import java17, java_home
 
 # Our own plugin is built here, not fetched: its source is in the repo, so it needs no pin.
 OWN = "kairoscope-kairosdb-plugin-1.jar"
@@ -36,6 +37,16 @@ class Bundle:
     def archive(self) -> Path:
         """The tar file that goes to the hosts."""
         return paths.BUNDLES / f"{self.name}-{self.version}.tar"
+
+    @property
+    def folder(self) -> str:
+        """Name of the folder it is unpacked to: other content is another folder.
+
+        So a rebuilt bundle of the same version (our own plugin changed) reaches its hosts, and
+        the path on the servers' command lines changes with it, which restarts them.
+        """
+        sums = self.archive.with_suffix(".sha256").read_bytes()
+        return f"{self.name}-{self.version}-{hashlib.sha256(sums).hexdigest()[:8]}"
 
     @property
     def manifest(self) -> Path:
@@ -132,6 +143,8 @@ def build(update_manifest: bool = False) -> bool:
         done = subprocess.run(
             [mvn, "-B", "-ntp", "clean", "package"],
             cwd=paths.KAIROSDB_CONF,
+            # The plugin is compiled for, and with, the Java that will run it.
+            env={**os.environ, "JAVA_HOME": str(java_home(java17()))},
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -163,6 +176,7 @@ def _pack(item: Bundle, update_manifest: bool) -> None:
             + "\nIf a version was changed on purpose: kairoscope bundles --update-manifest"
         )
     write_manifest(folder / "SHA256SUMS", found)
+    shutil.copyfile(folder / "SHA256SUMS", item.archive.with_suffix(".sha256"))
 
     # Written beside and renamed: an interrupted build never leaves half an archive.
     partial = item.archive.with_suffix(".partial")
@@ -175,4 +189,3 @@ def _pack(item: Bundle, update_manifest: bool) -> None:
         jar = folder / "lib" / f"kairosdb-{item.version}.jar"
         with zipfile.ZipFile(jar) as archive:
             reference_conf().write_bytes(archive.read("kairosdb.conf"))
-    os.sync()

@@ -2,24 +2,35 @@
 
 import sys
 from pathlib import Path
+from typing import Any, TextIO
 
 import click
 from rich.console import Console
 
-from kairoscope import __version__
+from kairoscope import __version__, cql, hocon, paths, run
 from kairoscope import bundles as bundles_module
 from kairoscope import deploy as deploy_module
 from kairoscope import experiment as experiment_module
 from kairoscope import plan as plan_module
 from kairoscope import report as report_module
 from kairoscope import status as status_module
-from kairoscope import cql, hocon, paths, run
 from kairoscope.errors import UserError
 
-console = Console(highlight=False)
+# Lines are not folded: a path or a figure cut in two cannot be copied or searched for.
+console = Console(highlight=False, soft_wrap=True)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class _Group(click.Group):
+    """Ends an interrupted command with status 2 and a sentence (click: status 1 and "Aborted!")."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise UserError("interrupted; what was done stays, the same command goes on") from None
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__)
 def main() -> None:
     """Deploy KairosDB on ScyllaDB, load it with sensors, prove what it sustains."""
@@ -86,7 +97,7 @@ def load(
 @main.command()
 @click.option("--target", default="local", show_default=True)
 def status(target: str) -> None:
-    """Show every process, the ring, KairosDB's health and queue depth; exit 1 if not all is well."""
+    """Show every process, the ring, KairosDB's health and queue depth; exit 1 if any is off."""
     sys.exit(0 if status_module.show(target, console) else 1)
 
 
@@ -131,7 +142,7 @@ def schema(hosts: tuple[str, ...], port: int, keyspace: str) -> None:
 @main.command("check-conf")
 @click.option("--reference", type=click.Path(exists=True, path_type=Path), required=True)
 @click.argument("conf", type=click.File())
-def check_conf(reference: Path, conf: click.utils.LazyFile) -> None:
+def check_conf(reference: Path, conf: TextIO) -> None:
     """Check a rendered kairosdb.conf against KairosDB's own key list (called by its role)."""
     hocon.check(conf.read(), reference)
 
@@ -139,6 +150,6 @@ def check_conf(reference: Path, conf: click.utils.LazyFile) -> None:
 @main.command("check-effective")
 @click.option("--url", required=True)
 @click.argument("conf", type=click.File())
-def check_effective(url: str, conf: click.utils.LazyFile) -> None:
+def check_effective(url: str, conf: TextIO) -> None:
     """Check that KairosDB at URL really runs with CONF's settings (called by its role)."""
     click.echo(f"{hocon.check_effective(conf.read(), url)} settings as planned")

@@ -14,7 +14,11 @@ from cassandra.cluster import (
     Session,
 )
 from cassandra.concurrent import execute_concurrent_with_args
-from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
+from cassandra.policies import (
+    DCAwareRoundRobinPolicy,
+    TokenAwarePolicy,
+    WhiteListRoundRobinPolicy,
+)
 
 from kairoscope.errors import UserError
 
@@ -39,6 +43,17 @@ def session(
         raise UserError(f"No storage node answers CQL: {', '.join(hosts)} port {port}") from error
     finally:
         cluster.shutdown()
+
+
+def touch(host: str, port: int, keyspace: str) -> None:
+    """Have one node coordinate one read.
+
+    Cassandra registers its client request histograms with the first request that a node
+    coordinates; before it, nodetool proxyhistograms says "Server is not initialized yet".
+    """
+    only = ExecutionProfile(WhiteListRoundRobinPolicy([host]))
+    with Cluster([host], port=port, execution_profiles={EXEC_PROFILE_DEFAULT: only}) as cluster:
+        cluster.connect().execute(f"SELECT * FROM {keyspace}.spec WHERE spec_type = 'none'")  # noqa: S608
 
 
 def statements(text: str) -> list[str]:
@@ -67,8 +82,8 @@ def apply_schema(db: Session, keyspace: str, script: str) -> bool:
 def row_key(metric: str, row_time_ms: int, tags: dict[str, str], data_type: str) -> bytes:
     """Partition key of `data_points`, as KairosDB serialises it.
 
-    Source: DataPointsRowKeySerializer at tag v1.3.0: name, 0, row time (8 bytes), 0, length and name
-    of the data type, then `tag=value:` sorted by tag, with `:` and `=` escaped.
+    Source: DataPointsRowKeySerializer at tag v1.3.0: name, 0, row time (8 bytes), 0, length and
+    name of the data type, then `tag=value:` sorted by tag, with `:` and `=` escaped.
     """
 
     def escaped(text: str, mark: str) -> str:
@@ -91,7 +106,9 @@ def row_width_ms(db: Session, keyspace: str) -> int:
 
     UserError for a keyspace in the legacy or the seconds format: rows are laid out otherwise there.
     """
-    rows = db.execute(f"SELECT name, value FROM {keyspace}.spec WHERE spec_type = 'cluster_config'")  # noqa: S608
+    rows = db.execute(
+        f"SELECT name, value FROM {keyspace}.spec WHERE spec_type = 'cluster_config'"  # noqa: S608
+    )
     spec = {row.name: row.value for row in rows}
     if spec.get("row_time_unit") != "MILLISECONDS":
         raise UserError(f"Keyspace {keyspace}: rows in unit {spec.get('row_time_unit')}, not ms")

@@ -54,6 +54,9 @@ def deploy(plan: Plan) -> None:
     # The shape is fixed from here on, even if this deploy is interrupted: what is half there was
     # started with it.
     plan_file(plan.target).write_text(plan.to_json())
+    if supervisor.processes(folder / "supervisor") is None:
+        # supervisord was killed: what it kept running has nobody to restart it, and its ports.
+        supervisor.end_all(folder)
     playbook(plan.target, "deploy")
 
 

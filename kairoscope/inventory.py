@@ -1,13 +1,12 @@
 """The inventory: where things run. For `local` it is made here, from the plan's counts.
 
-Other targets bring their own (Terraform's outputs, a file of one's own); all are read the same way,
-through `ansible-inventory`, so that what Ansible deploys and what a run measures are the same hosts.
+Other targets bring their own (Terraform's outputs, a file of one's own); all are read the same
+way, through `ansible-inventory`, so that Ansible deploys and a run measures the same hosts.
 """
 
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import yaml
 
 from kairoscope import bundles, paths
 from kairoscope.errors import UserError
+from kairoscope.java import java17
 from kairoscope.plan import Plan
 
 # Tokens for each storage node. 16 spread the load evenly enough and keep repair and bootstrap cheap
@@ -92,33 +92,11 @@ def local_net() -> str:
 
 
 def jmx_port(net: str, node: int) -> int:
-    """JMX port of local storage node `node` (from 0). Cassandra binds it to 127.0.0.1 for all nets."""
+    """JMX port of local storage node `node` (from 0): on 127.0.0.1, whatever its own address."""
     _, second, third = (int(octet) for octet in net.split("."))
     if (second, third) == (0, 0):
         return 7199 + node
     return 20000 + (second * 256 + third) * 10 % 12000 + node
-
-
-def java17() -> str:
-    """Path of a Java 17 `java`. UserError naming what was found instead."""
-    java_home = os.environ.get("JAVA_HOME")
-    candidates = [f"{java_home}/bin/java"] if java_home else []
-    candidates += [shutil.which("java") or ""]
-    candidates += [str(p) for p in sorted(Path("/usr/lib/jvm").glob("*17*/bin/java"))]
-    seen = []
-    for java in filter(None, candidates):
-        if not Path(java).exists():
-            continue
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-        version = re.search(r'version "(\d+)', said.stderr)
-        if version and version.group(1) == "17":
-            return java
-        seen.append(f"{java} is Java {version.group(1) if version else '?'}")
-    raise UserError(
-        "Java 17 is needed (Cassandra 5 and KairosDB run on no newer one). "
-        + ("Found: " + ", ".join(seen) + ". " if seen else "No Java found. ")
-        + "On Debian 12 or Ubuntu: apt-get install openjdk-17-jdk-headless; or set JAVA_HOME."
-    )
 
 
 def local(plan: Plan) -> dict[str, Any]:
@@ -158,12 +136,21 @@ def local(plan: Plan) -> dict[str, Any]:
                 "cluster_name": f"kairoscope {net}",
                 "storage_engine": plan.engine,
                 "service_manager": "supervisor",
+                # The loaders share the machine with what they load. They need little CPU, but at
+                # the right moment: behind four busy JVMs they would be late, and measure that.
+                "service_nice": 5,
                 "supervisor_dir": str(state / "supervisor"),
                 "supervisor_bin": str(Path(sys.executable).parent),
-                "install_root": str(state / "opt"),
+                "supervisorctl": [
+                    str(Path(sys.executable).parent / "supervisorctl"),
+                    "-c",
+                    str(state / "supervisor" / "supervisord.conf"),
+                ],
                 "bundles_dir": str(paths.BUNDLES),
                 "kairosdb_version": kairosdb.version,
+                "kairosdb_bundle_dir": str(state / "opt" / kairosdb.folder),
                 "cassandra_version": cassandra.version,
+                "cassandra_bundle_dir": str(state / "opt" / cassandra.folder),
                 "kairosdb_conf_dir": str(paths.KAIROSDB_CONF),
                 "kairosdb_keyspace": "kairosdb",
                 "kairoscope": str(Path(sys.executable).parent / "kairoscope"),

@@ -123,20 +123,19 @@ def open_ledger(outcomes: Outcomes) -> Ledger:
     ledger = Ledger(c.scheduled, c.not_sent, c.sent, c.acknowledged, c.rejected, c.unknown)
     for worker, counts in outcomes.died.items():
         ledger.notes.append(
-            f"worker {worker} died: {counts.acknowledged:,} of its {counts.scheduled:,} points were "
-            "acknowledged when it was last heard of, the others count as unknown or not sent"
+            f"worker {worker} died: {counts.acknowledged:,} of its {counts.scheduled:,} points "
+            "were acknowledged when it was last heard of; the rest counts as unknown or not sent"
         )
     return ledger
 
 
-def failed_points(paths: Iterable[Path], offsets: dict[Path, int]) -> Iterator[tuple[str, int]]:
+def failed_points(paths: Iterable[Path]) -> Iterator[tuple[str, int]]:
     """(metric, timestamp in ms) of the points that KairosDB gave up, from its failed.log files.
 
-    `offsets` holds each file's size before the run; what stood there belongs to an earlier one.
+    Points of earlier runs are among them; no two runs have a timestamp in common.
     """
     for path in paths:
         with path.open() as file:
-            file.seek(offsets.get(path, 0))
             for line in file:
                 try:
                     record = json.loads(line)
@@ -239,7 +238,7 @@ def write(ledger: Ledger, folder: Path) -> None:
 def not_read_back(ledger: Ledger, why: str) -> Ledger:
     """The ledger of a run whose points could not be read back: says so instead of guessing."""
     ledger.notes.append(
-        f"{why}: what became of {ledger.acknowledged:,} acknowledged and {ledger.unknown:,} unknown "
-        "points was not looked at"
+        f"{why}: what became of {ledger.acknowledged:,} acknowledged and {ledger.unknown:,} "
+        "unknown points was not looked at"
     )
     return ledger

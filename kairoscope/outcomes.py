@@ -1,4 +1,4 @@
-"""What the loaders say became of each point: their counts, and the exceptions from "acknowledged"."""
+"""What the loaders say became of each point: counts, and the exceptions from "acknowledged"."""
 
 import json
 from dataclasses import dataclass, field
@@ -106,7 +106,7 @@ def read(spec: LoadSpec, folder: Path) -> Outcomes:
 
 
 def _of_last_words(scheduled: int, last: dict[str, Any]) -> Counts:
-    """Counts of a worker that died, from its last interval record; the rest is unknown or unsent."""
+    """Counts of a worker that died, from its last record; the rest is unknown or not sent."""
     sent = int(last.get("sent", 0))
     acknowledged, rejected = int(last.get("acknowledged", 0)), int(last.get("rejected", 0))
     return Counts(

@@ -1,4 +1,4 @@
-"""Where things are. The checkout holds what is written by people, the home what is written by us."""
+"""Where things are: the checkout holds what people write, the home what deployments write."""
 
 import os
 from pathlib import Path

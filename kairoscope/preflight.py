@@ -1,4 +1,4 @@
-"""Refuse what cannot work on this machine before anything is started: ports, memory, disk, paths."""
+"""Refuse, before anything is started, what this machine cannot take: ports, memory, disk."""
 
 import re
 import shutil
@@ -56,9 +56,9 @@ def taken(wanted: list[Listener], state: Path) -> list[str]:
     ours = {p.pid for p in supervisor.owned(state)}
     by_port: dict[int, list[tuple[str, int | None]]] = {}
     for connection in psutil.net_connections(kind="tcp"):
-        if connection.status == psutil.CONN_LISTEN:
-            address = connection.laddr
-            by_port.setdefault(address.port, []).append((address.ip, connection.pid))
+        if connection.status == psutil.CONN_LISTEN and connection.laddr:
+            ip, port = connection.laddr
+            by_port.setdefault(port, []).append((ip, connection.pid))
     lines = []
     for listener in wanted:
         for ip, pid in by_port.get(listener.port, []):
@@ -87,8 +87,9 @@ def memory_problem(plan: Plan, available_mib: int) -> str | None:
         return None
     return (
         f"too little memory: {needed:,} MiB needed ({cluster.storage_nodes} storage nodes × "
-        f"({plan.storage['heap_mb']} heap + {JVM_OVERHEAD_MIB}) + {cluster.kairosdb_nodes} KairosDB "
-        f"× ({plan.kairosdb['heap_mb']} heap + {JVM_OVERHEAD_MIB}) + {SPARE_MIB} spare), "
+        f"({plan.storage['heap_mb']} heap + {JVM_OVERHEAD_MIB}) + "
+        f"{cluster.kairosdb_nodes} KairosDB × ({plan.kairosdb['heap_mb']} heap + "
+        f"{JVM_OVERHEAD_MIB}) + {SPARE_MIB} spare), "
         f"{available_mib:,} MiB available. Lower storage.heap_mb or the number of nodes in the "
         "experiment, or end other programs."
     )

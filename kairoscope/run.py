@@ -4,13 +4,16 @@ Everything goes to the run folder as it happens; whatever ends the run, the fold
 """
 
 import asyncio
+import contextlib
 import json
 import platform
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,6 +22,7 @@ from typing import Any
 
 import psutil
 import yaml
+from cassandra.cluster import NoHostAvailable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -80,7 +84,6 @@ class State:
     drain_watched: bool = False
     disk_before: int | None = None
     disk_after: int | None = None
-    failed_log_sizes: dict[Path, int] = field(default_factory=dict)
 
 
 def load(plan: Plan, console: Console) -> int:
@@ -99,6 +102,9 @@ def load(plan: Plan, console: Console) -> int:
         message = error.message if isinstance(error, UserError) else str(error)
         state.incomplete.insert(0, message)
         state.events.write(t=time.time(), what="error", detail=message)
+    except Exception as error:  # a bug of ours; what was captured must not be lost
+        state.incomplete.insert(0, f"unexpected error in Kairoscope: {error!r}")
+        state.events.write(t=time.time(), what="unexpected error", detail=traceback.format_exc())
     return _finish(state, console)
 
 
@@ -255,8 +261,11 @@ def _measured_load(state: State, console: Console) -> None:
         state.inventory.storage, state.folder / "proxyhistograms", state.events
     )
     console.print("before the load: flush, nodetool proxyhistograms …")
+    for host in state.inventory.storage:
+        port, keyspace = host.vars["native_transport_port"], host.vars["kairosdb_keyspace"]
+        with contextlib.suppress(NoHostAvailable):  # The capture will say so.
+            cql.touch(host.address, port, keyspace)
     state.disk_before = _keyspace_bytes(state)
-    state.failed_log_sizes = {p: p.stat().st_size for p in _failed_logs(state)}
     histogram.capture("before")
 
     def low_disk(message: str) -> None:
@@ -382,12 +391,12 @@ def _settle(state: State, console: Console) -> None:
     # Asked again: what waited at the end of the drain may have been stored since.
     queue = QueueDepth(state.inventory.kairosdb, JsonLines(state.folder / "queue.jsonl"))
     queue.sample()
-    failed = ledger.failed_points(_failed_logs(state), state.failed_log_sizes)
+    failed = ledger.failed_points(_failed_logs(state))
     state.ledger = ledger.settle(spec, found, back, queue.total, failed)
     console.print("row counts by CQL …")
     try:
         state.ledger.rows_by_cql = _rows(state, spec)
-    except Exception as error:  # noqa: BLE001 (the driver has many; all mean: not counted)
+    except Exception as error:
         state.ledger.notes.append(f"rows could not be counted by CQL: {error}")
         state.events.write(t=time.time(), what="row count failed", detail=str(error))
 
@@ -403,6 +412,8 @@ def _rows(state: State, spec: LoadSpec) -> int:
 
 def _finish(state: State, console: Console) -> int:
     """Judge what there is, write it, and tell where it is."""
+    # A second Ctrl-C now would lose what the first one left; this takes seconds.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         judged = _judge(state)
         _write_json(state.folder / "verdict.json", judged.to_json())
@@ -470,7 +481,7 @@ def _loader_limits(folder: Path, limit_ms: float) -> list[str]:
         if error_ms > limit_ms:
             found.append(
                 f"loader: worker {said['worker']} sent late, 99th percentile {error_ms:,.0f} ms "
-                f"(limit {limit_ms:,.0f} ms) over {said['send_error_us']['count']:,} requests"
+                f"(limit {limit_ms:,.0f} ms) over {said['send_error_us']['count']:,} points"
             )
     return found
 

@@ -1,6 +1,6 @@
 """The local target's supervisord: which processes it keeps, and ending them all."""
 
-import socket
+import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from supervisor.xmlrpc import SupervisorTransport
 
 @dataclass(frozen=True)
 class Process:
-    """One supervised process: `state` is supervisord's word (RUNNING, BACKOFF, …), pid 0 if none."""
+    """One supervised process: `state` is supervisord's word (RUNNING, …), pid 0 if none."""
 
     name: str
     state: str
@@ -30,7 +30,7 @@ def processes(supervisor_dir: Path) -> list[Process] | None:
     proxy = ServerProxy("http://127.0.0.1", transport=transport)
     try:
         infos = proxy.supervisor.getAllProcessInfo()
-    except (OSError, Fault, socket.error):
+    except (OSError, Fault):
         return None
     assert isinstance(infos, list)  # noqa: S101 (narrows XML-RPC's union for mypy)
     return [
@@ -90,7 +90,5 @@ def _cmdline(process: psutil.Process) -> list[str]:
 
 
 def _signal(process: psutil.Process, how: str) -> None:
-    try:
+    with contextlib.suppress(psutil.NoSuchProcess):
         getattr(process, how)()
-    except psutil.NoSuchProcess:
-        pass

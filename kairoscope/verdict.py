@@ -48,7 +48,7 @@ class Verdict:
 
 
 def schedule_part(ledger: Ledger, in_time: int, limit: float) -> Part:
-    """Points acknowledged by the end of the schedule (plus the latency limit), of those scheduled."""
+    """Share of the scheduled points acknowledged by the schedule's end plus the latency limit."""
     figure = in_time / ledger.scheduled
     return Part(
         figure,
@@ -68,7 +68,8 @@ def latency_part(p99_ms: float | None, count: int, limit_ms: float) -> Part:
         limit_ms,
         "ms",
         "pass" if p99_ms <= limit_ms else "fail",
-        f"99th percentile from the planned send time, over {count:,} points after the warm-up",
+        f"99th percentile {p99_ms:,.1f} ms from the planned send time, "
+        f"over {count:,} points after the warm-up",
     )
 
 
@@ -135,6 +136,8 @@ def readback_part(ledger: Ledger) -> Part:
         (ledger.unexpected, "at times that were never scheduled"),
     ):
         text += f", {count:,} {what}" if count else ""
+    if ledger.rows_by_cql is None and ledger.stored == ledger.acknowledged:
+        return Part(figure, 1.0, unit, "unknown", f"{text}; rows were not counted by CQL")
     if not good and ledger.stored == ledger.acknowledged:
         text += "; the ledger does not balance: " + "; ".join(
             f"{e.text}: {_number(e.left)} against {_number(e.right)}"

@@ -38,8 +38,9 @@ def run(tool: Path, *arguments: str, timeout_s: float = 60) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NodetoolError(f"{tool} {' '.join(arguments)}: {error}") from error
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise NodetoolError(f"{tool} {' '.join(arguments)}: {said[-1] if said else 'failed'}")
+        # A Java stack trace may follow; the message is the first line that is none of it.
+        said = [s for s in (done.stderr + done.stdout).splitlines() if s.strip() and s[0] != "\t"]
+        raise NodetoolError(f"{tool} {' '.join(arguments)}: {said[0] if said else 'failed'}")
     return done.stdout
 
 

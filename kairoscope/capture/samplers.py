@@ -65,7 +65,7 @@ class Periodic(threading.Thread):
         while not self._stop_event.is_set():
             try:
                 self._sample()
-            except Exception as error:  # noqa: BLE001 (whatever it is, the run must know)
+            except Exception as error:
                 self.error = f"{self.name}: {type(error).__name__}: {error}"
                 return
             elapsed = time.monotonic() - start

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
+import numpy as np
+
 from kairoscope.report import units
 from kairoscope.report.data import Json, RunData, items, part, samples
 from kairoscope.report.units import number
@@ -109,34 +111,34 @@ def _drawable(chart: Chart) -> bool:
 
 def throughput(run: RunData) -> Chart | None:
     """Points per second over time: due by the schedule, and acknowledged."""
-    due, acknowledged = (
-        _summed(
-            [
-                _rates(
-                    [(t, number(r.get(key))) for r in worker if (t := units.epoch_s(r.get("t")))],
-                    reset_on_fall=False,
-                )
-                for worker in run.progress
-            ],
-            run,
-        )
-        for key in ("due", "acknowledged")
-    )
-    if not due:
+    start = run.start_s
+    workers = [[r for r in lines if units.epoch_s(r.get("t"))] for lines in run.progress]
+    workers = [lines for lines in workers if lines]
+    if start is None or not workers:
         return None
-    x, rows = _table({"scheduled": due, "acknowledged": acknowledged})
-    lowest = min((v for v in rows["acknowledged"] if v is not None), default=0)
+    last = max(units.epoch_s(lines[-1]["t"]) or 0.0 for lines in workers) - start
+    if not 1 <= last < _LONGEST_S:
+        return None
+    # Workers write once a second, but not at the same moment: their cumulative counts are read off
+    # at whole seconds, where they can be added.
+    seconds = np.arange(0, round(last) + 1, dtype=float)
+    rows = {key: np.zeros(len(seconds)) for key in ("due", "acknowledged")}
+    for lines in workers:
+        at = [(units.epoch_s(r["t"]) or 0.0) - start for r in lines]
+        for key in rows:
+            rows[key] += np.interp(seconds, at, [number(r.get(key)) or 0.0 for r in lines])
+    due, acknowledged = (tuple(np.diff(rows[key]).tolist()) for key in ("due", "acknowledged"))
     return Chart(
         id="throughput",
         title="Points per second",
         summary=f"Points per second scheduled and acknowledged, by {len(run.progress)} loader "
-        f"process(es); the lowest acknowledged second had {units.count(max(lowest, 0))}.",
-        x=x,
+        f"process(es); the slowest second acknowledged {units.count(min(acknowledged))}.",
+        x=tuple(seconds[1:].tolist()),
         x_label="since the start of the load (min:s)",
         y_label="points/s",
         series=(
-            Series("scheduled", tuple(rows["scheduled"]), COLOURS[0], dashed=True),
-            Series("acknowledged", tuple(rows["acknowledged"]), COLOURS[1]),
+            Series("scheduled", due, COLOURS[0], dashed=True),
+            Series("acknowledged", acknowledged, COLOURS[1]),
         ),
     )
 
@@ -230,16 +232,17 @@ def percentiles(run: RunData) -> Chart | None:
 def store_latency(run: RunData) -> Chart | None:
     """Write p99 of `proxyhistograms` per storage node over the captures, in ms."""
     start = run.start_s or min((c.t for c in run.captures), default=0.0)
-    lines: dict[str, dict[float, Value]] = {}
+    lines: dict[str, Pairs] = {}
     for capture in run.captures:
         micros = _positive(number(capture.rows.get("Write", {}).get("99%")))
         # 0.00 means an empty reservoir, not a write in no time.
         if micros is not None:
-            lines.setdefault(capture.node, {})[capture.t - start] = micros / 1000
+            lines.setdefault(capture.node, []).append((capture.t - start, micros / 1000))
     if not lines:
         return None
-    x, rows = _table(lines)
-    worst = max(v for values in lines.values() for v in values.values() if v is not None)
+    x = tuple(sorted({t for pairs in lines.values() for t, _ in pairs}))
+    rows = {node: [dict(pairs).get(t) for t in x] for node, pairs in lines.items()}
+    worst = max(v for pairs in lines.values() for _, v in pairs if v is not None)
     return Chart(
         id="store-latency",
         title="Write p99 at the store (proxyhistograms)",
@@ -264,7 +267,7 @@ def queue(run: RunData) -> Chart | None:
     checkpoints, large enough to hide a queue that grows.
     """
     waiting = samples(run.queue, "waiting") or samples(run.queue, "file_queue")
-    x, rows = _table({node: dict(_shifted(pairs, run)) for node, pairs in waiting.items()})
+    x, rows = _on_grid(waiting, run)
     depths = [v for row in rows.values() for v in row if v is not None]
     if not depths:
         return None
@@ -295,7 +298,8 @@ def cpu(run: RunData) -> Chart | None:
     # Loader processes are alike, so their sum says enough; storage nodes are shown one by one as
     # long as the lines can be told apart.
     by_role = sum(len(names) for role, names in members.items() if role != "loader") > MAX_LINES - 1
-    lines: dict[str, list[Pairs]] = {}
+    lines: dict[str, Pairs] = {}
+    labels: dict[str, str] = {}
     for role, names in members.items():
         for name in names:
             label = name
@@ -303,16 +307,21 @@ def cpu(run: RunData) -> Chart | None:
                 label = "whole machine"
             elif len(names) > 1 and (by_role or role == "loader"):
                 label = f"{role} (all {len(names)})"
-            lines.setdefault(label, []).append(_rates(processes[name], reset_on_fall=True))
-    if not lines:
+            labels[name], lines[name] = label, _rates(processes[name])
+    x, by_name = _on_grid(lines, run)
+    if not x:
         return None
-    x, rows = _table({label: _summed(parts, run) for label, parts in lines.items()})
+    rows: dict[str, Row] = {}
+    for name, values in by_name.items():
+        label = labels[name]
+        so_far = rows.get(label, [None] * len(x))
+        rows[label] = [_plus(a, b) for a, b in zip(so_far, values, strict=True)]
     peak = max((v for row in rows.values() for v in row if v is not None), default=None)
     cores = number(part(run.manifest, "machine").get("cpus"))
     return Chart(
         id="cpu",
         title="CPU in use",
-        summary=f"Cores in use by {', '.join(lines)}; the peak is "
+        summary=f"Cores in use by {', '.join(rows)}; the peak is "
         f"{units.NONE if peak is None else units.significant(peak)}"
         + (f" of {units.count(cores)} cores." if cores else "."),
         x=x,
@@ -349,10 +358,11 @@ def _in_context(chart: Chart, run: RunData) -> Chart:
     times = [] if start is None else [units.epoch_s(event.get("t")) for event in run.events]
     # Two marks within a second are one line; more than a dozen would hide the curves.
     marks = sorted({float(round(t - (start or 0.0))) for t in times if t is not None})
+    low = min(chart.x[0], 0.0)
     return replace(
         chart,
         shade=(0.0, warmup) if warmup else None,
-        marks=tuple(m for m in marks if chart.x[0] <= m <= chart.x[-1])[:12],
+        marks=tuple(m for m in marks if low <= m <= chart.x[-1])[:12],
     )
 
 
@@ -368,55 +378,50 @@ def _positive(value: Value) -> Value:
     return value if value is not None and value > 0 else None
 
 
-def _shifted(pairs: Pairs, run: RunData) -> Pairs:
-    """The pairs with t in whole sampling steps since the start of the load.
-
-    Samples of several nodes or processes are taken one after another; on a common grid they share
-    the x that both ways of drawing need. A sample that was skipped leaves a hole, not a line.
-    """
-    if not pairs:
-        return []
-    start = run.start_s if run.start_s is not None else pairs[0][0]
-    steps = [b[0] - a[0] for a, b in pairwise(pairs)]
-    step = max(1.0, float(round(median(steps)))) if steps else 1.0
-    return [(round((t - start) / step) * step, value) for t, value in pairs]
+def _plus(a: Value, b: Value) -> Value:
+    """The sum of what is known; None only if neither is."""
+    return b if a is None else a if b is None else a + b
 
 
-def _rates(pairs: Pairs, *, reset_on_fall: bool) -> Pairs:
+def _rates(pairs: Pairs) -> Pairs:
     """Growth per second of a cumulative count between neighbours, at the later one's time.
 
-    A fall means that the process was replaced (`reset_on_fall`): its rate is unknown there.
+    A fall means that the process was replaced: its rate is unknown there.
     """
     rates: Pairs = []
     for (t0, v0), (t1, v1) in pairwise(pairs):
-        if t1 <= t0:
-            continue
-        known = v0 is not None and v1 is not None and not (reset_on_fall and v1 < v0)
-        rates.append((t1, (v1 - v0) / (t1 - t0) if known else None))  # type: ignore[operator]
+        if t1 > t0:
+            known = v0 is not None and v1 is not None and v1 >= v0
+            rates.append((t1, (v1 - v0) / (t1 - t0) if known else None))  # type: ignore[operator]
     return rates
 
 
-def _summed(parts: list[Pairs], run: RunData) -> dict[float, Value]:
-    """The sum over processes at each step of time; None where none of them has a value."""
-    total: dict[float, Value] = {}
-    for pairs in parts:
-        for t, value in _shifted(pairs, run):
-            before = total.get(t)
-            total[t] = before if value is None else value + (before or 0.0)
-    return total
+def _on_grid(lines: dict[str, Pairs], run: RunData) -> tuple[tuple[float, ...], dict[str, Row]]:
+    """A common x (seconds since the start of the load) and each line's values on it.
 
-
-def _table(lines: dict[str, dict[float, Value]]) -> tuple[tuple[float, ...], dict[str, Row]]:
-    """A common x for all lines, and each line's values on it (None where it has none).
-
-    Where all lines skip steps, one empty step is put in, which is enough to break them.
+    Samples of several nodes or processes are taken one after another and never on the dot; both
+    ways of drawing need them at the same x. Those within half a sampling period of each other
+    share one. Where all lines pause for longer, an empty x is put in, so that a hole is not drawn
+    over.
     """
-    times = sorted({t for values in lines.values() for t in values})
-    filled: list[float] = []
-    gaps = [b - a for a, b in pairwise(times)]
-    usual = median(gaps) if gaps else 0.0
-    for t in times:
-        if filled and usual > 0 and t - filled[-1] > 2 * usual:
-            filled.append(filled[-1] + usual)
-        filled.append(t)
-    return tuple(filled), {k: [values.get(t) for t in filled] for k, values in lines.items()}
+    lines = {name: pairs for name, pairs in lines.items() if pairs}
+    if not lines:
+        return (), {}
+    gaps = [b[0] - a[0] for pairs in lines.values() for a, b in pairwise(pairs)]
+    period = median(gaps) if gaps else 1.0
+    at: list[float] = []
+    rows: dict[str, dict[float, Value]] = {name: {} for name in lines}
+    for t, name, value in sorted(
+        ((t, name, v) for name, pairs in lines.items() for t, v in pairs), key=lambda s: s[0]
+    ):
+        if not at or t - at[-1] > period / 2:
+            if at and t - at[-1] > _HOLE * period:
+                at.append((at[-1] + t) / 2)
+            at.append(t)
+        rows[name][at[-1]] = value
+    start = at[0] if run.start_s is None else run.start_s
+    x = tuple(round(t - start, 3) for t in at)
+    return x, {name: [values.get(t) for t in at] for name, values in rows.items()}
+
+
+_HOLE = 2.5  # sampling periods; a shorter pause is a late sample

@@ -92,8 +92,7 @@ def _draw(figure: Figure, chart: Chart) -> None:
     if chart.shade:
         axes.axvspan(*chart.shade, color=_INK, alpha=0.07, linewidth=0)
         over = axes.get_xaxis_transform()  # x in seconds, y from 0 to 1
-        left = max(chart.shade[0], chart.x[0])
-        axes.text(left, 0.985, " warm-up", va="top", size=8, transform=over, clip_on=True)
+        axes.text(chart.shade[0], 0.985, " warm-up", va="top", size=8, transform=over, clip_on=True)
     for mark in chart.marks:
         axes.axvline(mark, color=_INK, alpha=0.55, linewidth=0.9, linestyle=":")
     for s in chart.series:
@@ -116,6 +115,8 @@ _DOTS: dict[str, Any] = {"marker": "o", "markersize": 4, "clip_on": False}
 
 def _scale(axes: Axes, chart: Chart) -> None:
     low, high = chart.x[0], chart.x[-1]
+    if chart.time:
+        low = min(low, 0.0)  # the load's start is on every chart
     if high > low:
         axes.set_xlim(low, high)
     if chart.ticks:
@@ -131,9 +132,9 @@ def _scale(axes: Axes, chart: Chart) -> None:
     if chart.log:
         axes.set_yscale("log")
         values = [v for s in chart.series for v in s.values if v is not None]
-        axes.set_ylim(min(values) / 1.4, max(values) * 1.4)
-        decades = math.log10(max(values) / min(values))
-        few = decades < 2.5  # noqa: PLR2004 - below that, powers of ten alone are too few labels
+        bottom, top = _log_range(min(values), max(values))
+        axes.set_ylim(bottom, top)
+        few = top / bottom < 500  # noqa: PLR2004 - then powers of ten alone are too few labels
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=12))
         axes.yaxis.set_minor_locator(NullLocator())
     else:
@@ -141,6 +142,12 @@ def _scale(axes: Axes, chart: Chart) -> None:
         axes.margins(y=0.08)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=6))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: units.significant(y)))
+
+
+def _log_range(low: float, high: float) -> tuple[float, float]:
+    """A little more than the values span, and at least a decade, as `charts.js` has it too."""
+    widen = max(1.4, math.sqrt(10 * low / high))
+    return low / widen, high * widen
 
 
 def _label_lines(axes: Axes, chart: Chart) -> None:

@@ -60,6 +60,7 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "latency": view.latency(run),
         "warmup_points": view.warmup_points(run),
         "captures": view.captures(run),
+        "few_captured": view.few_captured(run),
         "processes": view.processes(run),
         "costs": view.costs(run),
         "notes": [str(note) for note in items(run.measurements, "notes")],

@@ -65,10 +65,12 @@ def percent(fraction: Any) -> str:
 
 
 def duration(seconds: Any) -> str:
-    """Seconds as `45 s`, `2 min`, `2 min 5 s` or `1 h 5 min`."""
+    """Seconds as `8 ms`, `45 s`, `2 min`, `2 min 5 s` or `1 h 5 min`."""
     n = number(seconds)
     if n is None:
         return NONE
+    if abs(n) < 1:
+        return milliseconds(n * 1000)
     if n < 60:  # noqa: PLR2004 - seconds in a minute
         return f"{significant(n)} s"
     minutes, rest = divmod(round(n), 60)

@@ -343,6 +343,15 @@ def captures(run: RunData) -> tuple[NodeCaptures, ...]:
     return tuple(found)
 
 
+def few_captured(run: RunData) -> str:
+    """A sentence if storage nodes of the plan have no capture at all; else nothing."""
+    planned = number(part(run.plan, "experiment", "cluster").get("storage_nodes"))
+    seen = len({capture.node for capture in run.captures})
+    if not planned or not seen or seen >= planned:
+        return ""
+    return f"Captures exist of {seen} of {units.count(planned)} storage nodes only; see the events."
+
+
 def _capture_label(capture: Capture, run: RunData, *, last: bool) -> str:
     start = run.start_s
     since = "" if start is None else f", {units.offset(capture.t - start)} after the load began"

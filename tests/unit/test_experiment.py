@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from kairoscope import experiment
 from kairoscope.errors import UserError
-from kairoscope.experiment import Experiment, Overrides, load, replicas_needed
+from kairoscope.experiment import Experiment, Overrides, load, model, replicas_needed
 
 pytestmark = pytest.mark.unit
 
@@ -411,7 +411,7 @@ def test_the_checks_hold_without_a_file_too() -> None:
 
 def test_every_field_has_its_reason() -> None:
     for name in Experiment.model_fields:
-        section = experiment._section(name)
+        section = model.section(name)
         fields = section.model_fields if section else {name: Experiment.model_fields[name]}
         for key, info in fields.items():
             assert info.description, f"{name}.{key}"

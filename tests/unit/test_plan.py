@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kairoscope import plan as plan_module
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
 from kairoscope.plan import Plan, make, render
+from kairoscope.plan.load import requests_per_tick
 
 pytestmark = pytest.mark.unit
 # No deadlines: a busy machine is no mistake of the plan's.
@@ -161,7 +161,7 @@ def test_requests_are_counted_as_sensors_are_dealt(
         block = range(sensors * worker // workers, sensors * (worker + 1) // workers)
         for node in range(nodes):
             total += math.ceil(len([s for s in block if s % nodes == node]) / per_request)
-    assert plan_module._requests_per_tick(sensors, nodes, workers, per_request) == total
+    assert requests_per_tick(sensors, nodes, workers, per_request) == total
 
 
 def test_the_laptop_to_the_number() -> None:

@@ -358,3 +358,39 @@ def test_many_gaps_are_counted_and_the_first_named(tmp_path: Path) -> None:
     assert "2026-11-18 11:06:40.000 and 29 more" in page.text
     assert "SENSOR_19 " in markdown
     assert "SENSOR_20 " not in markdown
+
+
+def test_late_and_skipped_samples_make_neither_spikes_nor_holes(tmp_path: Path) -> None:
+    run = report_samples.passing(tmp_path)
+    late = run / "load/worker-1.jsonl"
+    records = [json.loads(line) for line in late.read_text().splitlines()]
+    for n, record in enumerate(records):  # up to 0.9 s late, counting up to that moment
+        record["t"] += (n % 10) / 10
+        for key in ("due", "acknowledged"):
+            record[key] = 2500 * (record["t"] - report_samples.START - 0.2)
+    del records[40:42]
+    late.write_text("".join(json.dumps(r) + "\n" for r in records))
+    queue = [json.loads(line) for line in (run / "queue.jsonl").read_text().splitlines()]
+    for n, sample in enumerate(queue):
+        sample["t"] += (n % 4) / 10
+        sample["waiting"] = n
+    del queue[30]
+    (run / "queue.jsonl").write_text("".join(json.dumps(r) + "\n" for r in queue))
+    page, _, _ = report(run)
+    charts = dict(zip(CHARTS, [json.loads(s) for s in page.scripts if s[0] == "{"], strict=True))
+    for line in charts["throughput"]["series"]:
+        inner = line["values"][3:-3]
+        assert min(inner) == pytest.approx(5000, rel=0.001)
+        assert max(inner) == pytest.approx(5000, rel=0.001)
+    depth = charts["queue"]["series"][0]["values"]
+    assert depth == [n for n in range(len(queue) + 1) if n != 30]
+
+
+def test_nodes_without_a_capture_are_said(tmp_path: Path) -> None:
+    run = report_samples.passing(tmp_path)
+    path = run / "proxyhistograms/captures.json"
+    path.write_text(
+        json.dumps([c for c in json.loads(path.read_text()) if c["node"] == "storage-1"])
+    )
+    page, _, _ = report(run)
+    assert "Captures exist of 1 of 3 storage nodes only" in page.text

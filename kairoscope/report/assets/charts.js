@@ -11,6 +11,24 @@
     v == null ? "\u2013" : v.toLocaleString("en", { maximumSignificantDigits: v >= 1000 ? 6 : 3 });
   const steps = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200];
 
+  // A little more than the values span, and at least a decade.
+  const spread = (u, low, high) => {
+    const widen = Math.max(1.4, Math.sqrt((10 * low) / high));
+    return low > 0 ? [low / widen, high * widen] : [0.1, 1];
+  };
+
+  // Powers of ten, with 2 and 5 times them where those would be too few; never more than a dozen.
+  const decades = (u, axis, low, high) => {
+    const at = [];
+    const times = high / low < 500 ? [1, 2, 5] : [1];
+    for (let e = Math.floor(Math.log10(low)); e <= Math.log10(high); e++)
+      for (const m of times) {
+        const v = Number(m + "e" + e);
+        if (v >= low && v <= high) at.push(v);
+      }
+    return at;
+  };
+
   function options(chart, box) {
     const ink = getComputedStyle(document.body).color;
     const fade = (alpha) => ink.replace("rgb(", "rgba(").replace(")", ", " + alpha + ")");
@@ -54,15 +72,22 @@
       // Charts over time share one cursor: a spike here is looked up there.
       cursor: chart.time ? { sync: { key: "time" } } : {},
       scales: {
-        x: { time: false },
+        x: {
+          time: false,
+          // The load's start is on every chart, unless a part of it was picked.
+          range: (u, low, high) => [chart.time && low === chart.x[0] ? Math.min(0, low) : low, high],
+        },
         y: chart.log
-          ? { distr: 3, range: (u, low, high) => [low / 1.4, high * 1.4] }
+          ? { distr: 3, range: spread }
           : { range: (u, low, high) => [0, high > 0 ? high * 1.08 : 1] },
       },
       axes: [
         x,
-        { label: chart.unit, stroke: ink, grid, ticks, size: 64, labelSize: 18,
-          values: (u, at) => at.map((v) => (v == null ? "" : figure(v))) },
+        Object.assign(
+          { label: chart.unit, stroke: ink, grid, ticks, size: 64, labelSize: 18,
+            values: (u, at) => at.map((v) => (v == null ? "" : figure(v))) },
+          chart.log ? { splits: decades, filter: (u, at) => at } : {}
+        ),
       ],
       series: [
         { label: chart.time ? "min:s" : "percentile",

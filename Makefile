@@ -1,0 +1,93 @@
+# The verbs. `make help` lists them; what each does is in kairoscope/ (`kairoscope --help`).
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+TARGET ?= local
+EXPERIMENT ?= laptop
+SENSORS ?=
+RATE ?=
+DURATION ?=
+ONLY ?=
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+KAIROSCOPE := $(BIN)/kairoscope
+SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
+  $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)')
+
+##@ Run an experiment
+.PHONY: demo
+demo: deploy ## Set up, deploy, load, report: prints the verdict and where the report is
+	@$(KAIROSCOPE) load $(SCALED)
+
+.PHONY: plan
+plan: $(VENV)/installed ## Show what EXPERIMENT resolves to: every setting, its arithmetic and reason
+	@$(KAIROSCOPE) plan $(SCALED)
+
+.PHONY: deploy
+deploy: setup ## Deploy TARGET for EXPERIMENT; run again at any time, changes only what differs
+	@$(KAIROSCOPE) deploy $(SCALED)
+
+.PHONY: status
+status: $(VENV)/installed ## Show every process, the ring, KairosDB's health and queue depth
+	@$(KAIROSCOPE) status --target '$(TARGET)'
+
+.PHONY: load
+load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS=, RATE=, DURATION= scale it)
+	@$(KAIROSCOPE) load $(SCALED)
+
+.PHONY: report
+report: $(VENV)/installed ## Write report.html and report.md of the latest run anew
+	@$(KAIROSCOPE) report
+
+.PHONY: destroy
+destroy: $(VENV)/installed ## End every process of TARGET and remove its folder; runs and reports stay
+	@$(KAIROSCOPE) destroy --target '$(TARGET)'
+
+##@ Develop
+.PHONY: setup
+setup: $(VENV)/installed ## Install what is missing: virtual environment, Java 17, Maven, run-time bundles
+	@scripts/need java maven
+	@$(KAIROSCOPE) bundles
+
+.PHONY: test
+test: setup ## Run all tests this machine can (ONLY=unit|cluster for one layer, ARGS= for pytest)
+	@$(BIN)/python -m pytest $(if $(ONLY),-m '$(ONLY)') $(ARGS)
+
+.PHONY: lint
+lint: $(VENV)/installed ## Run every linter
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/yamllint --strict .
+	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/ansible-lint --offline --strict
+	$(BIN)/shellcheck scripts/need .ci/run
+
+.PHONY: format
+format: $(VENV)/installed ## Format the Python code
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+.PHONY: clean
+clean: ## Remove what was built: virtual environment, bundles (destroy first); runs stay
+	@if [ -e .kairoscope/local ]; then echo "target local is still deployed: make destroy first" >&2; exit 1; fi
+	rm -rf $(VENV) .kairoscope kairosdb-conf/*/target kairosdb-conf/bundles/*/target
+
+.PHONY: help
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
+	  /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@printf '\nTARGET=%s EXPERIMENT=%s; SENSORS=, RATE= (points/s each), DURATION= (s) scale an experiment.\n' '$(TARGET)' '$(EXPERIMENT)'
+	@printf 'make ends with status 0 or 2; `.venv/bin/kairoscope load` with 0 pass, 1 fail, 2 invalid or incomplete.\n'
+
+# Everything pinned, with checksums; done anew when a pin changes.
+$(VENV)/installed: requirements.lock pyproject.toml scripts/need
+	@scripts/need python
+	@echo "installing Python packages into $(VENV) (see $(VENV)/install.log)"
+	@"$$(scripts/need --print-python)" -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock > $(VENV)/install.log
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >> $(VENV)/install.log
+	@touch $@

@@ -1,0 +1,105 @@
+"""Pydantic's errors in words that say what is allowed, made from the schema itself."""
+
+import difflib
+import types
+import typing
+from typing import Any, Literal
+
+import annotated_types
+from pydantic.fields import FieldInfo
+
+from kairoscope.experiment.model import Experiment, section
+from kairoscope.experiment.problems import Problem, got
+
+
+def explain(loc: tuple[int | str, ...], kind: str, value: Any) -> Problem:
+    """One pydantic error as a sentence that says what is allowed."""
+    name, *inner = [str(part) for part in loc]
+    dotted = ".".join([name, *inner])
+    model = section(name)
+    hint = ""
+    if kind == "extra_forbidden":
+        return Problem((dotted,), _unknown(name, *inner))
+    if model is not None and not inner:
+        allowed = f"a mapping of fields ({', '.join(model.model_fields)})"
+    elif len(inner) > 1:  # load.tags.x
+        allowed, hint = "text", _quotes(value)
+    else:
+        info = model.model_fields[inner[0]] if model else Experiment.model_fields[name]
+        allowed, hint = _allowed(info), _hint(info, value)
+    if kind == "missing":
+        return Problem((dotted,), f"is missing; it must be {allowed}")
+    return Problem((dotted,), f"must be {allowed}, got {got(value)}{hint}")
+
+
+def _unknown(name: str, *inner: str) -> str:
+    """What to say about a field nobody knows: a near name here, or its place elsewhere."""
+    last = inner[-1] if inner else name
+    known = list((section(name) or Experiment).model_fields)
+    close = difflib.get_close_matches(last, known, n=1, cutoff=0.6)
+    if close:
+        return f"unknown field; did you mean {close[0]!r}?"
+    elsewhere = [
+        f"{other}.{last}"
+        for other in Experiment.model_fields
+        if (model := section(other)) is not None and last in model.model_fields
+    ]
+    if elsewhere:
+        return f"unknown field here; did you mean {' or '.join(elsewhere)}?"
+    return f"unknown field; allowed: {', '.join(known)}"
+
+
+def _hint(info: FieldInfo, value: Any) -> str:
+    """How to mend a value that is nearly right."""
+    if isinstance(value, str):
+        choices = _choices(info)
+        close = [c for c in choices if value and c.lower().startswith(value.lower())]
+        close = close or difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
+        return f" (did you mean {close[0]!r}?)" if close else ""
+    return _quotes(value) if _plain(info) is str else ""
+
+
+def _quotes(value: Any) -> str:
+    """The hint for text that YAML reads as something else."""
+    return "; put it in quotes" if isinstance(value, bool | int | float) else ""
+
+
+def _plain(info: FieldInfo) -> Any:
+    """A field's type without its `| None`."""
+    annotation = info.annotation
+    if typing.get_origin(annotation) is types.UnionType:
+        return next(a for a in typing.get_args(annotation) if a is not types.NoneType)
+    return annotation
+
+
+def _choices(info: FieldInfo) -> list[str]:
+    plain = _plain(info)
+    return list(typing.get_args(plain)) if typing.get_origin(plain) is Literal else []
+
+
+def _allowed(info: FieldInfo) -> str:
+    """What a field takes, in words, from its type and bounds."""
+    extra = info.json_schema_extra
+    if isinstance(extra, dict) and "allowed" in extra:
+        return str(extra["allowed"])
+    choices = _choices(info)
+    if choices:
+        return f"one of {', '.join(choices)}"
+    noun = {int: "a whole number", float: "a number"}[_plain(info)]
+    low = high = ""
+    above = False
+    for bound in info.metadata:
+        if isinstance(bound, annotated_types.Ge):
+            low = _number(bound.ge)
+        elif isinstance(bound, annotated_types.Gt):
+            low, above = _number(bound.gt), True
+        elif isinstance(bound, annotated_types.Le):
+            high = _number(bound.le)
+    if not high:
+        return f"{noun} ≥ {low}"
+    return f"{noun} above {low}, at most {high}" if above else f"{noun} from {low} to {high}"
+
+
+def _number(value: Any) -> str:
+    """1234567 as 1,234,567; 0.5 as 0.5; 60.0 as 60."""
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:,.15g}"

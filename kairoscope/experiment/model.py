@@ -1,0 +1,84 @@
+"""The experiment as a whole: its sections, and that they fit together."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from kairoscope.experiment import checks, schema
+from kairoscope.experiment.problems import Source
+
+
+class Experiment(schema.Section):
+    """One experiment: what to deploy, how to load it, and what counts as sustained."""
+
+    name: str = schema.described(
+        "",
+        "Names the run folders.",
+        allowed="lower-case letters, digits and -, at most 40, beginning with a letter or digit",
+        pattern=r"^[a-z0-9][a-z0-9-]{0,39}$",
+    )
+    description: str = schema.described(
+        "",
+        "One sentence for the report's head.",
+        allowed="a sentence of at most 300 characters",
+        min_length=1,
+        max_length=300,
+    )
+    cluster: schema.Cluster
+    storage: schema.Storage = Field(default_factory=schema.Storage)
+    kairosdb: schema.KairosDB = Field(default_factory=schema.KairosDB)
+    load: schema.Load
+    limits: schema.Limits = Field(default_factory=schema.Limits)
+    capture: schema.Capture = Field(default_factory=schema.Capture)
+    assume: schema.Assume = Field(default_factory=schema.Assume)
+    reference: str | None = schema.described(
+        "",
+        "Id of the published figures that the report puts beside this run's.",
+        allowed="the id of published figures in results/reference/",
+        default=None,
+        pattern=r"^[a-z0-9][a-z0-9-]{0,39}$",
+    )
+
+    _source: Source = PrivateAttr(default_factory=Source)
+
+    @property
+    def source(self) -> Source:
+        """Where the values came from."""
+        return self._source
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        problems = checks.check(flat(self.model_dump(), set()))
+        if problems:
+            raise ValueError("; ".join(f"{p.fields[0]}: {p.text}" for p in problems))
+        return self
+
+
+def section(name: str) -> type[schema.Section] | None:
+    """The model of a section ("load"), None for a plain field ("name")."""
+    info = Experiment.model_fields.get(name)
+    annotation = info.annotation if info else None
+    if isinstance(annotation, type) and issubclass(annotation, schema.Section):
+        return annotation
+    return None
+
+
+def flat(data: Mapping[str, Any], invalid: set[str]) -> dict[str, Any]:
+    """Every valid field by its dotted name: given or default. Invalid ones are left out, so that
+    a check which needs one is skipped instead of adding a second message to the first."""
+    fields: dict[str, Any] = {}
+    for name in Experiment.model_fields:
+        model = section(name)
+        if model is None or name in invalid:
+            continue
+        given = data.get(name, {})
+        for key, info in model.model_fields.items():
+            dotted = f"{name}.{key}"
+            if dotted in invalid or any(i.startswith(f"{dotted}.") for i in invalid):
+                continue
+            if key in given:
+                fields[dotted] = given[key]
+            elif not info.is_required():
+                fields[dotted] = info.get_default(call_default_factory=True)
+    return fields

@@ -1,0 +1,44 @@
+"""Find the Java that everything runs on."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from kairoscope.errors import UserError
+
+NEEDED = "17"
+
+
+def java17() -> str:
+    """Path of a Java 17 `java`. UserError naming what was found instead."""
+    java_home = os.environ.get("JAVA_HOME")
+    candidates = [f"{java_home}/bin/java"] if java_home else []
+    candidates += [shutil.which("java") or ""]
+    candidates += [str(p) for p in sorted(Path("/usr/lib/jvm").glob("*17*/bin/java"))]
+    seen = []
+    for java in filter(None, candidates):
+        version = _version(java)
+        if version == NEEDED:
+            return java
+        seen.append(f"{java} is Java {version or '?'}")
+    raise UserError(
+        "Java 17 is needed (Cassandra 5.0 and KairosDB 1.3 run on no newer one). "
+        + ("Found: " + ", ".join(seen) + ". " if seen else "No Java found. ")
+        + "On Debian 12 or Ubuntu: apt-get install openjdk-17-jdk-headless; or set JAVA_HOME."
+    )
+
+
+def _version(java: str) -> str | None:
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    except OSError:
+        return None
+    found = re.search(r'version "(\d+)', said.stderr)
+    return found.group(1) if found else None
+
+
+def java_home(java: str) -> Path:
+    """JAVA_HOME of a `java` command, symbolic links followed."""
+    return Path(java).resolve().parents[1]

@@ -1,0 +1,96 @@
+"""The plan in the making: collects settings while the arithmetic goes from load to store."""
+
+import math
+from typing import Any
+
+from kairoscope.experiment import Experiment
+from kairoscope.plan.model import Origin, Setting
+
+MIB = 1_048_576
+
+
+class Draft:
+    """Settings, totals, notices and contradictions so far, and the rates they are computed from."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        """Nothing recorded yet; the rates follow from the experiment alone."""
+        self.experiment = experiment
+        self.settings: list[Setting] = []
+        self.totals: dict[str, int | float] = {}
+        self.notices: list[str] = []
+        self.problems: list[str] = []
+
+        load, cluster = experiment.load, experiment.cluster
+        self.nodes = cluster.kairosdb_nodes
+        self.survivors = max(1, self.nodes - 1)
+        self.after_failure = " after one KairosDB node has failed" if self.nodes > 1 else ""
+        self.points_per_s = load.sensors * 1000 / load.period_ms
+        self.node_points_per_s = self.points_per_s / self.nodes
+        self.points = load.sensors * load.ticks
+        self.series = math.ceil(load.sensors / self.nodes)
+        self.series_failed_over = math.ceil(load.sensors / self.survivors)
+
+    def given(self, section: str, *, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+        """Record the fields of a section that are given or have a plain default."""
+        model = getattr(self.experiment, section)
+        source = self.experiment.source
+        values: dict[str, Any] = {}
+        for key, info in type(model).model_fields.items():
+            name = f"{section}.{key}"
+            value = getattr(model, key)
+            if key in skip or value is None:
+                continue
+            arithmetic = ""
+            origin: Origin = "experiment" if key in model.model_fields_set else "default"
+            if name in source.command_line:
+                origin = "command line"
+                if name in source.replaced:
+                    replaced = source.replaced[name]
+                    arithmetic = f"{source.command_line[name]}; the experiment has {replaced}"
+            unit = info.json_schema_extra["unit"]
+            self.add(name, value, unit, arithmetic, info.description, origin=origin)
+            values[key] = value
+        return values
+
+    def derive(self, name: str, value: int, unit: str, arithmetic: str, reason: str) -> int:
+        """Record a derived setting, or the experiment's override of it; returns what holds."""
+        section, key = name.split(".")
+        override: int | None = getattr(getattr(self.experiment, section), key)
+        if override is None:
+            self.add(name, value, unit, arithmetic, reason)
+            return value
+        self.add(name, override, unit, arithmetic, reason, origin="experiment", derived_value=value)
+        return override
+
+    def total(self, key: str, value: float, unit: str, arithmetic: str, reason: str) -> None:
+        """Record what the experiment comes to."""
+        self.add(f"totals.{key}", value, unit, arithmetic, reason)
+        self.totals[key] = value
+
+    def refuse(self, name: str, text: str) -> None:
+        """Record a setting that contradicts another."""
+        self.problems.append(f"{self.experiment.source.where(name)}: {name}: {text}")
+
+    def add(
+        self,
+        name: str,
+        value: Any,
+        unit: str,
+        arithmetic: str,
+        reason: str,
+        *,
+        origin: Origin = "derived",
+        derived_value: Any = None,
+    ) -> None:
+        """Record a setting."""
+        self.settings.append(
+            Setting(
+                name=name,
+                value=value,
+                unit=unit,
+                origin=origin,
+                arithmetic=arithmetic,
+                reason=reason,
+                derived_value=derived_value,
+            )
+        )

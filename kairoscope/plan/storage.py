@@ -1,0 +1,102 @@
+"""The store: what it refuses, and the disk and CPU that the run takes."""
+
+import math
+from typing import Any
+
+from kairoscope.plan.draft import MIB, Draft
+from kairoscope.plan.numbers import bounded, count, in_bytes, n, up
+
+# ScyllaDB's own default for refusing a batch; Cassandra's 50 KiB would refuse KairosDB's batches.
+BATCH_FAIL_MIN_KIB = 1_024
+BATCH_FAIL_STEP_KIB = 64
+# The estimate of a point's size may be off by this much before a batch is refused.
+BATCH_FAIL_HEADROOM = 4
+BATCH_WARN_SHARE = 0.5
+
+# Merging data files needs the old and the new side by side.
+COMPACTION_HEADROOM = 2
+# KairosDB's queue files are pages of 50 MiB; one is written while the one before is still read.
+QUEUE_PAGES, QUEUE_PAGE_BYTES = 2, 52_428_800
+
+
+def settings(draft: Draft, batch: int) -> dict[str, Any]:
+    """How the store keeps what comes in batches of `batch` points: its templates' final values."""
+    cluster, size = draft.experiment.cluster, draft.experiment.assume.bytes_per_point_on_wire
+    values = draft.given("storage", skip=("batch_size_fail_kib",))
+    wanted = math.ceil(batch * size * BATCH_FAIL_HEADROOM / 1024)
+    derived, bound = bounded(wanted, BATCH_FAIL_MIN_KIB)
+    fail = draft.derive(
+        "storage.batch_size_fail_kib",
+        up(derived, BATCH_FAIL_STEP_KIB),
+        "KiB",
+        f"{n(batch)} points × {n(size)} B × {BATCH_FAIL_HEADROOM} / 1024 = {n(wanted)}, "
+        f"rounded up to {BATCH_FAIL_STEP_KIB}s{bound}",
+        "The store refuses a larger batch, and all of one may go to one storage node. "
+        f"{n(BATCH_FAIL_MIN_KIB)} is ScyllaDB's default; Cassandra's 50 would refuse "
+        "KairosDB's batches.",
+    )
+    if batch * size > fail * 1024:
+        draft.refuse(
+            "storage.batch_size_fail_kib",
+            f"a batch of {n(batch)} points × {n(size)} B = {n(batch * size / 1024)} KiB "
+            f"would be refused at {n(fail)} KiB; raise it to ≥ {n(wanted)} or lower "
+            "kairosdb.batch_size",
+        )
+    warn = max(1, math.floor(fail * BATCH_WARN_SHARE))
+    draft.add(
+        "storage.batch_size_warn_kib",
+        warn,
+        "KiB",
+        f"{n(fail)} × {BATCH_WARN_SHARE} = {n(warn)}",
+        "A log line well before batches are refused, and none for planned ones.",
+    )
+    return {
+        "nodes": cluster.storage_nodes,
+        "datacenter": cluster.datacenter,
+        "replication_factor": cluster.replication_factor,
+        "shards": cluster.shards,
+        **values,
+        "batch_size_fail_kib": fail,
+        "batch_size_warn_kib": warn,
+    }
+
+
+def totals(draft: Draft, checkpoint_s: int) -> None:
+    """Disk and CPU that the run needs, over all nodes."""
+    cluster, assume = draft.experiment.cluster, draft.experiment.assume
+    copies, per_point = cluster.replication_factor, assume.bytes_per_point_on_disk
+    data = math.ceil(draft.points * per_point * copies)
+    draft.total(
+        "data_bytes",
+        data,
+        "bytes",
+        f"{n(draft.points)} points × {n(per_point)} B × {copies} copies = {in_bytes(data)}",
+        "Data files over all storage nodes once merged.",
+    )
+    commitlog = cluster.storage_nodes * assume.commitlog_mib_per_node * MIB
+    backlog = draft.node_points_per_s * checkpoint_s
+    queue = draft.nodes * (
+        QUEUE_PAGES * QUEUE_PAGE_BYTES + math.ceil(backlog * assume.bytes_per_point_in_queue)
+    )
+    disk = data * COMPACTION_HEADROOM + commitlog + queue
+    draft.total(
+        "disk_bytes",
+        disk,
+        "bytes",
+        f"data {in_bytes(data)} × {COMPACTION_HEADROOM} while merging + commit log "
+        f"{count(cluster.storage_nodes, 'node')} × {n(assume.commitlog_mib_per_node)} MiB + "
+        f"KairosDB queue {count(draft.nodes, 'node')} × ({QUEUE_PAGES} pages of 50 MiB + "
+        f"{n(checkpoint_s)} s of points) = {in_bytes(disk)}",
+        "Free disk that the run needs, over all nodes.",
+    )
+    cpu = assume.cpu_us_per_replica * copies + assume.cpu_us_kairosdb
+    cores = draft.points_per_s * cpu / 1e6
+    draft.total(
+        "cpu_cores",
+        round(cores, 2),
+        "cores",
+        f"{n(draft.points_per_s)} points/s × ({copies} × {n(assume.cpu_us_per_replica)} + "
+        f"{n(assume.cpu_us_kairosdb)}) µs = {n(cores)}",
+        "CPU of storage and KairosDB together, loaders excluded, as measured with the "
+        "embedded engine.",
+    )

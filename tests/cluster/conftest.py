@@ -1,0 +1,83 @@
+"""The one cluster that all tests of this folder share, and the order in which they run."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from deployment import BIN, Deployment, Home
+
+from kairoscope import bundles, preflight, supervisor
+from kairoscope.errors import UserError
+from kairoscope.inventory import load as load_inventory
+from kairoscope.java import java17
+
+# What does no harm first, what leaves nothing last.
+ORDER = ("test_refused", "test_deployed", "test_run", "test_trouble", "test_change", "test_destroy")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything else before the tests of this folder, and those in ORDER."""
+
+    def place(item: pytest.Item) -> int:
+        return ORDER.index(item.path.stem) if item.path.stem in ORDER else -1
+
+    items.sort(key=place)
+
+
+def missing() -> str | None:
+    """What this machine lacks for a deployment, or None; builds the bundles if it can."""
+    for tool in ("kairoscope", "ansible-playbook", "supervisord"):
+        if not (BIN / tool).exists():
+            return f"{tool} is not in {BIN}; first: make"
+    try:
+        java17()
+        bundles.build()
+    except UserError as error:
+        return error.message
+    return None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def needed() -> None:
+    """Skip where the real parts are missing; in CI that is a failure."""
+    if reason := missing():
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def home() -> Iterator[Home]:
+    """A fresh home in which nothing is deployed; nothing may be left of it but its folder."""
+    home = Home()
+    try:
+        yield home
+        assert not supervisor.owned(home.state)
+    finally:
+        home.remove()
+
+
+@pytest.fixture(scope="session")
+def cluster(needed: None) -> Iterator[Deployment]:
+    """Three storage nodes and KairosDB, deployed once; destroyed whatever happens."""
+    cluster = Deployment()
+    try:
+        cluster.deploy()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KAIROSCOPE_HOME", str(cluster.path))
+            listeners = preflight.listeners(load_inventory("local"))
+        yield cluster
+        cluster.cli("destroy", timeout_s=180)
+        assert nothing_left(cluster, listeners)
+    finally:
+        # Also where the CLI itself is what failed: the next session must find a clean machine.
+        supervisor.end_all(cluster.state, patience_s=10)
+        cluster.remove()
+
+
+def nothing_left(cluster: Deployment, listeners: list[preflight.Listener]) -> bool:
+    """No process, no port and no folder of the deployment."""
+    assert supervisor.owned(cluster.state) == []
+    assert preflight.taken(listeners, cluster.state) == []
+    assert not cluster.state.exists()
+    return True

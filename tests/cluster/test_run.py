@@ -1,0 +1,186 @@
+"""A whole run, what its folder holds, and that the read-back can fail."""
+
+import asyncio
+import re
+import struct
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from deployment import STORAGE, Deployment, Run, wait_for
+
+from kairoscope import cql, ledger, outcomes, readback, verdict
+from loaders import schedule, values
+from loaders.spec import LoadSpec
+
+pytestmark = pytest.mark.cluster
+
+KEYSPACE = "kairosdb"
+FILES = (
+    *("manifest.json", "experiment.yml", "plan.json"),
+    *("load/spec.json", "queue.jsonl", "processes.jsonl", "events.jsonl"),
+    *(f"load/worker-{w}{end}" for w in (0, 1) for end in (".json", ".jsonl", ".outcomes.jsonl")),
+    *("latency/worker-0.hlog", "latency/worker-1.hlog", "latency/merged.json"),
+    *("proxyhistograms/captures.json", "measurements.json", "ledger.json", "verdict.json"),
+    *("report.html", "report.md"),
+)
+
+
+@pytest.fixture(scope="module")
+def run(cluster: Deployment) -> Iterator[Run]:
+    """One load from start to end."""
+    with cluster.loading() as run:
+        run.end()
+        yield run
+
+
+def test_passes_in_all_five_parts(run: Run) -> None:
+    assert run.process.returncode == 0, run.output
+    said = run.json("verdict.json")
+    assert said["verdict"] == "pass"
+    assert {name: part["outcome"] for name, part in said["parts"].items()} == dict.fromkeys(
+        ("schedule", "latency", "queue", "drain", "readback"), "pass"
+    )
+    assert "verdict: pass" in run.output
+    assert str(run.folder / "report.html") in run.output
+
+
+def test_folder_holds_every_file(run: Run) -> None:
+    assert [name for name in FILES if not (run.folder / name).exists()] == []
+    assert (run.folder.parent / "latest").resolve() == run.folder
+    manifest = run.json("manifest.json")
+    assert manifest["ended"] > manifest["started"]
+    assert manifest["load"]["start_ms"] == run.json("load/spec.json")["start_ms"]
+    assert manifest["versions"]["engine"] == "cassandra"
+
+
+def test_latencies_count_every_point_once(run: Run) -> None:
+    merged = run.json("latency/merged.json")
+    assert merged["warmup_count"] == 300 * 2 * 3
+    assert merged["count"] == 300 * 2 * 12
+    assert 0 < merged["p50_ms"] <= merged["p99_ms"] <= merged["max_ms"]
+
+
+def test_ledger_balances(run: Run) -> None:
+    book = run.json("ledger.json")
+    scheduled = 300 * 2 * 15
+    assert book["balanced"] is True
+    for name in ("scheduled", "sent", "acknowledged", "stored", "rows_by_cql", "rows_expected"):
+        assert book[name] == scheduled, name
+    for name in ("missing", "wrong_value", "unexpected", "rejected", "unknown", "not_sent"):
+        assert book[name] == 0, name
+    assert [equation["holds"] for equation in book["equations"]] == [True] * 4
+    assert book["gaps"] == []
+
+
+def test_every_storage_node_was_captured_before_during_and_after(run: Run) -> None:
+    captures = run.json("proxyhistograms/captures.json")
+    seen = {(capture["node"], capture["phase"]) for capture in captures}
+    assert seen == {(node, phase) for node in STORAGE for phase in ("before", "during", "after")}
+    for capture in captures:
+        text = (run.folder / "proxyhistograms" / capture["file"]).read_text()
+        assert "Write Latency" in text
+        assert set(capture["rows"]["Write"]) >= {"50%", "95%", "99%", "Max"}
+    # What was written came through one of them at least.
+    after = [c for c in captures if c["phase"] == "after"]
+    assert max(c["rows"]["Write"]["Max"] for c in after) > 0
+
+
+def test_queue_and_processes_were_sampled(run: Run) -> None:
+    depths = [record for record in run.lines("queue.jsonl") if "waiting" in record]
+    assert len(depths) >= 10
+    assert depths[-1]["waiting"] == 0
+    names = {record["name"] for record in run.lines("processes.jsonl")}
+    assert names == {*STORAGE, "kairosdb-1", "loader-worker-0", "loader-worker-1", "machine"}
+    measured = run.json("measurements.json")
+    assert set(measured["cpu_us_per_point"]) == {"storage", "kairosdb", "loader"}
+    assert all(cost > 0 for cost in measured["cpu_us_per_point"].values())
+    assert measured["bytes_per_point"]["per_replica"] > 0
+
+
+def test_report_needs_no_network(run: Run) -> None:
+    html = (run.folder / "report.html").read_text()
+    assert not re.search(r"<(script|link|img|iframe)[^>]*\b(src|href)\s*=", html)
+    assert "pass" in (run.folder / "report.md").read_text()
+
+
+def test_read_back_finds_what_is_lost_and_what_is_wrong(cluster: Deployment, run: Run) -> None:
+    spec = LoadSpec.from_json((run.folder / "load" / "spec.json").read_text())
+    lost, spoilt = 7, 210
+    gone = schedule.timestamps_ms(spec, lost)[[3, 4, 20]].tolist()
+    wrong = schedule.timestamps_ms(spec, spoilt).tolist()[9]
+    series = [(spec.metric_name(s), spec.tags) for s in range(spec.sensors)]
+    with cluster.cql() as db:
+        width = cql.row_width_ms(db, KEYSPACE)
+        delete = db.prepare(
+            f"DELETE FROM {KEYSPACE}.data_points WHERE key = ? AND column1 = ?"  # noqa: S608
+        )
+        for t in gone:
+            row = t - t % width
+            key = cql.row_key(spec.metric_name(lost), row, spec.tags, "kairos_long")
+            db.execute(delete, [key, struct.pack(">i", t - row)])
+        # KairosDB's cells have the time of writing in ms: a later one replaces an earlier.
+        true = int(values.values(np.array([spoilt]), np.array([wrong]))[0])
+        cluster.post(spec.metric_name(spoilt), wrong, true + 1, **spec.tags)
+        wait_for(
+            "the wrong value in a query",
+            lambda: cluster.query(spec.metric_name(spoilt), wrong, wrong) == [[wrong, true + 1]],
+            30,
+        )
+        rows = sum(cql.rows_of_series(db, KEYSPACE, series, spec.start_ms, spec.end_ms - 1))
+
+    sent = outcomes.read(spec, run.folder / "load")
+    back = asyncio.run(
+        readback.read_all(spec, lambda result: ledger.incomplete(sent, result), settle_s=(0.5,))
+    )
+    book = ledger.settle(spec, sent, back, 0, [])
+    book.rows_by_cql = rows
+
+    assert (book.missing, book.wrong_value) == (3, 1)
+    assert book.stored == spec.points - 4
+    assert book.rows_by_cql == book.rows_expected == spec.points - 3
+    assert not book.balanced
+    assert {(gap.series, gap.kind, *gap.timestamps_ms) for gap in book.gaps} == {
+        (spec.metric_name(lost), "missing", *gone),
+        (spec.metric_name(spoilt), "wrong value", wrong),
+    }
+    part = verdict.readback_part(book)
+    assert part.outcome == "fail"
+    assert "3 missing, 1 with a wrong value" in part.text
+
+
+def test_point_at_a_time_never_scheduled_is_noticed(cluster: Deployment, run: Run) -> None:
+    spec = LoadSpec.from_json((run.folder / "load" / "spec.json").read_text())
+    t = int(schedule.timestamps_ms(spec, 5)[2]) + 1
+    cluster.post(spec.metric_name(5), t, 1, **spec.tags)
+    wait_for("it in a query", lambda: cluster.query(spec.metric_name(5), t, t), 30)
+    sent = outcomes.read(spec, run.folder / "load")
+    back = asyncio.run(readback.read_all(spec, lambda result: False))
+    book = ledger.settle(spec, sent, back, 0, [])
+    assert book.unexpected == 1
+    assert not book.balanced
+
+
+def test_load_of_another_plan_than_the_deployed_is_refused(cluster: Deployment) -> None:
+    runs = sorted((cluster.path / "runs").iterdir())
+    message = cluster.refused("load", cluster.experiment, "--rate", "10")
+    assert "deployed with other kairosdb settings" in message
+    assert "batch_size" in message
+    assert "make deploy" in message
+    assert sorted((cluster.path / "runs").iterdir()) == runs
+
+
+def test_report_again_and_of_nothing(cluster: Deployment, run: Run) -> None:
+    (run.folder / "report.html").unlink()
+    done = cluster.cli("report", run.folder)
+    assert done.returncode == 0, done.stderr
+    assert (run.folder / "report.html").exists()
+    assert "No run folder" in cluster.refused("report", cluster.scratch / "nothing")
+
+
+def test_run_folder_is_below_the_home(cluster: Deployment, run: Run) -> None:
+    assert run.folder.parent == Path(cluster.path, "runs").resolve()
+    assert run.folder.name.endswith("-cluster-test-local")
+    assert time.time() * 1000 > run.json("manifest.json")["load"]["end_ms"]

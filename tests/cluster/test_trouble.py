@@ -1,0 +1,116 @@
+"""Trouble in mid-run: the run ends, its folder says what happened, the cluster is back."""
+
+import contextlib
+import os
+import signal
+import time
+
+import pytest
+from deployment import Deployment, Run, wait_for
+
+pytestmark = pytest.mark.cluster
+
+
+def accounts_for_every_point(run: Run) -> None:
+    """The loaders' side balances, and every acknowledged point is found, or named as a gap."""
+    book = run.json("ledger.json")
+    assert book["scheduled"] == book["sent"] + book["not_sent"]
+    assert book["sent"] == book["acknowledged"] + book["rejected"] + book["unknown"]
+    found = book["stored"] + book["queued"] + book["failed_logged"]
+    assert book["acknowledged"] == found + book["missing"] + book["wrong_value"]
+    named = sum(gap["count"] for gap in book["gaps"])
+    assert named >= book["missing"] + book["wrong_value"]
+    assert book["unexpected"] == 0
+
+
+def says_incomplete(run: Run, why: str) -> None:
+    said = run.json("verdict.json")
+    assert said["verdict"] == "incomplete"
+    assert why in said["reasons"][0]
+    assert "verdict: incomplete" in run.output
+    assert why in run.output
+    assert "Traceback" not in run.output
+    assert (run.folder / "report.html").exists()
+    report = (run.folder / "report.md").read_text()
+    assert "INCOMPLETE" in report
+    assert why in report
+
+
+def test_interrupt_in_mid_load(cluster: Deployment) -> None:
+    with cluster.in_mid_load() as run:
+        run.interrupt()
+        time.sleep(1)
+        # People press it again when nothing seems to happen.
+        with contextlib.suppress(ProcessLookupError):
+            run.interrupt()
+        assert run.end(timeout_s=60) == 2
+        assert run.workers() == []
+        says_incomplete(run, "interrupted by the user")
+        book = run.json("ledger.json")
+        assert book["balanced"] is False
+        assert book["stored"] is None
+        assert book["acknowledged"] > 0
+        assert book["not_sent"] > 0
+        assert any("was not looked at" in note for note in book["notes"])
+        assert run.events("interrupted")
+    assert cluster.status().returncode == 0
+
+
+def test_interrupt_before_the_first_point(cluster: Deployment) -> None:
+    with cluster.loading() as run:
+        run.interrupt()
+        assert run.end(timeout_s=60) == 2
+        assert run.workers() == []
+        says_incomplete(run, "interrupted by the user")
+    assert cluster.status().returncode == 0
+
+
+def test_load_killed_leaves_no_worker(cluster: Deployment) -> None:
+    with cluster.in_mid_load() as run:
+        assert len(run.workers()) == 2
+        os.kill(run.process.pid, signal.SIGKILL)
+        wait_for("the end of the workers", lambda: not run.workers(), 60)
+
+
+def test_kairosdb_killed(cluster: Deployment) -> None:
+    before = cluster.pids()
+    with cluster.in_mid_load() as run:
+        os.kill(before["kairosdb-1"], signal.SIGKILL)
+        assert run.end() in (0, 1)
+        assert run.json("verdict.json")["verdict"] in ("pass", "fail")
+        accounts_for_every_point(run)
+        # What was acknowledged is in KairosDB's file queue, which outlives the process.
+        assert run.json("ledger.json")["missing"] == 0
+        assert run.json("ledger.json")["wrong_value"] == 0
+        assert any("kairosdb-1" in detail for detail in run.events("process started again"))
+    cluster.wait_until_well()
+    after = cluster.pids()
+    assert after.pop("kairosdb-1") != before.pop("kairosdb-1")
+    assert after == before
+
+
+def test_storage_node_killed(cluster: Deployment) -> None:
+    before = cluster.pids()
+    with cluster.in_mid_load() as run:
+        os.kill(before["storage-2"], signal.SIGKILL)
+        assert run.end() in (0, 1)
+        assert run.json("verdict.json")["verdict"] in ("pass", "fail")
+        accounts_for_every_point(run)
+        # Two other replicas have them.
+        assert run.json("ledger.json")["missing"] == 0
+        assert any("storage-2" in detail for detail in run.events("process started again"))
+    cluster.wait_until_well()
+    after = cluster.pids()
+    assert after.pop("storage-2") != before.pop("storage-2")
+    assert after == before
+
+
+def test_worker_killed(cluster: Deployment) -> None:
+    with cluster.in_mid_load("--duration", "8") as run:
+        run.workers()[1].kill()
+        assert run.end() == 2
+        says_incomplete(run, "loader worker 1 died: signal 9 (SIGKILL)")
+        accounts_for_every_point(run)
+        notes = " ".join(run.json("ledger.json")["notes"])
+        assert "worker 1 died" in notes
+    assert cluster.status().returncode == 0

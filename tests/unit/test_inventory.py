@@ -1,0 +1,48 @@
+"""The local target's inventory: tokens, addresses, ports."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kairoscope import inventory
+from kairoscope.errors import UserError
+
+pytestmark = pytest.mark.unit
+
+
+@given(st.integers(1, 12), st.integers(1, 64))
+def test_tokens_are_distinct_in_range_and_even(nodes, per_node):
+    mine = [[int(t) for t in inventory.initial_tokens(n, nodes, per_node)] for n in range(nodes)]
+    ring = sorted(t for tokens in mine for t in tokens)
+    assert len(set(ring)) == nodes * per_node
+    assert ring[0] >= -(2**63)
+    assert ring[-1] < 2**63
+    gaps = {b - a for a, b in pairwise(ring)}
+    assert not gaps or max(gaps) - min(gaps) <= 1
+    # Neighbours on the ring belong to different nodes.
+    owner = {t: n for n, tokens in enumerate(mine) for t in tokens}
+    assert nodes == 1 or all(owner[a] != owner[b] for a, b in pairwise(ring))
+
+
+@pytest.mark.parametrize("net", ["127.0.0", "127.9.255"])
+def test_loopback_nets(net, monkeypatch):
+    monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", net)
+    assert inventory.local_net() == net
+
+
+@pytest.mark.parametrize("net", ["10.0.0", "127.0", "127.0.0.1", "127.0.256", "x", ""])
+def test_other_nets_are_refused(net, monkeypatch):
+    monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", net)
+    with pytest.raises(UserError, match="loopback"):
+        inventory.local_net()
+
+
+def test_jmx_ports_of_the_default_net_are_the_usual_ones():
+    assert [inventory.jmx_port("127.0.0", n) for n in range(3)] == [7199, 7200, 7201]
+
+
+@given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 9))
+def test_jmx_ports_are_ports(second, third, node):
+    assert 1024 < inventory.jmx_port(f"127.{second}.{third}", node) < 32768

@@ -1,0 +1,52 @@
+"""What is refused before anything is started."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from kairoscope import experiment, plan, preflight
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def laptop() -> plan.Plan:
+    return plan.make(experiment.load("laptop"), "local")
+
+
+def test_memory(laptop):
+    assert preflight.memory_problem(laptop, 20_000) is None
+    problem = preflight.memory_problem(laptop, 2_000)
+    assert "too little memory" in problem
+    assert "2,000 MiB available" in problem
+
+
+def test_disk(laptop):
+    assert preflight.disk_problem(laptop, 10**12, Path("/x")) is None
+    assert "too little disk" in preflight.disk_problem(laptop, 10**6, Path("/x"))
+
+
+def test_paths():
+    assert preflight.path_problem(Path("/home/a_b/kairoscope-1.0/local")) is None
+    for bad in ("/home/a b/local", "/home/100%/local", "/home/a'b/local", "/" + "x" * 100):
+        assert preflight.path_problem(Path(bad)) is not None
+
+
+def test_a_port_that_somebody_else_listens_on_is_named_with_the_process():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        wanted = [
+            preflight.Listener("127.0.0.1", port, "REST of kairosdb-1"),
+            preflight.Listener("127.0.0.77", port, "REST of kairosdb-2"),
+        ]
+        (line,) = preflight.taken(wanted, Path("/nowhere"))
+    assert f"127.0.0.1:{port} (REST of kairosdb-1) is taken by process {os.getpid()}" in line
+
+
+def test_a_listener_on_all_addresses_takes_every_loopback_address():
+    with socket.create_server(("0.0.0.0", 0)) as taken:  # noqa: S104
+        port = taken.getsockname()[1]
+        wanted = [preflight.Listener("127.0.0.77", port, "CQL of storage-1")]
+        assert len(preflight.taken(wanted, Path("/nowhere"))) == 1
