@@ -1,5 +1,6 @@
 """Deploy and destroy a target: plan and inventory to files, then the one Ansible playbook."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -24,10 +25,29 @@ def deployed_plan(target: str) -> Plan:
     return Plan.from_json(path.read_text())
 
 
+def finished_file(target: str) -> Path:
+    """There while what runs is what the plan says: from the end of a deploy to the next one."""
+    return paths.target_dir(target) / "deployed"
+
+
+def check_finished(target: str) -> None:
+    """UserError if the last deploy did not end: what runs is then of two plans, or of neither."""
+    if not finished_file(target).exists():
+        raise UserError(f"The last deploy of target {target} did not finish. First: make deploy")
+
+
 def check_shape(plan: Plan, target: str) -> None:
-    """Refuse to deploy another number of nodes over a running deployment."""
+    """Refuse to deploy other nodes or addresses over a running deployment."""
     if not plan_file(target).exists():
         return
+    if target == "local":
+        # The nodes know each other, and their cluster's name, by these addresses.
+        was_net = inventory.load(target).storage[0].address.rpartition(".")[0]
+        if was_net != (net := inventory.local_net()):
+            raise UserError(
+                f"Target {target} is deployed on {was_net}.*, not on {net}.*: set "
+                f"KAIROSCOPE_LOCAL_NET={was_net}, or first: make destroy TARGET={target}"
+            )
     old, new = deployed_plan(target).experiment.cluster, plan.experiment.cluster
     for field in ("storage_nodes", "kairosdb_nodes", "replication_factor", "datacenter"):
         was, wanted = getattr(old, field), getattr(new, field)
@@ -44,20 +64,24 @@ def deploy(plan: Plan) -> None:
     check_shape(plan, plan.target)
     folder = paths.target_dir(plan.target)
     first = not plan_file(plan.target).exists()
-    inventory.write_local(plan)
     try:
+        inventory.write_local(plan)
         preflight.check_local(plan, inventory.load(plan.target))
     except UserError:
         if first:  # Nothing was started: leave nothing behind.
-            shutil.rmtree(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # Not ours alone: it holds something else.
+                paths.home().rmdir()
         raise
     # The shape is fixed from here on, even if this deploy is interrupted: what is half there was
     # started with it.
+    finished_file(plan.target).unlink(missing_ok=True)
     plan_file(plan.target).write_text(plan.to_json())
     if supervisor.processes(folder / "supervisor") is None:
         # supervisord was killed: what it kept running has nobody to restart it, and its ports.
         supervisor.end_all(folder)
     playbook(plan.target, "deploy")
+    finished_file(plan.target).touch()
 
 
 def playbook(target: str, name: str) -> None:

@@ -106,8 +106,11 @@ def check_effective(text: str, url: str) -> int:
 
     UserError if it is in read-only mode or runs with anything else.
     """
-    with urllib.request.urlopen(f"{url}/api/v1/kairoscope/settings", timeout=10) as answer:  # noqa: S310
-        status = json.load(answer)
+    try:
+        with urllib.request.urlopen(f"{url}/api/v1/kairoscope/settings", timeout=10) as answer:  # noqa: S310
+            status = json.load(answer)
+    except (OSError, ValueError) as error:
+        raise UserError(f"{url}: KairosDB does not tell its settings: {error}") from error
     if status["read_only"]:
         raise UserError(
             f"{url}: KairosDB is in read-only mode: it could not create its schema. See its log."

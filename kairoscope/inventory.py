@@ -26,6 +26,7 @@ TOKENS_PER_NODE = 16
 NATIVE_TRANSPORT_PORT = 9042
 STORAGE_PORT = 7000
 HTTP_PORT = 8080
+SHORT_LIVED_JVM = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 TELNET_PORT = 4242
 
 
@@ -136,9 +137,12 @@ def local(plan: Plan) -> dict[str, Any]:
                 "cluster_name": f"kairoscope {net}",
                 "storage_engine": plan.engine,
                 "service_manager": "supervisor",
-                # The loaders share the machine with what they load. They need little CPU, but at
-                # the right moment: behind four busy JVMs they would be late, and measure that.
-                "service_nice": 5,
+                # Several servers share few cores for minutes, not days. The quick compiler alone:
+                # the optimising one would take more CPU in that time than it saves. The serial
+                # collector and few threads: no work for handing work around.
+                "cassandra_jvm_options": SHORT_LIVED_JVM,
+                "kairosdb_jvm_options": SHORT_LIVED_JVM,
+                "cassandra_stage_threads": 4,
                 "supervisor_dir": str(state / "supervisor"),
                 "supervisor_bin": str(Path(sys.executable).parent),
                 "supervisorctl": [

@@ -5,6 +5,7 @@ Everything goes to the run folder as it happens; whatever ends the run, the fold
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import platform
 import shutil
@@ -50,7 +51,7 @@ from kairoscope.capture.samplers import (
     folder_bytes,
     stamp,
 )
-from kairoscope.deploy import deployed_plan
+from kairoscope.deploy import check_finished, deployed_plan
 from kairoscope.errors import UserError
 from kairoscope.inventory import Inventory
 from kairoscope.ledger import Ledger
@@ -90,9 +91,20 @@ def load(plan: Plan, console: Console) -> int:
     """Run the plan's load on its deployed target; returns the exit status of the verdict."""
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
+    with (paths.target_dir(plan.target) / "load.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"Another load runs on target {plan.target}: each would measure the other."
+            ) from None
+        return _run(plan, hosts, console)
+
+
+def _run(plan: Plan, hosts: Inventory, console: Console) -> int:
     state = _open(plan, hosts)
-    console.print(f"run folder: {state.folder}", soft_wrap=True)
     try:
+        console.print(f"run folder: {state.folder}", soft_wrap=True)
         _measured_load(state, console)
         _settle(state, console)
     except KeyboardInterrupt:
@@ -110,6 +122,7 @@ def load(plan: Plan, console: Console) -> int:
 
 def _check_deployed(plan: Plan, hosts: Inventory) -> None:
     deployed = deployed_plan(plan.target)
+    check_finished(plan.target)
     for part in ("kairosdb", "storage"):
         was, wanted = getattr(deployed, part), getattr(plan, part)
         other = [k for k in wanted if was.get(k) != wanted[k]]
@@ -131,18 +144,20 @@ def _open(plan: Plan, hosts: Inventory) -> State:
     """Create the run folder with what is known before anything is sent."""
     now = time.time()
     folder = paths.runs_dir() / f"{stamp(now)}-{plan.experiment.name}-{plan.target}"
+    # What takes time comes before the folder, so that Ctrl-C leaves none, or one with a verdict.
+    manifest = _manifest(plan, folder.name, now, hosts)
     for sub in ("load", "latency", "proxyhistograms"):
         (folder / sub).mkdir(parents=True)
+    (folder / "plan.json").write_text(plan.to_json())
+    (folder / "experiment.yml").write_text(
+        yaml.safe_dump(plan.experiment.model_dump(mode="json"), sort_keys=False)
+    )
+    _write_json(folder / "manifest.json", manifest)
     latest = paths.runs_dir() / "latest"
     partial = paths.runs_dir() / ".latest"
     partial.unlink(missing_ok=True)
     partial.symlink_to(folder.name)
     partial.replace(latest)
-    (folder / "plan.json").write_text(plan.to_json())
-    (folder / "experiment.yml").write_text(
-        yaml.safe_dump(plan.experiment.model_dump(mode="json"), sort_keys=False)
-    )
-    _write_json(folder / "manifest.json", _manifest(plan, folder.name, now, hosts))
     return State(folder, plan, hosts, JsonLines(folder / "events.jsonl"))
 
 
@@ -469,7 +484,17 @@ def _judge(state: State) -> verdict.Verdict:
             None, limits.drain_s, "s", "unknown", "the queue was not watched after the load"
         )
     order = ("schedule", "latency", "queue", "drain", "readback")
-    return verdict.judge({k: parts[k] for k in order}, state.invalid, state.incomplete)
+    judged = verdict.judge({k: parts[k] for k in order}, state.invalid, state.incomplete)
+    if ended := _ended_processes(state.folder / "events.jsonl"):
+        # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
+        judged.summary += f" During the run ended: {', '.join(ended)}."
+    return judged
+
+
+def _ended_processes(path: Path) -> list[str]:
+    """Names of the processes that ended (and were started again) while the run went on."""
+    what = ("process ended", "process started again")
+    return sorted({e["detail"].split(":")[0] for e in _json_lines(path) if e["what"] in what})
 
 
 def _loader_limits(folder: Path, limit_ms: float) -> list[str]:

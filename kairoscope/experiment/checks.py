@@ -169,6 +169,16 @@ def _check_workers(values: Values) -> Iterator[Problem]:
         )
 
 
+def _check_patience(values: Values) -> Iterator[Problem]:
+    patience, limit_ms = values["load.retry_for_s"], values["limits.p99_ms"]
+    if patience * 1000 < limit_ms:
+        yield Problem(
+            ("load.retry_for_s", "limits.p99_ms"),
+            f"a request is given up after {patience:g} s (load.retry_for_s), before the latency "
+            f"limit of {limit_ms:g} ms: it would count as a quick one",
+        )
+
+
 def _check_ttl(values: Values) -> Iterator[Problem]:
     ttl, drain, length = values["storage.ttl_s"], values["limits.drain_s"], _length(values)
     if ttl == 0 or length is None:
@@ -198,5 +208,6 @@ _CHECKS = (
     _check_metric,
     _check_tags,
     _check_workers,
+    _check_patience,
     _check_ttl,
 )

@@ -10,8 +10,6 @@ from kairoscope.plan.numbers import bounded, count, n, up
 CACHE_MIN_ENTRIES = 50_000
 # Sensors that come and go, and both row keys of a series while a 3-week row ends.
 CACHE_HEADROOM = 1.25
-# Series that KairosDB writes about itself; some hundreds of metrics with their tags.
-OWN_SERIES = 1_000
 
 # A batch holds what arrives in this time, and KairosDB waits this long for one to fill.
 BATCH_WINDOW_MS = 100
@@ -167,11 +165,11 @@ def _connections(draft: Draft, batch: int) -> dict[str, int]:
 
 def _caches(draft: Draft) -> dict[str, int]:
     series = draft.series_failed_over
-    wanted = math.ceil(series * CACHE_HEADROOM) + OWN_SERIES
+    wanted = math.ceil(series * CACHE_HEADROOM)
     derived, bound = bounded(wanted, CACHE_MIN_ENTRIES)
     arithmetic = (
         f"{n(draft.experiment.load.sensors)} series / {count(draft.survivors, 'node')} × "
-        f"{CACHE_HEADROOM} + {n(OWN_SERIES)} of KairosDB's own = {n(wanted)}{bound}"
+        f"{CACHE_HEADROOM} = {n(wanted)}{bound}"
     )
     values = {}
     for key, what in (
@@ -199,7 +197,7 @@ def _caches(draft: Draft) -> dict[str, int]:
         elif entries < wanted:
             draft.notices.append(
                 f"{name} {n(entries)} holds the {n(series)} series of a node, but leaves "
-                f"less room than the {n(wanted)} derived: KairosDB's own metrics and new "
+                f"less room than the {n(wanted)} derived: new "
                 "sensors may push it over."
             )
     return values

@@ -273,6 +273,12 @@ def test_consistency_beyond_the_copies() -> None:
     ]
 
 
+def test_patience_shorter_than_the_latency_limit() -> None:
+    (line,) = errors(changed(("  p99_ms: 250", "  p99_ms: 90000")))
+    assert "load.retry_for_s" in line
+    assert "given up after 60 s" in line
+
+
 def test_all_mistakes_at_once_in_the_order_of_the_file() -> None:
     found = errors(
         changed(

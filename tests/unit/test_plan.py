@@ -235,10 +235,8 @@ def test_caches_are_sized_for_the_sensors_of_a_failed_node() -> None:
     assert plan.totals["series_per_node"] == 60_000
     assert plan.totals["series_per_node_after_failover"] == 90_000
     setting = plan.setting("kairosdb.row_key_cache_size")
-    assert setting.value == 113_500
-    assert setting.arithmetic == (
-        "180,000 series / 2 nodes × 1.25 + 1,000 of KairosDB's own = 113,500"
-    )
+    assert setting.value == 112_500
+    assert setting.arithmetic == ("180,000 series / 2 nodes × 1.25 = 112,500")
 
 
 def test_more_sensors_than_the_caches_hold_is_refused_for_both() -> None:
@@ -251,8 +249,8 @@ def test_more_sensors_than_the_caches_hold_is_refused_for_both() -> None:
     first, second = caught.value.message.splitlines()
     assert "more sensors than the caches can hold on the surviving nodes" in first
     assert "60,000 series on a KairosDB node after one KairosDB node has failed" in first
-    assert "raise kairosdb.row_key_cache_size to ≥ 76,000 or add a KairosDB node" in first
-    assert "raise kairosdb.string_cache_size to ≥ 76,000" in second
+    assert "raise kairosdb.row_key_cache_size to ≥ 75,000 or add a KairosDB node" in first
+    assert "raise kairosdb.string_cache_size to ≥ 75,000" in second
 
 
 def test_the_refusal_names_the_line(tmp_path: Path) -> None:
@@ -269,7 +267,7 @@ def test_the_refusal_names_the_line(tmp_path: Path) -> None:
 
 def test_a_cache_that_is_just_large_enough_is_remarked_on() -> None:
     plan = planned(load={"sensors": 60_000}, kairosdb={"row_key_cache_size": 60_000})
-    assert any("leaves less room than the 76,000 derived" in notice for notice in plan.notices)
+    assert any("leaves less room than the 75,000 derived" in notice for notice in plan.notices)
 
 
 def test_overrides_keep_what_they_replaced_and_carry_on() -> None:
