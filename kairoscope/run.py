@@ -487,7 +487,7 @@ def _judge(state: State) -> verdict.Verdict:
     judged = verdict.judge({k: parts[k] for k in order}, state.invalid, state.incomplete)
     if ended := _ended_processes(state.folder / "events.jsonl"):
         # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
-        judged.summary += f" During the run ended: {', '.join(ended)}."
+        judged.summary = f"{judged.summary.rstrip('.')}. During the run ended: {', '.join(ended)}."
     return judged
 
 
