@@ -403,11 +403,8 @@ def _settle(state: State, console: Console) -> None:
 
         console.print(f"read back: {spec.points:,} points of {spec.sensors:,} sensors …")
         back = asyncio.run(readback.read_all(spec, lambda r: ledger.incomplete(found, r), on_done))
-    # Asked again: what waited at the end of the drain may have been stored since.
-    queue = QueueDepth(state.inventory.kairosdb, JsonLines(state.folder / "queue.jsonl"))
-    queue.sample()
     failed = ledger.failed_points(_failed_logs(state))
-    state.ledger = ledger.settle(spec, found, back, queue.total, failed)
+    state.ledger = ledger.settle(spec, found, back, state.left_in_queue, failed)
     console.print("row counts by CQL …")
     try:
         state.ledger.rows_by_cql = _rows(state, spec)
