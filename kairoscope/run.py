@@ -163,7 +163,9 @@ def _open(plan: Plan, hosts: Inventory) -> State:
 
 def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, Any]:
     kairosdb = bundles.bundle("kairosdb")
-    driver = "scylla.driver.version" if plan.kairosdb["driver"] == "scylla" else None
+    # Named by what the bundle holds, such as scylla-driver-core-3.10.2-scylla-1.
+    driver = f"driver-{plan.kairosdb['driver']}/"
+    jars = bundles.read_manifest(kairosdb.manifest)
     java = subprocess.run(
         [str(hosts.hosts[0].vars["java"]), "-version"], capture_output=True, text=True, check=False
     )
@@ -187,7 +189,7 @@ def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, A
             "kairosdb": kairosdb.version,
             "engine": plan.engine,
             "engine_version": bundles.bundle(plan.engine).version,
-            "driver": bundles.property_of_pom(driver) if driver else "datastax 3.10.2",
+            "driver": next(Path(name).stem for name in jars if name.startswith(driver)),
             "java": java.stderr.splitlines()[0] if java.stderr else "unknown",
             "python": platform.python_version(),
         },

@@ -13,9 +13,9 @@ CACHE_HEADROOM = 1.25
 
 # A batch holds what arrives in this time, and KairosDB waits this long for one to fill.
 BATCH_WINDOW_MS = 100
-# Below 50 (the 2018 value) the cost of a request exceeds that of its points; above 1000 nothing
-# is gained (batches of 5000 cost the store as much a point as batches of 50), and a lost or
-# retried batch weighs more.
+# Below 50 (the 2018 value) the cost of a request weighs on its points. Above 1000 little is left to
+# share out, since the store pays for each partition in a batch, and a batch that is retried or lost
+# weighs more.
 BATCH_MIN, BATCH_MAX = 50, 1_000
 # The 2018 setting: 15 of 50.
 MIN_BATCH_SHARE = 0.3
