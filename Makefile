@@ -9,6 +9,7 @@ EXPERIMENT ?= laptop
 SENSORS ?=
 RATE ?=
 DURATION ?=
+PROTOCOL ?=
 ONLY ?=
 ARGS ?=
 
@@ -16,7 +17,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 KAIROSCOPE := $(BIN)/kairoscope
 SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
-  $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)')
+  $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)') \
+  $(if $(PROTOCOL),--protocol '$(PROTOCOL)')
 
 ##@ Run an experiment
 .PHONY: demo
@@ -39,6 +41,10 @@ status: $(VENV)/installed ## Show every process, the ring, KairosDB's health and
 load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS=, RATE=, DURATION= scale it)
 	@$(KAIROSCOPE) load $(SCALED)
 
+.PHONY: rehearse
+rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that throws all away: can this machine carry them?
+	@$(KAIROSCOPE) rehearse $(SCALED)
+
 .PHONY: report
 report: $(VENV)/installed ## Write report.html and report.md of the latest run anew
 	@$(KAIROSCOPE) report
@@ -55,7 +61,12 @@ setup: $(VENV)/installed ## Install what is missing: virtual environment, Java 1
 
 .PHONY: test
 test: setup ## Run all tests this machine can (ONLY=unit|cluster for one layer, ARGS= for pytest)
+	@scripts/need ssh
 	@$(BIN)/python -m pytest $(if $(ONLY),-m '$(ONLY)') $(ARGS)
+
+.PHONY: bench
+bench: $(VENV)/installed ## Measure the loader, beside the published way of 2018 (ONLY=rest|telnet|pacing|million)
+	@$(KAIROSCOPE) bench $(ONLY)
 
 .PHONY: lint
 lint: $(VENV)/installed ## Run every linter
@@ -80,7 +91,7 @@ clean: ## Remove what was built: virtual environment, bundles (destroy first); r
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
-	@printf '\nTARGET=%s EXPERIMENT=%s; SENSORS=, RATE= (points/s each), DURATION= (s) scale an experiment.\n' '$(TARGET)' '$(EXPERIMENT)'
+	@printf '\nTARGET=%s EXPERIMENT=%s; SENSORS=, RATE= (points/s each), DURATION= (s) scale an experiment, PROTOCOL= changes how it sends.\n' '$(TARGET)' '$(EXPERIMENT)'
 	@printf 'make ends with status 0 or 2; `.venv/bin/kairoscope load` with 0 pass, 1 fail, 2 invalid or incomplete.\n'
 
 # Everything pinned, with checksums; done anew when a pin changes.

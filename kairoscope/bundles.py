@@ -1,19 +1,25 @@
-"""Build the run-time bundles once from Maven Central and pin every file by checksum.
+"""Build the run-time bundles once, from Maven Central and PyPI, and pin every file by checksum.
 
-A bundle is `<name>-<version>.tar` with the jars and `SHA256SUMS`; the same file goes to every
-target. `kairosdb-conf/bundles/<name>.sha256` holds what Maven must bring, so that a build today and
-a build next year are the same files or an error.
+A bundle is `<name>-<version>.tar` with its files and `SHA256SUMS`; the same file goes to every
+target. `kairosdb-conf/bundles/<name>.sha256` holds what Maven must bring, requirements.lock what
+pip must, so that a build today and a build next year are the same files or an error.
 """
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
+import sys
 import tarfile
+import tempfile
+import tomllib
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from kairoscope import paths
@@ -25,10 +31,14 @@ OWN = "kairoscope-kairosdb-plugin-1.jar"
 NAMES = ("kairosdb", "cassandra")
 POM = paths.KAIROSDB_CONF / "pom.xml"
 
+# The loaders' wheel and the wheels it needs, for every Python that a loader host may have.
+LOADER = "loader"
+PYTHONS = ("3.11", "3.12", "3.13")
+
 
 @dataclass(frozen=True)
 class Bundle:
-    """One run-time bundle: its name (`kairosdb`, `cassandra`) and pinned version."""
+    """One run-time bundle: its name (`kairosdb`, `cassandra`, `loader`) and version."""
 
     name: str
     version: str
@@ -42,8 +52,8 @@ class Bundle:
     def folder(self) -> str:
         """Name of the folder it is unpacked to: other content is another folder.
 
-        So a rebuilt bundle of the same version (our own plugin changed) reaches its hosts, and
-        the path on the servers' command lines changes with it, which restarts them.
+        So a rebuilt bundle of the same version (our own plugin or the loaders changed) reaches
+        its hosts, and the path on the servers' command lines changes with it, which restarts them.
         """
         sums = self.archive.with_suffix(".sha256").read_bytes()
         return f"{self.name}-{self.version}-{hashlib.sha256(sums).hexdigest()[:8]}"
@@ -65,7 +75,9 @@ def property_of_pom(key: str) -> str:
 
 
 def bundle(name: str) -> Bundle:
-    """The bundle of that name at its pinned version."""
+    """The bundle of that name at its version: the pinned one, or the loaders' own."""
+    if name == LOADER:
+        return Bundle(name, _loaders_project()["version"])
     return Bundle(name, property_of_pom(f"{name}.version"))
 
 
@@ -85,11 +97,15 @@ def _sources() -> Iterator[Path]:
     yield Path(__file__)
 
 
-def _stamp() -> str:
+def _stamp(sources: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for path in _sources():
+    for path in sources:
         digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+def _same(stamp_file: Path, stamp: str) -> bool:
+    return stamp_file.exists() and stamp_file.read_text() == stamp
 
 
 def checksums(folder: Path) -> dict[str, str]:
@@ -127,40 +143,62 @@ def build(update_manifest: bool = False) -> bool:
 
     With `update_manifest` the committed checksums are written anew instead of checked: for a change
     of version, to be looked at in the diff.
+
+    Raises:
+        UserError: something that is needed cannot be fetched, or is not what is pinned.
     """
+    jars = _build_jars(update_manifest)
+    return _build_loader() or jars
+
+
+def _build_jars(update_manifest: bool) -> bool:
     stamp_file = paths.BUNDLES / "built-from.sha256"
-    built = stamp_file.read_text() if stamp_file.exists() else ""
+    stamp = _stamp(_sources())
     archives = [bundle(name).archive for name in NAMES]
-    if built == _stamp() and all(a.exists() for a in archives) and not update_manifest:
+    if _same(stamp_file, stamp) and all(a.exists() for a in archives) and not update_manifest:
         return False
 
     mvn = shutil.which("mvn")
     if mvn is None:
         raise UserError("Maven (mvn) is not installed. On Debian or Ubuntu: apt-get install maven")
     log = paths.BUNDLES / "maven.log"
-    paths.BUNDLES.mkdir(parents=True, exist_ok=True)
+    done = _logged(
+        [mvn, "-B", "-ntp", "clean", "package"],
+        log,
+        cwd=paths.KAIROSDB_CONF,
+        # The plugin is compiled for, and with, the Java that will run it.
+        env={**os.environ, "JAVA_HOME": str(java_home(java17()))},
+    )
+    if not done:
+        raise UserError(
+            "Maven could not build the run-time bundles (is Maven Central reachable?)."
+            + _errors(log)
+        )
+    for name in NAMES:
+        _pack(bundle(name), update_manifest)
+    stamp_file.write_text(stamp)
+    return True
+
+
+def _logged(command: list[str], log: Path, **options: Any) -> bool:
+    """Run a build tool with all its output in a file; whether it succeeded."""
+    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("w") as out:
         done = subprocess.run(
-            [mvn, "-B", "-ntp", "clean", "package"],
-            cwd=paths.KAIROSDB_CONF,
-            # The plugin is compiled for, and with, the Java that will run it.
-            env={**os.environ, "JAVA_HOME": str(java_home(java17()))},
+            command,
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
             check=False,
+            **options,
         )
-    if done.returncode != 0:
-        errors = [line for line in log.read_text().splitlines() if "ERROR" in line][:3]
-        raise UserError(
-            "Maven could not build the run-time bundles (is Maven Central reachable?).\n"
-            + "\n".join(errors)
-            + f"\nWhole log: {log}"
-        )
-    for name in NAMES:
-        _pack(bundle(name), update_manifest)
-    stamp_file.write_text(_stamp())
-    return True
+    return done.returncode == 0
+
+
+def _errors(log: Path) -> str:
+    """The first errors in a log and where it is, for the end of a message."""
+    lines = [line for line in log.read_text().splitlines() if "ERROR" in line][:3]
+    return "".join(f"\n{line}" for line in [*lines, f"Whole log: {log}"])
 
 
 def _pack(item: Bundle, update_manifest: bool) -> None:
@@ -175,6 +213,16 @@ def _pack(item: Bundle, update_manifest: bool) -> None:
             + "\n  ".join(wrong)
             + "\nIf a version was changed on purpose: kairoscope bundles --update-manifest"
         )
+    _archive(item, folder, found)
+
+    if item.name == "kairosdb":
+        jar = folder / "lib" / f"kairosdb-{item.version}.jar"
+        with zipfile.ZipFile(jar) as archive:
+            reference_conf().write_bytes(archive.read("kairosdb.conf"))
+
+
+def _archive(item: Bundle, folder: Path, found: dict[str, str]) -> None:
+    """Write a bundle's tar of the files `found` in a folder, and their checksums beside it."""
     write_manifest(folder / "SHA256SUMS", found)
     shutil.copyfile(folder / "SHA256SUMS", item.archive.with_suffix(".sha256"))
 
@@ -185,7 +233,138 @@ def _pack(item: Bundle, update_manifest: bool) -> None:
             tar.add(folder / name, arcname=name)
     partial.replace(item.archive)
 
-    if item.name == "kairosdb":
-        jar = folder / "lib" / f"kairosdb-{item.version}.jar"
-        with zipfile.ZipFile(jar) as archive:
-            reference_conf().write_bytes(archive.read("kairosdb.conf"))
+
+def _loaders_project() -> dict[str, Any]:
+    """The [project] table of loaders/pyproject.toml."""
+    data = tomllib.loads((paths.LOADERS / "pyproject.toml").read_text())
+    project: dict[str, Any] = data["project"]
+    return project
+
+
+def _build_loader() -> bool:
+    """Build the loader bundle: wheels/*.whl, and requirements.lock, which pins all of them.
+
+    Our own wheel is built here, the others are fetched, and pip takes none that requirements.lock
+    does not pin.
+    """
+    item = bundle(LOADER)
+    # The control machine is a loader host of the local target, whatever Python it has.
+    own = "{}.{}".format(*sys.version_info)
+    pythons = sorted({*PYTHONS, own})
+    stamp_file = paths.BUNDLES / "loader-built-from.sha256"
+    sources = [paths.LOADERS / "pyproject.toml", *sorted(paths.LOADERS.glob("*.py"))]
+    stamp = _stamp([paths.LOCK, *sources, Path(__file__)]) + " ".join(pythons)
+    if _same(stamp_file, stamp) and item.archive.exists():
+        return False
+
+    folder = paths.BUNDLES / LOADER
+    wheels = folder / "wheels"
+    needed = locked(_loaders_project()["dependencies"], paths.LOCK.read_text(), _requires)
+    _fetch_wheels(needed, pythons, wheels)
+    wheel = _build_wheel(sources, wheels)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    own_line = f"loaders=={item.version} --hash=sha256:{digest}\n"
+    (folder / "requirements.lock").write_text(needed + own_line)
+    (folder / "SHA256SUMS").unlink(missing_ok=True)
+    _archive(item, folder, checksums(folder))
+    stamp_file.write_text(stamp)
+    return True
+
+
+def locked(names: Iterable[str], lock: str, requires: Callable[[str], list[str]]) -> str:
+    """The part of a lock file that some packages need, they themselves included.
+
+    Args:
+        names: distribution names.
+        lock: text of a requirements file with hashes, of one resolution for one platform.
+        requires: the requirements that a distribution of that name states (PEP 508).
+
+    Raises:
+        UserError: the lock has no entry for one of `names`.
+    """
+    entries: dict[str, str] = {}
+    name = ""
+    for line in lock.splitlines(keepends=True):
+        if start := re.match(r"([A-Za-z0-9._-]+)==", line):
+            name = _normal(start[1])
+            entries[name] = ""
+        if name and not line.lstrip().startswith("#"):
+            entries[name] += line
+
+    todo = [_normal(n) for n in names]
+    if missing := [n for n in todo if n not in entries]:
+        raise UserError(
+            f"{paths.LOCK}: nothing for {', '.join(missing)}. "
+            "Write it anew with the command at its top."
+        )
+    chosen: set[str] = set()
+    while todo:
+        if (current := todo.pop()) in chosen:
+            continue
+        chosen.add(current)
+        for requirement in requires(current):
+            stated = re.match(r"[A-Za-z0-9._-]+", requirement)
+            # What the lock does not have, its resolution found to be for other Pythons only.
+            if stated and "extra ==" not in requirement and _normal(stated[0]) in entries:
+                todo.append(_normal(stated[0]))
+    return "".join(entries[n] for n in sorted(chosen))
+
+
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _requires(name: str) -> list[str]:
+    try:
+        return metadata.requires(name) or []
+    except metadata.PackageNotFoundError:
+        raise UserError(f"The Python package {name} is not installed. First: make setup") from None
+
+
+def _fetch_wheels(needed: str, pythons: list[str], wheels: Path) -> None:
+    """Download what a requirements file pins, for every Python; nothing if it is there already."""
+    stamp_file = paths.BUNDLES / "loader-wheels.lock"
+    stamp = f"# {' '.join(pythons)}\n{needed}"
+    if _same(stamp_file, stamp) and wheels.is_dir():
+        return
+    stamp_file.unlink(missing_ok=True)
+    shutil.rmtree(wheels.parent, ignore_errors=True)
+    wheels.mkdir(parents=True)
+    requirements = wheels.parent / "requirements.lock"
+    requirements.write_text(needed)
+    log = paths.BUNDLES / "pip.log"
+    for python in pythons:
+        options = ["--no-deps", "--only-binary=:all:", "--python-version", python]
+        if not _logged(
+            _pip("download", "--require-hashes", *options, "-r", requirements, "-d", wheels), log
+        ):
+            raise UserError(
+                f"pip could not fetch the loader bundle's wheels for Python {python} (is PyPI "
+                "reachable?)." + _errors(log)
+            )
+    stamp_file.write_text(stamp)
+
+
+def _build_wheel(sources: list[Path], wheels: Path) -> Path:
+    """Build the loaders' wheel, the same bytes from the same sources; returns its path."""
+    for old in wheels.glob("loaders-*.whl"):
+        old.unlink()
+    log = paths.BUNDLES / "pip.log"
+    with tempfile.TemporaryDirectory() as folder:
+        # Elsewhere, as setuptools leaves its traces beside what it builds.
+        for source in sources:
+            shutil.copyfile(source, Path(folder, source.name))
+        done = _logged(
+            _pip("wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", wheels, folder),
+            log,
+            # The archive's time of every file; any that is the same each time.
+            env={**os.environ, "SOURCE_DATE_EPOCH": "1767225600"},
+        )
+    if not done:
+        raise UserError("The loaders' wheel could not be built." + _errors(log))
+    (wheel,) = wheels.glob("loaders-*.whl")
+    return wheel
+
+
+def _pip(verb: str, *arguments: str | Path) -> list[str]:
+    return [sys.executable, "-m", "pip", verb, "--disable-pip-version-check", *map(str, arguments)]

@@ -8,10 +8,12 @@ import click
 from rich.console import Console
 
 from kairoscope import __version__, cql, hocon, paths, run
+from kairoscope import bench as bench_module
 from kairoscope import bundles as bundles_module
 from kairoscope import deploy as deploy_module
 from kairoscope import experiment as experiment_module
 from kairoscope import plan as plan_module
+from kairoscope import rehearse as rehearse_module
 from kairoscope import report as report_module
 from kairoscope import status as status_module
 from kairoscope.errors import UserError
@@ -39,7 +41,12 @@ def main() -> None:
 def _plan_options(command: click.decorators.FC) -> click.decorators.FC:
     """Which experiment, on which target, and scaled how."""
     for option in (
-        click.option("--duration", help="DURATION= of the load in seconds, in place of the file's"),
+        click.option("--protocol", help="PROTOCOL= rest, rest-gzip, telnet-put or telnet-putm"),
+        click.option(
+            "--duration",
+            "duration_s",
+            help="DURATION= of the load in seconds, in place of the file's",
+        ),
         click.option("--rate", help="RATE= points per second of each sensor"),
         click.option("--sensors", help="SENSORS= number of sensors"),
         click.option("--target", default="local", show_default=True),
@@ -49,26 +56,17 @@ def _plan_options(command: click.decorators.FC) -> click.decorators.FC:
     return command
 
 
-def _plan(
-    experiment: str, target: str, sensors: str | None, rate: str | None, duration: str | None
-) -> plan_module.Plan:
-    overrides = experiment_module.Overrides(sensors=sensors, rate=rate, duration_s=duration)
+def _plan(experiment: str, target: str, **given: str | None) -> plan_module.Plan:
+    overrides = experiment_module.Overrides(**given)
     return plan_module.make(experiment_module.load(experiment, overrides), target)
 
 
 @main.command()
 @_plan_options
 @click.option("--json", "as_json", is_flag=True, help="Print plan.json instead of tables.")
-def plan(
-    experiment: str,
-    target: str,
-    sensors: str | None,
-    rate: str | None,
-    duration: str | None,
-    as_json: bool,
-) -> None:
+def plan(as_json: bool, **wanted: Any) -> None:
     """Print what EXPERIMENT resolves to: every setting with its arithmetic and reason."""
-    made = _plan(experiment, target, sensors, rate, duration)
+    made = _plan(**wanted)
     if as_json:
         click.echo(made.to_json())
     else:
@@ -77,21 +75,30 @@ def plan(
 
 @main.command()
 @_plan_options
-def deploy(
-    experiment: str, target: str, sensors: str | None, rate: str | None, duration: str | None
-) -> None:
+def deploy(**wanted: Any) -> None:
     """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
-    deploy_module.deploy(_plan(experiment, target, sensors, rate, duration))
+    deploy_module.deploy(_plan(**wanted))
 
 
 @main.command()
 @_plan_options
-def load(
-    experiment: str, target: str, sensors: str | None, rate: str | None, duration: str | None
-) -> None:
+def load(**wanted: Any) -> None:
     """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete."""
-    made = _plan(experiment, target, sensors, rate, duration)
-    sys.exit(run.load(made, console))
+    sys.exit(run.load(_plan(**wanted), console))
+
+
+@main.command()
+@_plan_options
+def rehearse(**wanted: Any) -> None:
+    """Run EXPERIMENT's sensors against a sink that throws all away; exit 1 if it is too much."""
+    sys.exit(0 if rehearse_module.rehearse(_plan(**wanted), console) else 1)
+
+
+@main.command()
+@click.argument("only", required=False)
+def bench(only: str | None) -> None:
+    """Measure the loader beside the published way of 2018, all benches or ONLY one."""
+    bench_module.run(only, console)
 
 
 @main.command()

@@ -119,32 +119,36 @@ def rows_of_series(
     db: Session,
     keyspace: str,
     series: Iterable[tuple[str, dict[str, str]]],
-    start_ms: int,
-    end_ms: int,
+    spans: list[tuple[int, int]],
     data_type: str = "kairos_long",
     concurrency: int = 32,
-) -> list[int]:
-    """Rows in `data_points` for each series, with timestamps in [start_ms, end_ms].
+) -> int:
+    """Rows in `data_points` of all series (metric, tags) together, with timestamps in `spans`.
 
     Counts what the storage nodes hold at the session's consistency, past KairosDB and its index.
+    `spans` are (first, last) epoch ms, both included; each is counted by itself, as a node may not
+    get through a long row within its time limit.
     """
     count = db.prepare(
         f"SELECT count(*) FROM {keyspace}.data_points "  # noqa: S608 (keyspace is from the plan)
         "WHERE key = ? AND column1 >= ? AND column1 <= ?"
     )
-    width = row_width_ms(db, keyspace)
-    rows = range(start_ms - start_ms % width, end_ms + 1, width)
-
-    def column(timestamp_ms: int, row: int) -> bytes:
-        # The offset in its row (source: RowSpec.getColumnName at tag v1.3.0).
-        return struct.pack(">i", min(max(timestamp_ms - row, 0), width - 1))
-
-    arguments = [
-        (row_key(metric, row, tags, data_type), column(start_ms, row), column(end_ms, row))
+    slices = list(_slices(spans, row_width_ms(db, keyspace)))
+    arguments = (
+        (row_key(metric, row, tags, data_type), *columns)
         for metric, tags in series
-        for row in rows
-    ]
-    results = execute_concurrent_with_args(db, count, arguments, concurrency=concurrency)
-    counts = [result.one()[0] for _, result in results]
-    per_series = len(rows)
-    return [sum(counts[i : i + per_series]) for i in range(0, len(counts), per_series)]
+        for row, *columns in slices
+    )
+    results = execute_concurrent_with_args(
+        db, count, arguments, concurrency=concurrency, results_generator=True
+    )
+    return sum(result.one()[0] for _, result in results)
+
+
+def _slices(spans: list[tuple[int, int]], row_width: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """What to look at for each series: row time (ms), first and last column."""
+    for first, last in spans:
+        for row in range(first - first % row_width, last + 1, row_width):
+            # The offset in its row (source: RowSpec.getColumnName at tag v1.3.0).
+            begin, end = max(first - row, 0), min(last - row, row_width - 1)
+            yield row, struct.pack(">i", begin), struct.pack(">i", end)

@@ -37,7 +37,11 @@ def check_finished(target: str) -> None:
 
 
 def check_shape(plan: Plan, target: str) -> None:
-    """Refuse to deploy other nodes or addresses over a running deployment."""
+    """Refuse to deploy other nodes or addresses over a running deployment.
+
+    KairosDB nodes may be added, as they know nothing of each other; one that is taken away would
+    take along what waits in its queue. Loader hosts may come and go: nothing runs on them.
+    """
     if not plan_file(target).exists():
         return
     if target == "local":
@@ -51,7 +55,8 @@ def check_shape(plan: Plan, target: str) -> None:
     old, new = deployed_plan(target).experiment.cluster, plan.experiment.cluster
     for field in ("storage_nodes", "kairosdb_nodes", "replication_factor", "datacenter"):
         was, wanted = getattr(old, field), getattr(new, field)
-        if was != wanted:
+        added = field == "kairosdb_nodes" and wanted > was
+        if was != wanted and not added:
             raise UserError(
                 f"Target {target} is deployed with {field} = {was}, the experiment wants {wanted}. "
                 f"First: make destroy TARGET={target}"

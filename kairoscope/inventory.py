@@ -40,7 +40,7 @@ class Host:
 
     @property
     def address(self) -> str:
-        """IP address its servers listen on."""
+        """IP address, of a loader host only to tell it by; servers listen on theirs."""
         return str(self.vars["address"])
 
     @property
@@ -61,10 +61,11 @@ class Inventory:
     path: Path
     storage: list[Host]
     kairosdb: list[Host]
+    loader: list[Host]
 
     @property
     def hosts(self) -> list[Host]:
-        """All hosts."""
+        """All hosts with servers, which run all the time: not the loader hosts."""
         return [*self.storage, *self.kairosdb]
 
 
@@ -106,6 +107,7 @@ def local(plan: Plan) -> dict[str, Any]:
     state = paths.target_dir("local")
     nodes = plan.experiment.cluster.storage_nodes
     kairosdb, cassandra = bundles.bundle("kairosdb"), bundles.bundle("cassandra")
+    loader = bundles.bundle(bundles.LOADER)
     storage_hosts = {
         f"storage-{i + 1}": {
             "address": f"{net}.{i + 1}",
@@ -127,6 +129,10 @@ def local(plan: Plan) -> dict[str, Any]:
             "home": str(state / f"kairosdb-{i + 1}"),
         }
         for i in range(plan.experiment.cluster.kairosdb_nodes)
+    }
+    loader_hosts = {
+        f"loader-{i + 1}": {"address": f"{net}.{i + 1}", "home": str(state / f"loader-{i + 1}")}
+        for i in range(plan.experiment.cluster.loader_hosts)
     }
     return {
         "all": {
@@ -158,13 +164,18 @@ def local(plan: Plan) -> dict[str, Any]:
                 "kairosdb_conf_dir": str(paths.KAIROSDB_CONF),
                 "kairosdb_keyspace": "kairosdb",
                 "kairoscope": str(Path(sys.executable).parent / "kairoscope"),
+                "loader_version": loader.version,
+                "loader_bundle_dir": str(state / "opt" / loader.folder),
+                "loader_venv": str(state / "opt" / loader.folder / "venv"),
                 "java": java17(),
+                "python": sys.executable,
                 "plan_file": str(state / "plan.json"),
             },
             "children": {
                 "supervisor_host": {"hosts": {"control": {}}},
                 "storage": {"hosts": storage_hosts},
                 "kairosdb": {"hosts": kairosdb_hosts},
+                "loader": {"hosts": loader_hosts},
             },
         }
     }
@@ -197,4 +208,4 @@ def load(target: str) -> Inventory:
         names = listing.get(group, {}).get("hosts", [])
         return [Host(name, group, hostvars[name]) for name in names]
 
-    return Inventory(path, hosts("storage"), hosts("kairosdb"))
+    return Inventory(path, hosts("storage"), hosts("kairosdb"), hosts("loader"))

@@ -6,7 +6,9 @@
     rows by CQL  = points read back
 
 The third is where a store loses data; the fourth shows data that is stored but that no query finds
-(KairosDB does not wait for its index writes), and the other way round.
+(KairosDB does not wait for its index writes), and the other way round. A protocol that acknowledges
+nothing leaves all that it sent unknown: the third line is then that of the unknown points, and the
+ledger rests on read-back alone.
 """
 
 import json
@@ -16,14 +18,19 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from kairoscope.outcomes import ACKNOWLEDGED, NOT_SENT, REJECTED, UNKNOWN, Outcomes
-from kairoscope.readback import ReadBack, SensorResult
-from loaders import schedule
+from kairoscope.readback import Bools, SeriesResult
+from loaders.schedule import Int64s, Schedule, Series
 from loaders.spec import LoadSpec
 
 # A gap names its first timestamps; all of them are in ledger-gaps.jsonl.
 NAMED_TIMESTAMPS = 20
 NAMED_SERIES = 200
+
+MISSING, MISSING_UNACKNOWLEDGED = "missing", "missing (unacknowledged)"
+WRONG_VALUE = "wrong value"
 
 
 @dataclass
@@ -40,18 +47,73 @@ class Equation:
         return self.left is not None and self.left == self.right
 
 
-@dataclass
+@dataclass(slots=True)
 class Gap:
-    """Points of one series that are not as they should be: `kind` is missing or wrong value."""
+    """Points of one series that are not as they should be.
+
+    Attributes:
+        series: its name, and its tags where they tell it from others.
+        kind: missing, missing (unacknowledged) or wrong value.
+        ticks: which points, as ranges of ticks in order. Whole ranges, because a store that was
+            down lacks thousands of points of each series.
+    """
 
     series: str
     kind: str
-    timestamps_ms: list[int]
+    schedule: Schedule
+    rank: int
+    ticks: list[range]
+
+    @property
+    def count(self) -> int:
+        """How many points."""
+        return sum(map(len, self.ticks))
+
+    @property
+    def timestamps_ms(self) -> list[int]:
+        """Timestamps of all of them."""
+        return [t for ticks in self.ticks for t in self._times(ticks).tolist()]
+
+    def _times(self, ticks: range) -> Int64s:
+        return self.schedule.timestamps_ms(self.rank, ticks)
+
+    def named(self) -> dict[str, Any]:
+        """What ledger.json says of it."""
+        first: list[int] = []
+        for ticks in self.ticks:
+            first += self._times(ticks[: NAMED_TIMESTAMPS - len(first)]).tolist()
+        return {
+            "series": self.series,
+            "kind": self.kind,
+            "count": self.count,
+            "timestamps_ms": first,
+        }
+
+    def whole(self) -> dict[str, Any]:
+        """What ledger-gaps.jsonl says of it: spans of consecutive points of the series."""
+        spans = [
+            {
+                "first_ms": self.schedule.timestamp_ms(self.rank, ticks[0]),
+                "last_ms": self.schedule.timestamp_ms(self.rank, ticks[-1]),
+                "count": len(ticks),
+            }
+            for ticks in self.ticks
+        ]
+        return {"series": self.series, "kind": self.kind, "count": self.count, "spans": spans}
+
+    def without(self, timestamps_ms: set[int]) -> "Gap":
+        """The gap less some of its points."""
+        ticks = np.concatenate([np.arange(r.start, r.stop) for r in self.ticks])
+        stay = [t not in timestamps_ms for t in self.timestamps_ms]
+        return Gap(self.series, self.kind, self.schedule, self.rank, _ranges(ticks[stay]))
 
 
 @dataclass
 class Ledger:
-    """All counts in data points; None is "not looked at" (an interrupted run), never zero."""
+    """All counts in data points, but `series`, of those read back.
+
+    None is "not looked at" (an interrupted run), never zero.
+    """
 
     scheduled: int
     not_sent: int
@@ -59,12 +121,15 @@ class Ledger:
     acknowledged: int
     rejected: int
     unknown: int
+    acknowledges: bool = True
+    series: int | None = None
     stored: int | None = None
     queued: int | None = None
     failed_logged: int | None = None
     missing: int | None = None
     wrong_value: int | None = None
     unknown_stored: int | None = None
+    unknown_missing: int | None = None
     rejected_stored: int | None = None
     not_sent_stored: int | None = None
     unexpected: int | None = None
@@ -74,11 +139,27 @@ class Ledger:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def claimed(self) -> int:
+        """Points that must be in the store: acknowledged, or sent where nothing is acknowledged."""
+        return self.acknowledged if self.acknowledges else self.unknown
+
+    @property
+    def claimed_stored(self) -> int | None:
+        """Those of them that came back with the right value."""
+        return self.stored if self.acknowledges else self.unknown_stored
+
+    @property
+    def claimed_missing(self) -> int | None:
+        """Those of them that did not come back."""
+        return self.missing if self.acknowledges else self.unknown_missing
+
+    @property
     def equations(self) -> list[Equation]:
         """The four lines of the ledger."""
         accounted = None
-        if self.stored is not None:
-            accounted = self.stored + (self.queued or 0) + (self.failed_logged or 0)
+        if self.claimed_stored is not None:
+            accounted = self.claimed_stored + (self.queued or 0) + (self.failed_logged or 0)
+        claimed = "acknowledged" if self.acknowledges else "unknown"
         return [
             Equation("scheduled = sent + not sent", self.scheduled, self.sent + self.not_sent),
             Equation(
@@ -86,9 +167,7 @@ class Ledger:
                 self.sent,
                 self.acknowledged + self.rejected + self.unknown,
             ),
-            Equation(
-                "acknowledged = stored + queued + logged as failed", self.acknowledged, accounted
-            ),
+            Equation(f"{claimed} = stored + queued + logged as failed", self.claimed, accounted),
             Equation("rows by CQL = points read back", self.rows_by_cql, self.rows_expected),
         ]
 
@@ -100,18 +179,10 @@ class Ledger:
 
     def to_json(self) -> dict[str, Any]:
         """The content of ledger.json."""
-        document = {k: v for k, v in asdict(self).items() if k not in ("gaps", "notes")}
+        document = {k: v for k, v in vars(self).items() if k not in ("gaps", "notes")}
         document["balanced"] = self.balanced
         document["equations"] = [{**asdict(e), "holds": e.holds} for e in self.equations]
-        document["gaps"] = [
-            {
-                "series": g.series,
-                "kind": g.kind,
-                "count": len(g.timestamps_ms),
-                "timestamps_ms": g.timestamps_ms[:NAMED_TIMESTAMPS],
-            }
-            for g in self.gaps[:NAMED_SERIES]
-        ]
+        document["gaps"] = [gap.named() for gap in self.gaps[:NAMED_SERIES]]
         document["gap_series"] = len(self.gaps)
         document["notes"] = self.notes
         return document
@@ -120,20 +191,42 @@ class Ledger:
 def open_ledger(outcomes: Outcomes) -> Ledger:
     """The loaders' side of the ledger, before anything was read back."""
     c = outcomes.counts
-    ledger = Ledger(c.scheduled, c.not_sent, c.sent, c.acknowledged, c.rejected, c.unknown)
-    for worker, counts in outcomes.died.items():
+    ledger = Ledger(
+        c.scheduled,
+        c.not_sent,
+        c.sent,
+        c.acknowledged,
+        c.rejected,
+        c.unknown,
+        outcomes.acknowledges,
+    )
+    if not outcomes.acknowledges:
         ledger.notes.append(
-            f"worker {worker} died: {counts.acknowledged:,} of its {counts.scheduled:,} points "
-            "were acknowledged when it was last heard of; the rest counts as unknown or not sent"
+            "telnet acknowledges nothing: every point sent is unknown, and the ledger rests on "
+            "read-back alone"
+        )
+    for worker, counts in outcomes.died.items():
+        what, known = "acknowledged", counts.acknowledged
+        if not outcomes.acknowledges:
+            what, known = "sent", counts.sent
+        ledger.notes.append(
+            f"worker {worker} died: {known:,} of its {counts.scheduled:,} points were {what} when "
+            "it was last heard of; the rest counts as unknown or not sent"
         )
     return ledger
 
 
-def failed_points(paths: Iterable[Path]) -> Iterator[tuple[str, int]]:
-    """(metric, timestamp in ms) of the points that KairosDB gave up, from its failed.log files.
+def label(spec: LoadSpec, metric: str, tags: dict[str, str]) -> str:
+    """Name of a series: its metric, with those tags that tell it from others of that metric."""
+    telling = [k for k, pattern in spec.tags.items() if "{n" in pattern]
+    if "{n}" in spec.metric or not telling:
+        return metric
+    return f"{metric}{{{', '.join(f'{k}={tags.get(k)}' for k in telling)}}}"
 
-    Points of earlier runs are among them; no two runs have a timestamp in common.
-    """
+
+def failed_points(spec: LoadSpec, paths: Iterable[Path]) -> Iterator[tuple[str, int]]:
+    """(series, timestamp in ms) of this run's points that KairosDB gave up, from its failed.log
+    files."""
     for path in paths:
         with path.open() as file:
             for line in file:
@@ -141,89 +234,160 @@ def failed_points(paths: Iterable[Path]) -> Iterator[tuple[str, int]]:
                     record = json.loads(line)
                 except json.JSONDecodeError:
                     continue
-                yield record["name"], int(record["timestamp"])
+                timestamp = int(record["timestamp"])
+                # Points of earlier runs are among them.
+                if spec.start_ms <= timestamp < spec.end_ms:
+                    yield label(spec, record["name"], record.get("tags", {})), timestamp
 
 
-def incomplete(outcomes: Outcomes, result: SensorResult) -> bool:
-    """Whether a sensor's acknowledged points did not all come back right."""
-    acknowledged = outcomes.of_sensor(result.sensor) == ACKNOWLEDGED
-    return bool((acknowledged & ~result.right).any())
+def _ranges(ticks: Int64s) -> list[range]:
+    """Ascending ticks as ranges of consecutive ones."""
+    if not len(ticks):
+        return []
+    cuts = np.flatnonzero(np.diff(ticks) != 1) + 1
+    return [range(int(p[0]), int(p[-1]) + 1) for p in np.split(ticks, cuts)]
 
 
-def settle(
-    spec: LoadSpec,
-    outcomes: Outcomes,
-    back: ReadBack,
-    queued_points: int | None,
-    failed: Iterable[tuple[str, int]],
-) -> Ledger:
-    """Balance the loaders' outcomes against what was read back.
+class Settlement:
+    """Balances the loaders' outcomes against what is read back, a series at a time.
 
-    `queued_points`: what still waits in KairosDB's queues (None: it does not tell, taken as 0).
-    An acknowledged point that did not come back is logged as failed if KairosDB says so, else
-    queued as far as the queues hold as many, else missing.
+    It keeps counts and gaps only: a run may have hundreds of millions of points.
     """
-    ledger = open_ledger(outcomes)
-    given_up = set(failed)
-    tally: Counter[str] = Counter()
-    found_of_died: Counter[int] = Counter()
-    missing: list[Gap] = []
-    for result in back.sensors:
-        codes = outcomes.of_sensor(result.sensor)
-        series = spec.metric_name(result.sensor)
-        times = schedule.timestamps_ms(spec, result.sensor)
-        acknowledged = codes == ACKNOWLEDGED
-        wrong = acknowledged & result.present & ~result.right
-        absent = times[acknowledged & ~result.present]
-        tally["stored"] += int((acknowledged & result.right).sum())
-        tally["wrong"] += int(wrong.sum())
+
+    def __init__(self, schedule: Schedule, outcomes: Outcomes) -> None:
+        """Nothing is read back yet."""
+        self._schedule = schedule
+        self._outcomes = outcomes
+        self._claimed = ACKNOWLEDGED if outcomes.acknowledges else UNKNOWN
+        self._tally: Counter[str] = Counter()
+        self._found_of_died: Counter[int] = Counter()
+        self._wrong: list[Gap] = []
+        self._missing: list[Gap] = []
+
+    def incomplete(self, result: SeriesResult) -> bool:
+        """Whether points that must be in the store did not all come back right."""
+        if result.right.all():
+            return False
+        claimed = self._outcomes.of_series(result.series) == self._claimed
+        return bool((claimed & ~result.right).any())
+
+    def add(self, result: SeriesResult) -> None:
+        """Count what came back for a series; each series once."""
+        series = result.series
+        codes = self._outcomes.of_series(series)
+        died = series.worker in self._outcomes.died
+        tally = self._tally
+        tally["series"] += 1
+        wrong = result.present & ~result.right
         tally["present"] += int(result.present.sum())
         tally["unexpected"] += result.unexpected
-        for name, code in (("rejected", REJECTED), ("unknown", UNKNOWN), ("not_sent", NOT_SENT)):
-            tally[name] += int(((codes == code) & result.present).sum())
-        if outcomes.worker_of(result.sensor) in outcomes.died:
-            found = int(((codes == UNKNOWN) & result.right).sum())
-            found_of_died[outcomes.worker_of(result.sensor)] += found
+        tally["wrong"] += int(wrong.sum())
+        for name, code in (
+            ("stored", ACKNOWLEDGED),
+            ("rejected", REJECTED),
+            ("unknown", UNKNOWN),
+            ("not_sent", NOT_SENT),
+        ):
+            tally[name] += int(((codes == code) & result.right).sum())
         if wrong.any():
-            ledger.gaps.append(Gap(series, "wrong value", times[wrong].tolist()))
-        left = [t for t in absent.tolist() if (series, t) not in given_up]
-        tally["failed"] += len(absent) - len(left)
-        if left:
-            missing.append(Gap(series, "missing", left))
+            self._wrong.append(self._gap(series, WRONG_VALUE, wrong))
+        if died:
+            found = int(((codes == UNKNOWN) & result.right).sum())
+            self._found_of_died[series.worker] += found
+            return
+        tally["unknown absent"] += int(((codes == UNKNOWN) & ~result.present).sum())
+        absent = (codes == self._claimed) & ~result.present
+        if absent.any():
+            kind = MISSING if self._outcomes.acknowledges else MISSING_UNACKNOWLEDGED
+            self._missing.append(self._gap(series, kind, absent))
 
-    # A worker that died did not say which points were acknowledged, only how many: as many of those
-    # found are taken as acknowledged and stored, the rest as unknown and stored.
-    for worker, counts in outcomes.died.items():
-        stored = min(found_of_died[worker], counts.acknowledged)
-        tally["stored"] += stored
-        tally["unknown"] -= stored
-        lost = counts.acknowledged - stored
-        if lost:
-            tally["lost"] += lost
+    def _gap(self, series: Series, kind: str, points: Bools) -> Gap:
+        spec = self._schedule.spec
+        name = label(spec, spec.metric_name(series.number), spec.tags_of(series.number))
+        ticks = np.flatnonzero(points) + series.ticks.start
+        return Gap(name, kind, self._schedule, series.rank, _ranges(ticks))
+
+    def close(
+        self, queued_points: int | None, failed: Iterable[tuple[str, int]], passes: int = 1
+    ) -> Ledger:
+        """The ledger, once every series was added.
+
+        `queued_points`: what still waits in KairosDB's queues (None: it does not tell, taken as 0).
+        `failed`: points that KairosDB says it gave up; see `failed_points`. A point that must be
+        there and did not come back is logged as failed if KairosDB says so, else queued as far as
+        the queues hold as many, else missing.
+        """
+        ledger = open_ledger(self._outcomes)
+        tally = self._tally
+        missing, given_up = self._without(failed)
+        lost = self._of_died(ledger)
+        not_back = sum(gap.count for gap in missing) + lost
+        ledger.queued = min(not_back, queued_points or 0)
+        ledger.failed_logged = given_up
+        ledger.series = tally["series"]
+        ledger.stored = tally["stored"]
+        ledger.wrong_value = tally["wrong"]
+        ledger.unknown_stored = tally["unknown"]
+        if self._outcomes.acknowledges:
+            ledger.missing = not_back - ledger.queued
+            ledger.unknown_missing = tally["unknown absent"]
+        else:
+            ledger.missing = 0
+            ledger.unknown_missing = not_back - ledger.queued
+        ledger.rejected_stored = tally["rejected"]
+        ledger.not_sent_stored = tally["not_sent"]
+        ledger.unexpected = tally["unexpected"]
+        ledger.rows_expected = tally["present"] + tally["unexpected"]
+        ledger.gaps = [*self._wrong, *missing]
+        if missing and ledger.queued:
             ledger.notes.append(
-                f"worker {worker} died: {lost:,} of its acknowledged points missing"
+                f"{ledger.queued:,} points wait in KairosDB's queue: which of the points that did "
+                "not come back they are cannot be told from outside, so all are named"
             )
+        if passes > 1:
+            ledger.notes.append(f"read-back took {passes} passes until nothing more turned up")
+        return ledger
 
-    not_back = sum(len(g.timestamps_ms) for g in missing) + tally["lost"]
-    ledger.stored = tally["stored"]
-    ledger.failed_logged = tally["failed"]
-    ledger.queued = min(not_back, queued_points or 0)
-    ledger.missing = not_back - ledger.queued
-    ledger.wrong_value = tally["wrong"]
-    ledger.unknown_stored = tally["unknown"]
-    ledger.rejected_stored = tally["rejected"]
-    ledger.not_sent_stored = tally["not_sent"]
-    ledger.unexpected = tally["unexpected"]
-    ledger.rows_expected = tally["present"] + tally["unexpected"]
-    ledger.gaps += missing
-    if missing and ledger.queued:
-        ledger.notes.append(
-            f"{ledger.queued:,} points wait in KairosDB's queue: which of the points that did not "
-            "come back they are cannot be told from outside, so all are named"
-        )
-    if back.passes > 1:
-        ledger.notes.append(f"read-back took {back.passes} passes until nothing more turned up")
-    return ledger
+    def _without(self, failed: Iterable[tuple[str, int]]) -> tuple[list[Gap], int]:
+        """The missing points that KairosDB does not say it gave up, and how many it does."""
+        by_series: dict[str, set[int]] = {}
+        for series, timestamp in failed:
+            by_series.setdefault(series, set()).add(timestamp)
+        left, given_up = [], 0
+        for gap in self._missing:
+            rest = gap
+            if gap.series in by_series:
+                rest = gap.without(by_series[gap.series])
+                given_up += gap.count - rest.count
+            if rest.ticks:
+                left.append(rest)
+        return left, given_up
+
+    def _of_died(self, ledger: Ledger) -> int:
+        """Settle the workers that died; returns how many points of theirs are lost.
+
+        They did not say which points were acknowledged (over telnet: sent), only how many: as many
+        of those found are taken for them, the rest was of unknown outcome and stored.
+        """
+        lost = 0
+        for worker, counts in self._outcomes.died.items():
+            found = self._found_of_died[worker]
+            claimed = counts.acknowledged if self._outcomes.acknowledges else counts.unknown
+            stored = min(found, claimed)
+            if self._outcomes.acknowledges:
+                self._tally["stored"] += stored
+                self._tally["unknown"] -= stored
+                self._tally["unknown absent"] += max(0, counts.unknown - (found - stored))
+            else:
+                # What was sent after its last words is found without being known as sent.
+                self._tally["unknown"] -= found - stored
+            if claimed > stored:
+                lost += claimed - stored
+                what = "acknowledged" if self._outcomes.acknowledges else "sent"
+                ledger.notes.append(
+                    f"worker {worker} died: {claimed - stored:,} of its {what} points missing"
+                )
+        return lost
 
 
 def write(ledger: Ledger, folder: Path) -> None:
@@ -232,7 +396,7 @@ def write(ledger: Ledger, folder: Path) -> None:
     if ledger.gaps:
         with (folder / "ledger-gaps.jsonl").open("w") as file:
             for gap in ledger.gaps:
-                file.write(json.dumps(asdict(gap)) + "\n")
+                file.write(json.dumps(gap.whole()) + "\n")
 
 
 def not_read_back(ledger: Ledger, why: str) -> Ledger:

@@ -1,8 +1,12 @@
-"""Figures of a run from what was sampled: cost per point, bytes per point, cores. Pure, no I/O."""
+"""Figures of a run from what was sampled and counted: cost per point, bytes per point, cores,
+balance of the KairosDB nodes. Pure, no I/O."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
+
+from kairoscope.outcomes import Outcomes
+from loaders.schedule import Schedule
 
 
 def cpu_seconds(samples: Iterable[dict[str, Any]], start: float, end: float) -> dict[str, float]:
@@ -43,14 +47,16 @@ def measurements(
     rate: dict[str, float | None],
     disk: dict[str, int | None],
     replication_factor: int,
+    loaders: tuple[float, int] | None = None,
 ) -> dict[str, Any]:
     """The content of measurements.json.
 
     `window` (epoch s) is the measured part of the load, in which `points` were due; `rate` the
     target and achieved points/s; `disk` the store's data in bytes before and after, flushed, and
-    the points stored between. Costs are means over the window and include everything that a process
-    did in it (compaction, garbage collection, capture by nodetool excepted: those are processes of
-    their own).
+    the points stored between; `loaders` CPU seconds and points sent by the workers' own count, for
+    loader hosts whose processes cannot be sampled from here. Costs are means over the window and
+    include everything that a process did in it (compaction, garbage collection, capture by nodetool
+    excepted: those are processes of their own).
     """
     notes: list[str] = []
     start, end = window
@@ -64,6 +70,11 @@ def measurements(
         role: by_role[role] / points * 1e6 if points and role in by_role else None
         for role in ("storage", "kairosdb", "loader")
     }
+    if per_point["loader"] is None and loaders is not None and loaders[1]:
+        per_point["loader"] = loaders[0] / loaders[1] * 1e6
+        notes.append(
+            "loader CPU per point is what the workers counted themselves, over the whole load"
+        )
     rss: dict[str, int] = {}
     for sample in samples:
         if "rss_bytes" in sample:
@@ -89,3 +100,34 @@ def measurements(
         "rss_max_bytes": rss,
         "notes": notes,
     }
+
+
+def points_due(schedule: Schedule, first_tick: int) -> int:
+    """Points of the schedule from a tick on."""
+    spec = schedule.spec
+    return sum(
+        len(group.slots) * (spec.ticks - max(first_tick, group.first_tick))
+        for worker in range(spec.workers)
+        for group in schedule.groups(worker)
+    )
+
+
+def node_balance(names: list[str], schedule: Schedule, outcomes: Outcomes) -> list[dict[str, Any]]:
+    """How the load was spread over the KairosDB nodes: one record for each.
+
+    `sensors`: whose points it gets while all nodes are up. Points are of the node that took them,
+    or was tried last; without those of workers that died.
+    """
+    sensors: Counter[int] = Counter()
+    for worker in range(schedule.spec.workers):
+        for group in schedule.groups(worker):
+            sensors[group.node] += len(group.slots)
+    return [
+        {
+            "node": name,
+            "sensors": sensors[node],
+            "points_sent": outcomes.sent_by_node[node],
+            "points_acknowledged": outcomes.acknowledged_by_node[node],
+        }
+        for node, name in enumerate(names)
+    ]

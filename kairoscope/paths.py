@@ -7,6 +7,8 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = CHECKOUT / "experiments"
 ANSIBLE = CHECKOUT / "ansible"
 KAIROSDB_CONF = CHECKOUT / "kairosdb-conf"
+LOADERS = CHECKOUT / "loaders"
+LOCK = CHECKOUT / "requirements.lock"
 REFERENCE = CHECKOUT / "results" / "reference"
 
 # Built once per checkout and never changed by a deployment, so it does not move with the home.

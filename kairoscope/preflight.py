@@ -18,8 +18,12 @@ MIB = 1024 * 1024
 # 1,024 MiB was seen to take 1,417 MiB in all (the README's measured run).
 JVM_OVERHEAD_MIB = 550
 
-# Left to the machine, the loaders and the page cache.
-SPARE_MIB = 768
+# A loader process, and the agent of a loader host: rounded up from `max_rss_bytes`, which a run
+# writes for each worker (load/worker-<i>.json).
+LOADER_MIB = 64
+
+# Left to the machine and the page cache.
+SPARE_MIB = 576
 
 # The longest path of a Unix socket on Linux is 107 bytes; supervisord appends its process id.
 SOCKET_PATH_MAX = 107 - len(".4194304")
@@ -82,14 +86,15 @@ def memory_problem(plan: Plan, available_mib: int) -> str | None:
     cluster = plan.experiment.cluster
     storage = cluster.storage_nodes * (int(plan.storage["heap_mb"]) + JVM_OVERHEAD_MIB)
     kairosdb = cluster.kairosdb_nodes * (int(plan.kairosdb["heap_mb"]) + JVM_OVERHEAD_MIB)
-    needed = storage + kairosdb + SPARE_MIB
+    processes = int(plan.load["workers"]) + cluster.loader_hosts
+    needed = storage + kairosdb + processes * LOADER_MIB + SPARE_MIB
     if needed <= available_mib:
         return None
     return (
         f"too little memory: {needed:,} MiB needed ({cluster.storage_nodes} storage nodes × "
         f"({plan.storage['heap_mb']} heap + {JVM_OVERHEAD_MIB}) + "
         f"{cluster.kairosdb_nodes} KairosDB × ({plan.kairosdb['heap_mb']} heap + "
-        f"{JVM_OVERHEAD_MIB}) + {SPARE_MIB} spare), "
+        f"{JVM_OVERHEAD_MIB}) + {processes} loader processes × {LOADER_MIB} + {SPARE_MIB} spare), "
         f"{available_mib:,} MiB available. Lower storage.heap_mb or the number of nodes in the "
         "experiment, or end other programs."
     )

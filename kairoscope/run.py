@@ -8,15 +8,12 @@ import contextlib
 import fcntl
 import json
 import platform
-import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -30,10 +27,12 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from kairoscope import (
     __version__,
     bundles,
+    conclusion,
     cql,
     inventory,
     ledger,
-    measure,
+    load_spec,
+    loader_hosts,
     outcomes,
     paths,
     readback,
@@ -51,40 +50,17 @@ from kairoscope.capture.samplers import (
     folder_bytes,
     stamp,
 )
+from kairoscope.conclusion import State, write_json
 from kairoscope.deploy import check_finished, deployed_plan
 from kairoscope.errors import UserError
 from kairoscope.inventory import Inventory
-from kairoscope.ledger import Ledger
-from kairoscope.outcomes import Outcomes
 from kairoscope.plan import Plan
-from loaders import emulator, histograms
-from loaders.spec import LoadSpec
+from loaders.emulator import Progress as LoadProgress
+from loaders.emulator import WorkerResult
+from loaders.schedule import Schedule
 
 # Workers import numpy and aiohttp before they can send: on two busy cores that takes seconds.
 START_DELAY_S = 5
-
-PERCENTILES = (50, 75, 90, 95, 98, 99, 99.9)
-
-
-@dataclass
-class State:
-    """What is known of a run so far; the finish works from this whatever has happened."""
-
-    folder: Path
-    plan: Plan
-    inventory: Inventory
-    events: JsonLines
-    stop: threading.Event = field(default_factory=threading.Event)
-    incomplete: list[str] = field(default_factory=list)
-    invalid: list[str] = field(default_factory=list)
-    spec: LoadSpec | None = None
-    outcomes: Outcomes | None = None
-    ledger: Ledger | None = None
-    drained_s: float | None = None
-    left_in_queue: int | None = None
-    drain_watched: bool = False
-    disk_before: int | None = None
-    disk_after: int | None = None
 
 
 def load(plan: Plan, console: Console) -> int:
@@ -98,14 +74,17 @@ def load(plan: Plan, console: Console) -> int:
             raise UserError(
                 f"Another load runs on target {plan.target}: each would measure the other."
             ) from None
-        return _run(plan, hosts, console)
+        limit_ms = plan.experiment.limits.clock_offset_ms
+        # Before there is a run folder: a host that is not fit leaves no run.
+        with loader_hosts.connect(hosts.loader, limit_ms) as fleet:
+            return _run(plan, hosts, fleet, console)
 
 
-def _run(plan: Plan, hosts: Inventory, console: Console) -> int:
+def _run(plan: Plan, hosts: Inventory, fleet: loader_hosts.Fleet, console: Console) -> int:
     state = _open(plan, hosts)
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
-        _measured_load(state, console)
+        _measured_load(state, fleet, console)
         _settle(state, console)
     except KeyboardInterrupt:
         state.incomplete.insert(0, "interrupted by the user (Ctrl-C)")
@@ -132,6 +111,11 @@ def _check_deployed(plan: Plan, hosts: Inventory) -> None:
                 f"Target {plan.target} is deployed with other {part} settings ({details}). "
                 f"First: make deploy with the same EXPERIMENT=, SENSORS=, RATE=, DURATION="
             )
+    if len(hosts.loader) != plan.load["hosts"]:
+        raise UserError(
+            f"Target {plan.target} has {len(hosts.loader)} loader hosts, the plan wants "
+            f"{plan.load['hosts']}. First: make deploy with the same EXPERIMENT="
+        )
     for host in hosts.kairosdb:
         found = status.kairosdb(host.url)
         if not found.healthy:
@@ -152,7 +136,7 @@ def _open(plan: Plan, hosts: Inventory) -> State:
     (folder / "experiment.yml").write_text(
         yaml.safe_dump(plan.experiment.model_dump(mode="json"), sort_keys=False)
     )
-    _write_json(folder / "manifest.json", manifest)
+    write_json(folder / "manifest.json", manifest)
     latest = paths.runs_dir() / "latest"
     partial = paths.runs_dir() / ".latest"
     partial.unlink(missing_ok=True)
@@ -225,10 +209,6 @@ def _cpu_model() -> str:
     return platform.processor()
 
 
-def _write_json(path: Path, document: Any) -> None:
-    path.write_text(json.dumps(document, indent=1) + "\n")
-
-
 def _keyspace_bytes(state: State) -> int | None:
     """Bytes of the keyspace's flushed tables on all storage nodes; None if a node cannot flush."""
 
@@ -251,27 +231,16 @@ def _failed_logs(state: State) -> list[Path]:
     ]
 
 
-def _spec(state: State) -> LoadSpec:
-    wanted = state.plan.load
-    return LoadSpec(
-        sensors=wanted["sensors"],
-        period_ms=wanted["period_ms"],
-        ticks=wanted["ticks"],
-        warmup_ticks=wanted["warmup_ticks"],
-        start_ms=(int(time.time()) + START_DELAY_S) * 1000,
-        nodes=[h.url for h in state.inventory.kairosdb],
-        workers=wanted["workers"],
-        metric=wanted["metric"],
-        tags=wanted["tags"],
-        sensors_per_request=wanted["sensors_per_request"],
-        request_timeout_s=wanted["request_timeout_s"],
-        retry_for_s=wanted["retry_for_s"],
-        latency_limit_ms=state.plan.experiment.limits.p99_ms,
-        connections_per_node=wanted["connections_per_node"],
-    )
+def _schedule(state: State) -> Schedule:
+    """The load, which starts START_DELAY_S from now, or for a replay ends now."""
+    nodes = state.inventory.kairosdb
+    delay_s = 0 if state.plan.load["replay"] else START_DELAY_S
+    telnet = [f"{h.address}:{h.vars['telnet_port']}" for h in nodes]
+    now_s = time.time() + delay_s
+    return Schedule(load_spec.build(state.plan, [h.url for h in nodes], telnet, now_s))
 
 
-def _measured_load(state: State, console: Console) -> None:
+def _measured_load(state: State, fleet: loader_hosts.Fleet, console: Console) -> None:
     """Capture before, load with all samplers running, watch the queue drain, capture after."""
     supervisor_dir = Path(state.inventory.hosts[0].vars["supervisor_dir"])
     histogram = ProxyHistograms(
@@ -313,9 +282,12 @@ def _measured_load(state: State, console: Console) -> None:
     for sampler in samplers:
         sampler.start()
     try:
-        state.spec = _spec(state)
+        schedule = _schedule(state)
+        if schedule.spec.replay:
+            _refuse_old_history(schedule)
+        state.schedule = schedule
         during.start()
-        _emulate(state, console, queue)
+        _emulate(state, schedule, fleet, console, queue)
         during.stop()
         _watch_drain(state, console, queue)
     finally:
@@ -328,35 +300,77 @@ def _measured_load(state: State, console: Console) -> None:
     state.disk_after = _keyspace_bytes(state)
 
 
-def _emulate(state: State, console: Console, queue: QueueDepth) -> None:
+def _refuse_old_history(schedule: Schedule) -> None:
+    """UserError if the store has points of these series in the time to be replayed already."""
+    there = asyncio.run(readback.already_there(schedule))
+    if there:
+        spec = schedule.spec
+        since, until = (
+            datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+            for ms in (spec.start_ms, spec.end_ms)
+        )
+        raise UserError(
+            f"The store has {there:,} points of the first of these series between {since} and "
+            f"{until}, from an earlier run: what a replay finds again there would prove nothing. "
+            "Set another load.metric, or: make destroy deploy"
+        )
+
+
+def _emulate(
+    state: State,
+    schedule: Schedule,
+    fleet: loader_hosts.Fleet,
+    console: Console,
+    queue: QueueDepth,
+) -> None:
     """Run the sensors to the end of their schedule, with a live line."""
-    assert state.spec is not None  # noqa: S101 (set by the caller)
-    spec = state.spec
+    spec = schedule.spec
+    rates = ", then ".join(f"{1000 / step.period_ms:g}" for step in spec.steps)
+    pace = ", as fast as it is acknowledged" if spec.replay else ""
     console.print(
-        f"load: {spec.sensors:,} sensors × {1000 / spec.period_ms:g} point/s for "
-        f"{spec.duration_s:,.0f} s from {spec.workers} workers"
+        f"load: {spec.sensors:,} sensors × {rates} point/s for {spec.duration_s:,.0f} s{pace}, "
+        f"from {spec.workers} workers on {spec.hosts} loader host{'s' * (spec.hosts > 1)}"
     )
+    points = schedule.points
     with live_progress(console) as bar:
-        task = bar.add_task("load", total=spec.points, figures="starting")
+        task = bar.add_task("load", total=points, figures="starting")
         last_line = -10.0
 
-        def show(now: emulator.Progress) -> None:
+        def show(now: LoadProgress) -> None:
             nonlocal last_line
             waiting = "?" if queue.total is None else f"{queue.total:,}"
-            figures = (
-                f"sent {now.sent:,}  acknowledged {now.acknowledged:,}  "
-                f"behind {now.behind_ms:,.0f} ms  p99 {now.p99_ms:,.0f} ms  queue {waiting}"
-            )
-            bar.update(task, completed=now.due, figures=figures)
+            done = f"sent {now.sent:,}  "
+            done += f"acknowledged {now.acknowledged:,}  " if spec.acknowledges else ""
+            lateness = "" if spec.replay else f"behind {now.behind_ms:,.0f} ms  "
+            figures = f"{done}{lateness}p99 {now.p99_ms:,.0f} ms  queue {waiting}"
+            # A replay has no clock to be measured by, only how much of it is done.
+            arrived = now.acknowledged if spec.acknowledges else now.sent
+            bar.update(task, completed=arrived if spec.replay else now.due, figures=figures)
             # Without a terminal the bar shows nothing: a line every ten seconds instead.
             if not console.is_terminal and now.elapsed_s - last_line >= 10:  # noqa: PLR2004
                 last_line = now.elapsed_s
-                console.print(f"  {now.elapsed_s:4.0f}/{now.duration_s:.0f} s  {figures}")
+                of = f" of {points:,} points" if spec.replay else f"/{now.duration_s:.0f} s"
+                console.print(f"  {arrived if spec.replay else now.elapsed_s:4,.0f}{of}  {figures}")
 
-        results = emulator.run(spec, state.folder / "load", show, state.stop)
+        results = fleet.run(spec, state.folder / "load", show, state.stop)
+    state.incomplete += [*_died(results), *fleet.readers_died]
+
+
+def _died(results: list[WorkerResult]) -> list[str]:
+    """What loader hosts and workers died of: a host takes all its workers with it."""
+    of_host: dict[str, list[int]] = {}
+    reasons = []
     for result in results:
-        if "died" in result:
-            state.incomplete.append(f"loader worker {result['worker']} died: {result['died']}")
+        how = str(result.get("died", ""))
+        if how.startswith("loader host "):
+            of_host.setdefault(how, []).append(result["worker"])
+        elif how:
+            reasons.append(f"loader worker {result['worker']} died: {how}")
+    hosts = []
+    for how, workers in of_host.items():
+        which = ", ".join(map(str, workers))
+        hosts.append(f"{how}; with it went worker{'s' * (len(workers) > 1)} {which}")
+    return [*hosts, *reasons]
 
 
 def live_progress(console: Console) -> Progress:
@@ -391,37 +405,47 @@ def _watch_drain(state: State, console: Console, queue: QueueDepth) -> None:
 
 def _settle(state: State, console: Console) -> None:
     """Read every point back and balance the ledger."""
-    assert state.spec is not None  # noqa: S101 (set by _measured_load)
-    spec = state.spec
-    found = state.outcomes = outcomes.read(spec, state.folder / "load")
+    assert state.schedule is not None  # noqa: S101 (set by _measured_load)
+    schedule = state.schedule
+    found = state.outcomes = outcomes.read(schedule, state.folder / "load")
+    settlement = ledger.Settlement(schedule, found)
+    total = sum(
+        len(group.slots) * sum(1 for _ in schedule.lives(group))
+        for worker in range(schedule.spec.workers)
+        for group in schedule.groups(worker)
+    )
     with live_progress(console) as bar:
-        task = bar.add_task("read back", total=spec.sensors, figures="")
+        task = bar.add_task("read back", total=total, figures="")
         done = 0
 
-        def on_done(sensors: int) -> None:
+        def add(result: readback.SeriesResult) -> None:
             nonlocal done
-            done += sensors
-            bar.update(task, completed=done, figures=f"{done:,} of {spec.sensors:,} sensors")
+            settlement.add(result)
+            done += 1
+            if done % 100 == 0:
+                bar.update(task, completed=done, figures=f"{done:,} of {total:,} series")
 
-        console.print(f"read back: {spec.points:,} points of {spec.sensors:,} sensors …")
-        back = asyncio.run(readback.read_all(spec, lambda r: ledger.incomplete(found, r), on_done))
-    failed = ledger.failed_points(_failed_logs(state))
-    state.ledger = ledger.settle(spec, found, back, state.left_in_queue, failed)
+        console.print(f"read back: {schedule.points:,} points of {total:,} series …")
+        passes = asyncio.run(readback.read_all(schedule, settlement.incomplete, add))
+    failed = ledger.failed_points(schedule.spec, _failed_logs(state))
+    state.ledger = settlement.close(state.left_in_queue, failed, passes)
     console.print("row counts by CQL …")
     try:
-        state.ledger.rows_by_cql = _rows(state, spec)
+        state.ledger.rows_by_cql = _rows(state, schedule)
     except Exception as error:
         state.ledger.notes.append(f"rows could not be counted by CQL: {error}")
         state.events.write(t=time.time(), what="row count failed", detail=str(error))
 
 
-def _rows(state: State, spec: LoadSpec) -> int:
+def _rows(state: State, schedule: Schedule) -> int:
     hosts = state.inventory.storage
     keyspace = str(hosts[0].vars["kairosdb_keyspace"])
     port = int(hosts[0].vars["native_transport_port"])
-    series = [(spec.metric_name(s), spec.tags) for s in range(spec.sensors)]
+    spec = schedule.spec
+    series = ((spec.metric_name(s.number), spec.tags_of(s.number)) for s in schedule.series())
     with cql.session([h.address for h in hosts], port) as db:
-        return sum(cql.rows_of_series(db, keyspace, series, spec.start_ms, spec.end_ms - 1))
+        spans = readback.spans(schedule)
+        return cql.rows_of_series(db, keyspace, series, spans, f"kairos_{spec.value_type}")
 
 
 def _finish(state: State, console: Console) -> int:
@@ -429,13 +453,12 @@ def _finish(state: State, console: Console) -> int:
     # A second Ctrl-C now would lose what the first one left; this takes seconds.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        judged = _judge(state)
-        _write_json(state.folder / "verdict.json", judged.to_json())
+        judged = conclusion.judge(state)
+        write_json(state.folder / "verdict.json", judged.to_json())
         manifest = json.loads((state.folder / "manifest.json").read_text())
         manifest["ended"] = datetime.now(UTC).isoformat()
-        if state.spec:
-            manifest["load"] = {"start_ms": state.spec.start_ms, "end_ms": state.spec.end_ms}
-        _write_json(state.folder / "manifest.json", manifest)
+        manifest["load"] = conclusion.times(state)
+        write_json(state.folder / "manifest.json", manifest)
         html, _ = report.write(state.folder, paths.REFERENCE)
     except OSError as error:
         raise UserError(
@@ -445,130 +468,6 @@ def _finish(state: State, console: Console) -> int:
     show_verdict(judged, console)
     console.print(f"report: {html}", soft_wrap=True)
     return verdict.EXIT_STATUS[judged.verdict]
-
-
-def _judge(state: State) -> verdict.Verdict:
-    """The verdict from what is in the run folder; writes latency, measurements and ledger."""
-    limits = state.plan.experiment.limits
-    spec = state.spec
-    if spec is None or not (state.folder / "load" / "spec.json").exists():
-        reasons = state.incomplete or ["the load never started"]
-        return verdict.judge({}, [], reasons)
-    for log in (state.folder / "load").glob("*.hlog"):
-        shutil.move(log, state.folder / "latency" / log.name)
-    latency = _latency(spec, sorted((state.folder / "latency").glob("*.hlog")))
-    _write_json(state.folder / "latency" / "merged.json", latency)
-
-    found = state.outcomes or outcomes.read(spec, state.folder / "load")
-    book = state.ledger or ledger.not_read_back(
-        ledger.open_ledger(found), state.incomplete[0] if state.incomplete else "no read-back"
-    )
-    ledger.write(book, state.folder)
-    _write_json(state.folder / "measurements.json", _measurements(state, spec, latency, book))
-
-    state.invalid += _loader_limits(state.folder / "load", limits.send_error_p99_ms)
-    samples = _queue_samples(state.folder / "queue.jsonl", spec, len(state.inventory.kairosdb))
-    parts = {
-        "schedule": verdict.schedule_part(book, found.counts.acknowledged_in_time, limits.achieved),
-        "latency": verdict.latency_part(latency["p99_ms"], latency["count"], limits.p99_ms),
-        "queue": verdict.queue_part(
-            samples, limits.queue_growth, spec.sensors * 1000 / spec.period_ms
-        ),
-        "readback": verdict.readback_part(book),
-    }
-    if state.drain_watched:
-        parts["drain"] = verdict.drain_part(state.drained_s, state.left_in_queue, limits.drain_s)
-    else:
-        parts["drain"] = verdict.Part(
-            None, limits.drain_s, "s", "unknown", "the queue was not watched after the load"
-        )
-    order = ("schedule", "latency", "queue", "drain", "readback")
-    judged = verdict.judge({k: parts[k] for k in order}, state.invalid, state.incomplete)
-    if ended := _ended_processes(state.folder / "events.jsonl"):
-        # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
-        judged.summary = f"{judged.summary.rstrip('.')}. During the run ended: {', '.join(ended)}."
-    return judged
-
-
-def _ended_processes(path: Path) -> list[str]:
-    """Names of the processes that ended (and were started again) while the run went on."""
-    what = ("process ended", "process started again")
-    return sorted({e["detail"].split(":")[0] for e in _json_lines(path) if e["what"] in what})
-
-
-def _loader_limits(folder: Path, limit_ms: float) -> list[str]:
-    """Why the loader, not the store, was the limit: its send-time error past the limit."""
-    found = []
-    for path in sorted(folder.glob("worker-*.json")):
-        said = json.loads(path.read_text())
-        error_ms = said["send_error_us"]["p99"] / 1000
-        if error_ms > limit_ms:
-            found.append(
-                f"loader: worker {said['worker']} sent late, 99th percentile {error_ms:,.0f} ms "
-                f"(limit {limit_ms:,.0f} ms) over {said['send_error_us']['count']:,} points"
-            )
-    return found
-
-
-def _latency(spec: LoadSpec, logs: list[Path]) -> dict[str, Any]:
-    """The content of latency/merged.json; ms, from the planned send time."""
-    whole = histograms.merged(logs)
-    count = whole.get_total_count()
-    document: dict[str, Any] = {"count": count}
-    for p in PERCENTILES:
-        name = f"p{p:g}_ms".replace(".", "_", 1) if p != int(p) else f"p{p}_ms"
-        document[name] = whole.get_value_at_percentile(p) / 1000 if count else None
-    document["max_ms"] = whole.get_max_value() / 1000 if count else None
-    document["mean_ms"] = whole.get_mean_value() / 1000 if count else None
-    document["warmup_count"] = histograms.merged(logs, warmup=True).get_total_count()
-    document["warmup_s"] = spec.warmup_ticks * spec.period_ms / 1000
-    document["intervals"] = histograms.intervals(logs)
-    return document
-
-
-def _json_lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-
-
-def _window(spec: LoadSpec) -> tuple[float, float]:
-    """Epoch seconds of the measured part of the load: after the warm-up, to the last point."""
-    return (spec.start_ms + spec.warmup_ticks * spec.period_ms) / 1000, spec.end_ms / 1000
-
-
-def _queue_samples(path: Path, spec: LoadSpec, nodes: int) -> list[tuple[float, float]]:
-    """(t, points waiting on all nodes) for each second of the window in which all nodes told."""
-    start, end = _window(spec)
-    by_second: dict[int, dict[str, float]] = {}
-    for record in _json_lines(path):
-        if start <= record["t"] <= end and "waiting" in record:
-            by_second.setdefault(int(record["t"]), {})[record["node"]] = record["waiting"]
-    return [
-        (float(t), sum(depths.values()))
-        for t, depths in sorted(by_second.items())
-        if len(depths) == nodes
-    ]
-
-
-def _measurements(
-    state: State, spec: LoadSpec, latency: dict[str, Any], book: Ledger
-) -> dict[str, Any]:
-    stored = book.rows_expected
-    target = spec.sensors * 1000 / spec.period_ms
-    in_time = state.outcomes.counts.acknowledged_in_time if state.outcomes else None
-    return measure.measurements(
-        _json_lines(state.folder / "processes.jsonl"),
-        _window(spec),
-        latency["count"],
-        psutil.cpu_count() or 1,
-        {
-            "target": target,
-            "achieved": in_time / spec.duration_s if in_time is not None else None,
-        },
-        {"before": state.disk_before, "after": state.disk_after, "points": stored},
-        state.plan.experiment.cluster.replication_factor,
-    )
 
 
 def show_verdict(judged: verdict.Verdict, console: Console) -> None:

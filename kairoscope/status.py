@@ -1,9 +1,10 @@
-"""`make status`: every process, the ring, KairosDB's health and queue depth."""
+"""`make status`: every process, the ring, KairosDB's health and queue depth, loader hosts."""
 
 import json
 import time
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from kairoscope import inventory, paths, supervisor
+from kairoscope import inventory, loader_hosts, paths, supervisor
 from kairoscope.capture import nodetool
 from kairoscope.errors import UserError
 
@@ -85,6 +86,21 @@ def show(target: str, console: Console) -> bool:
             ),
         )
     console.print(queue)
+
+    # Nothing runs there between loads: whether one could be started is what there is to see.
+    loaders = Table("loader host", "address", "loader")
+    with ThreadPoolExecutor() as pool:
+        versions = list(pool.map(loader_hosts.version, hosts.loader))
+    for host, version in zip(hosts.loader, versions, strict=True):
+        same = version == loader_hosts.current_version()
+        well &= same
+        said = version or "does not answer"
+        loaders.add_row(
+            host.name,
+            host.address,
+            said if same or not version else f"{said}, not this checkout's: make deploy",
+        )
+    console.print(loaders)
     return well
 
 

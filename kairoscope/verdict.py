@@ -2,7 +2,8 @@
 
 A run passes when all five hold; it is *invalid* when the loader, not the store, was the limit, and
 *incomplete* when something that a part needs was not captured. A failed part is never hidden by
-either: its outcome stays beside the verdict.
+either: its outcome stays beside the verdict. Parts that a kind of load has no figure for are not
+judged, and say why: a replayed history has no planned send times.
 """
 
 from collections.abc import Sequence
@@ -12,8 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 from kairoscope.ledger import Ledger
+from kairoscope.outcomes import Counts
 
-Outcome = Literal["pass", "fail", "unknown"]
+Outcome = Literal["pass", "fail", "unknown", "not judged"]
 Word = Literal["pass", "fail", "invalid", "incomplete"]
 
 EXIT_STATUS: dict[str, int] = {"pass": 0, "fail": 1, "invalid": 2, "incomplete": 2}
@@ -47,30 +49,49 @@ class Verdict:
         return asdict(self)
 
 
-def schedule_part(ledger: Ledger, in_time: int, limit: float) -> Part:
-    """Share of the scheduled points acknowledged by the schedule's end plus the latency limit."""
-    figure = in_time / ledger.scheduled
+def schedule_part(ledger: Ledger, counts: Counts, limit: float, *, replay: bool = False) -> Part:
+    """Share of the scheduled points that arrived by the schedule's end plus the latency limit.
+
+    Arrived is acknowledged; over telnet, which acknowledges nothing, handed to the socket. A
+    replayed history has no time to be in: there it is the share that arrived at all.
+    """
+    if ledger.acknowledges:
+        done = ledger.acknowledged if replay else counts.acknowledged_in_time
+        what = "acknowledged"
+    else:
+        done = ledger.sent if replay else counts.sent_in_time
+        what = "handed to the socket (telnet acknowledges nothing)"
+    figure = done / ledger.scheduled
+    text = f"{done:,} of {ledger.scheduled:,} scheduled points {what}"
     return Part(
         figure,
         limit,
         "fraction of the schedule",
         "pass" if figure >= limit else "fail",
-        f"{in_time:,} of {ledger.scheduled:,} scheduled points acknowledged in time",
+        text + (", in whatever time" if replay else " in time"),
     )
 
 
-def latency_part(p99_ms: float | None, count: int, limit_ms: float) -> Part:
+def latency_part(
+    p99_ms: float | None, count: int, limit_ms: float, *, acknowledges: bool = True
+) -> Part:
     """99th percentile from the planned send time over `count` points after the warm-up."""
     if p99_ms is None or count == 0:
         return Part(None, limit_ms, "ms", "unknown", "no latency was recorded after the warm-up")
+    until = "" if acknowledges else " until handed to the socket"
     return Part(
         p99_ms,
         limit_ms,
         "ms",
         "pass" if p99_ms <= limit_ms else "fail",
-        f"99th percentile {p99_ms:,.1f} ms from the planned send time, "
+        f"99th percentile {p99_ms:,.1f} ms from the planned send time{until}, "
         f"over {count:,} points after the warm-up",
     )
+
+
+def not_judged(limit: float, unit: str, why: str) -> Part:
+    """A part that this kind of load has no figure for."""
+    return Part(None, limit, unit, "not judged", why)
 
 
 def slope(samples: Sequence[tuple[float, float]]) -> float | None:
@@ -84,9 +105,10 @@ def slope(samples: Sequence[tuple[float, float]]) -> float | None:
 
 
 def queue_part(samples: Sequence[tuple[float, float]], limit: float, points_per_s: float) -> Part:
-    """Growth of KairosDB's queues over the measured window, as a fraction of the target rate.
+    """Growth of KairosDB's queues over the measured window, as a fraction of the rate.
 
-    `samples` are (t in s, points waiting on all nodes). A queue that grows by more than `limit` of
+    `samples` are (t in s, points waiting on all nodes); `points_per_s` is the mean of what was due
+    in the window. A queue that grows by more than `limit` of
     what comes in would fill the disk, however small it still is.
     """
     growth = slope(samples)
@@ -120,30 +142,44 @@ def drain_part(seconds: float | None, left: int | None, limit_s: float) -> Part:
     return Part(None, limit_s, "s", "fail", text)
 
 
-def readback_part(ledger: Ledger) -> Part:
-    """Acknowledged points that came back with the right value, of all acknowledged ones."""
-    unit = "fraction of acknowledged"
-    if ledger.stored is None:
-        return Part(None, 1.0, unit, "unknown", "the points were not read back")
-    figure = ledger.stored / ledger.acknowledged if ledger.acknowledged else 0.0
-    good = ledger.stored == ledger.acknowledged and ledger.acknowledged > 0 and ledger.balanced
-    text = f"{ledger.stored:,} of {ledger.acknowledged:,} acknowledged points read back"
-    for count, what in (
-        (ledger.missing, "missing"),
+def readback_part(ledger: Ledger, wrong_answers: int = 0) -> Part:
+    """Acknowledged points that came back with the right value, of all acknowledged ones.
+
+    Over telnet, which acknowledges nothing, it is all points sent. `wrong_answers`: queries beside
+    the load that were answered with wrong values.
+    """
+    claimed, stored = ledger.claimed, ledger.claimed_stored
+    what = "acknowledged" if ledger.acknowledges else "sent"
+    unit = f"fraction of {what}"
+    queries = "query" if wrong_answers == 1 else "queries"
+    wrong = f"{wrong_answers:,} {queries} gave wrong values" if wrong_answers else ""
+    if stored is None:
+        text = "the points were not read back"
+        if wrong:
+            return Part(None, 1.0, unit, "fail", f"{text}, and {wrong}")
+        return Part(None, 1.0, unit, "unknown", text)
+    figure = stored / claimed if claimed else 0.0
+    whole = stored == claimed
+    good = whole and claimed > 0 and ledger.balanced and not wrong
+    text = f"{stored:,} of {claimed:,} {what} points read back"
+    for count, how in (
+        (ledger.claimed_missing, "missing"),
         (ledger.wrong_value, "with a wrong value"),
         (ledger.queued, "still queued"),
         (ledger.failed_logged, "given up by KairosDB"),
-        (ledger.unexpected, "at times that were never scheduled"),
+        (ledger.unexpected, "at times or with tags that were never scheduled"),
     ):
-        text += f", {count:,} {what}" if count else ""
-    if ledger.rows_by_cql is None and ledger.stored == ledger.acknowledged:
+        text += f", {count:,} {how}" if count else ""
+    if ledger.rows_by_cql is None and whole and not wrong:
         return Part(figure, 1.0, unit, "unknown", f"{text}; rows were not counted by CQL")
-    if not good and ledger.stored == ledger.acknowledged:
+    # A missing point of its own shows in the figure; a ledger that is off says where.
+    if whole and claimed > 0 and not ledger.balanced:
         text += "; the ledger does not balance: " + "; ".join(
             f"{e.text}: {_number(e.left)} against {_number(e.right)}"
             for e in ledger.equations
             if not e.holds
         )
+    text += f"; {wrong}" if wrong else ""
     return Part(figure, 1.0, unit, "pass" if good else "fail", text)
 
 
@@ -167,7 +203,12 @@ def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> 
         word, reasons = "fail", failed
     else:
         word, reasons = "pass", []
-    if word == "pass":
+    spared = [name for name, p in parts.items() if p.outcome == "not judged"]
+    if word == "pass" and spared:
+        summary = (
+            f"All parts that apply hold, and nothing was lost; not judged: {', '.join(spared)}."
+        )
+    elif word == "pass":
         summary = "All five parts hold: the load was sustained and nothing was lost."
     else:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""

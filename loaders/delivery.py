@@ -1,13 +1,14 @@
-"""Carries one request to its outcome: connection slots, retries, giving up."""
+"""Carries one request to its outcome: which node, connection slots, retries, giving up."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass
 
 from loaders.clock import Clock
-from loaders.protocol import Answer, Protocol
-from loaders.schedule import Group
+from loaders.failover import Failover
+from loaders.protocol import Answer, Batch, Protocol
 from loaders.spec import LoadSpec
 from loaders.tally import Outcome, Tally
 
@@ -15,20 +16,62 @@ _FIRST_PAUSE_US = 50_000
 _LONGEST_PAUSE_US = 1_000_000
 
 
-@dataclass
+@dataclass(slots=True)
 class _Request:
     """What is known of a request under way."""
 
-    group: Group
-    tick: int
+    batch: Batch
     planned_us: int
+    node: int = 0
+    holds: _Slots | None = None
     attempts: int = 0
-    sent: bool = False
+    sent_to: int | None = None
     reason: str = ""
 
-    @property
-    def points(self) -> int:
-        return len(self.group.sensors)
+    def release(self) -> None:
+        if self.holds:
+            self.holds.release()
+            self.holds = None
+
+
+class _Slots:
+    """The connections that a worker may have to one node; requests beyond them wait in order."""
+
+    def __init__(self, free: int) -> None:
+        self._free = free
+        self._waiting: deque[asyncio.Future[bool]] = deque()
+
+    def try_take(self) -> bool:
+        if not self._free:
+            return False
+        self._free -= 1
+        return True
+
+    async def take(self) -> bool:
+        """Wait for one; False if the wait was called off."""
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.result():
+                self.release()
+            raise
+
+    def release(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(True)
+                return
+        self._free += 1
+
+    def call_off(self) -> None:
+        """Send all who wait away: they may look for another node."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(False)
 
 
 class Delivery:
@@ -39,49 +82,61 @@ class Delivery:
     max(retry_for_s, request_timeout_s) of its planned time is given up.
     """
 
-    def __init__(self, spec: LoadSpec, protocol: Protocol, clock: Clock, tally: Tally) -> None:
+    def __init__(
+        self, spec: LoadSpec, protocol: Protocol, failover: Failover, clock: Clock, tally: Tally
+    ) -> None:
         """Share the worker's clock and counters."""
         self._protocol = protocol
+        self._failover = failover
         self._clock = clock
         self._tally = tally
         self._retry_for_us = int(spec.retry_for_s * 1e6)
         self._patience_us = int(max(spec.retry_for_s, spec.request_timeout_s) * 1e6)
-        self._slots = [asyncio.Semaphore(spec.connections_per_node) for _ in spec.nodes]
+        self._slots = [_Slots(spec.connections_per_node) for _ in spec.nodes]
 
-    async def deliver(self, group: Group, tick: int, planned_us: int) -> tuple[Outcome, str]:
-        """Send a group's points of a tick, again if need be, until the outcome is final.
+    def node_went_down(self, node: int) -> None:
+        """What waits for this node's connections goes elsewhere."""
+        self._slots[node].call_off()
+
+    async def deliver(self, batch: Batch, planned_us: int) -> tuple[Outcome, str]:
+        """Send a batch, again if need be, until the outcome is final.
 
         Being cancelled is an outcome too: it means that the worker was stopped.
 
         Args:
-            group: one of the worker's groups.
-            tick: 0-based.
+            batch: points of one of the worker's groups.
             planned_us: planned send time, epoch µs.
 
         Returns:
-            The outcome, and the reason if it is not ACKNOWLEDGED. The tally's counters of
-            outcomes are left to the caller.
+            The outcome, and the reason if it is neither ACKNOWLEDGED nor HANDED_OVER. The tally's
+            counters of outcomes are left to the caller, but for those by node.
         """
-        request = _Request(group, tick, planned_us)
-        slot = _Slot(self._slots[group.node])
+        request = _Request(batch, planned_us)
         try:
-            return await self._attempts(request, slot)
+            outcome, reason = await self._attempts(request)
         except asyncio.CancelledError:
             reason = f"stopped; before that: {request.reason}" if request.reason else "stopped"
-            return _given_up(request, reason)
+            outcome, reason = _given_up(request, reason)
         finally:
-            slot.release()
+            request.release()
+        if request.sent_to is not None:
+            self._tally.sent_by_node[request.sent_to] += batch.points
+            if outcome is Outcome.ACKNOWLEDGED:
+                self._tally.acknowledged_by_node[request.sent_to] += batch.points
+        return outcome, reason
 
-    async def _attempts(self, request: _Request, slot: _Slot) -> tuple[Outcome, str]:
+    async def _attempts(self, request: _Request) -> tuple[Outcome, str]:
         retry_until_us = request.planned_us + self._retry_for_us
         while True:
             first = not request.attempts
             until_us = request.planned_us + self._patience_us if first else retry_until_us
-            if not await self._take(slot, until_us):
+            if not await self._place(request, until_us):
                 return _given_up(request, request.reason or "no connection was free in time")
             reached, answer = await self._attempt(request)
             if answer is Answer.ACKNOWLEDGED:
                 return Outcome.ACKNOWLEDGED, ""
+            if answer is Answer.HANDED_OVER:
+                return Outcome.UNKNOWN, ""
             if answer is Answer.REJECTED:
                 return Outcome.REJECTED, request.reason
 
@@ -92,23 +147,33 @@ class Delivery:
             # few attempts a second and not one for every request that waits. Any other failure
             # may be this request's own, and must not keep the others from being sent.
             if reached:
-                slot.release()
+                request.release()
             doublings = min(request.attempts - 1, 8)
             pause_us = min(_FIRST_PAUSE_US * 2**doublings, _LONGEST_PAUSE_US)
             await asyncio.sleep(min(pause_us, left_us) / 1e6)
 
-    async def _take(self, slot: _Slot, until_us: int) -> bool:
-        """Hold a connection slot, waiting if need be; False if there was none before `until_us`."""
-        if self._clock.now_us() >= until_us:
-            return False
-        if slot.taken:
+    async def _place(self, request: _Request, until_us: int) -> bool:
+        """Hold a connection slot of the node that is right now; False if there is none in time."""
+        while self._clock.now_us() < until_us:
+            node = self._failover.route(request.batch.group)
+            slots = self._slots[node]
+            if request.holds is not slots:
+                request.release()
+                if not slots.try_take() and not await self._wait(slots, until_us):
+                    continue
+                request.holds = slots
+                if self._failover.route(request.batch.group) != node:
+                    continue  # it went down, or came back, while this waited
+            request.node = node
             return True
+        return False
+
+    async def _wait(self, slots: _Slots, until_us: int) -> bool:
         try:
             async with asyncio.timeout_at(self._clock.monotonic_s(until_us)):
-                await slot.take()
+                return await slots.take()
         except TimeoutError:
             return False
-        return True
 
     async def _attempt(self, request: _Request) -> tuple[bool, Answer]:
         """One attempt: whether it may have reached the server, and the answer."""
@@ -117,36 +182,22 @@ class Delivery:
         def on_reach() -> None:
             nonlocal reached
             reached = True
-            if not request.sent:
-                request.sent = True
-                self._tally.sent += request.points
+            if request.sent_to is None:
+                self._tally.sent += request.batch.points
+            request.sent_to = request.node
 
         request.attempts += 1
         if request.attempts > 1:
             self._tally.retries += 1
-        reply = await self._protocol.send(request.group, request.tick, on_reach)
-        if reply.answer is not Answer.ACKNOWLEDGED:
+        self._failover.asked(request.node)
+        reply = await self._protocol.send(request.node, request.batch, on_reach)
+        if not reply.silent:
+            self._failover.answered(request.node)
+        if reply.kind:
             request.reason = reply.detail
             self._tally.error(reply.kind, reply.detail)
         return reached, reply.answer
 
 
-class _Slot:
-    """A request's claim to one connection of a node."""
-
-    def __init__(self, pool: asyncio.Semaphore) -> None:
-        self._pool = pool
-        self.taken = False
-
-    async def take(self) -> None:
-        await self._pool.acquire()
-        self.taken = True
-
-    def release(self) -> None:
-        if self.taken:
-            self.taken = False
-            self._pool.release()
-
-
 def _given_up(request: _Request, reason: str) -> tuple[Outcome, str]:
-    return (Outcome.UNKNOWN if request.sent else Outcome.NOT_SENT), reason
+    return (Outcome.NOT_SENT if request.sent_to is None else Outcome.UNKNOWN), reason

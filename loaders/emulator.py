@@ -1,4 +1,4 @@
-"""Runs all workers of one loader host, follows their progress and collects their results."""
+"""Runs workers and readers on this machine, follows their progress, collects their results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loaders import files
+from loaders import files, reader, shard
 from loaders.spec import LoadSpec
 from loaders.worker import PARENT_VARIABLE, STOP_SIGNALS
 
@@ -26,9 +26,13 @@ START_MARGIN_MS = 3000
 WorkerResult = dict[str, Any]
 """A worker's final figures, or {"worker": i, "died": how, "last": its last progress record}."""
 
+Records = list[dict[str, Any]]
+"""The last progress record of each worker that has written one."""
+
+_SPEC = "spec.json"
 _POLL_S = 0.1
 _STOP_S = 30.0  # a stopped worker needs two seconds, and some to list what it did not send
-_HANG_S = 60.0  # beyond the latest moment at which a worker can have work left
+_HANG_REPORTS = 60  # a worker writes a record a second, which is how often we report
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Progress:
         behind_ms: worst lateness of a worker's loop within the last second.
         p99_ms: worst of the workers' 99th percentiles within the last second. An upper bound of
             the true one, as percentiles cannot be merged.
-        elapsed_s: since the start of the schedule; negative before it.
+        elapsed_s: since the start of the schedule, negative before it; of a replay since the call.
         duration_s: length of the schedule.
     """
 
@@ -64,11 +68,17 @@ class Progress:
 
 
 class _Process:
-    """One worker subprocess."""
+    """One subprocess, a worker or a reader."""
 
-    def __init__(self, spec_path: Path, index: int, outdir: Path) -> None:
+    def __init__(
+        self, module: str, index: int, progress: Path, result: Path, keep_open: Sequence[int]
+    ) -> None:
         self.index = index
-        self._outdir = outdir
+        self._progress_path = progress
+        self._result_path = result
+        outdir = progress.parent
+        self._last: dict[str, Any] | None = None
+        self._unchanged = 0
         package_root = str(Path(__file__).resolve().parent.parent)
         search = [package_root, os.environ.get("PYTHONPATH", "")]
         environment = os.environ | {
@@ -78,13 +88,14 @@ class _Process:
         with _blocked(STOP_SIGNALS):
             self._popen = subprocess.Popen(
                 # -P: a folder named "loaders" where the user happens to be is not ours.
-                [sys.executable, "-P", "-m", "loaders.worker", spec_path, str(index), outdir],
+                [sys.executable, "-P", "-m", module, outdir / _SPEC, str(index), outdir],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
                 errors="replace",
                 env=environment,
+                pass_fds=keep_open,
             )
         self._last_words: deque[str] = deque(maxlen=1)
         # Read all the time, as a full pipe would halt the worker.
@@ -104,8 +115,25 @@ class _Process:
         self._popen.send_signal(number)  # does nothing if it has ended
 
     def progress(self) -> dict[str, Any] | None:
-        """The last whole progress record, if there is one."""
-        path = files.progress_path(self._outdir, self.index)
+        """The last whole progress record, if there is one.
+
+        A worker that has not written any for as many calls as _HANG_REPORTS is killed. Calls and
+        not seconds, so that nobody is blamed for time in which all of us were suspended.
+        """
+        record = self._read()
+        if self.running():
+            self._unchanged = self._unchanged + 1 if record == self._last else 0
+            self._last = record
+            if self._hung:
+                self.signal(signal.SIGKILL)
+        return record
+
+    @property
+    def _hung(self) -> bool:
+        return self._unchanged >= _HANG_REPORTS
+
+    def _read(self) -> dict[str, Any] | None:
+        path = self._progress_path
         with contextlib.suppress(OSError), path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 4096))
             for line in reversed(file.read().split(b"\n")[:-1]):
@@ -115,12 +143,11 @@ class _Process:
         return None
 
     def result(self) -> WorkerResult:
-        """What the ended worker left."""
+        """What the ended process left, or {"died": how, "last": …}."""
         status = self._popen.wait()
         self._listener.join(timeout=1)
         with contextlib.suppress(OSError, ValueError):
-            text = files.result_path(self._outdir, self.index).read_text(encoding="utf-8")
-            result: WorkerResult = json.loads(text)
+            result: WorkerResult = json.loads(self._result_path.read_text(encoding="utf-8"))
             return result
         if status < 0:
             try:
@@ -129,9 +156,11 @@ class _Process:
                 how = f"signal {-status}"
         else:
             how = f"exit status {status}"
+        if self._hung:
+            how = f"killed, as it had not reported for {_HANG_REPORTS} s"
         if self._last_words:
             how += f": {self._last_words[-1]}"
-        return {"worker": self.index, "died": how, "last": self.progress()}
+        return {"died": how, "last": self._read()}
 
 
 @contextlib.contextmanager
@@ -150,65 +179,124 @@ def run(
     on_progress: Callable[[Progress], None] | None = None,
     stop: threading.Event | None = None,
 ) -> list[WorkerResult]:
-    """Run the whole load on this machine and wait for its end.
+    """Run the whole load on this machine, whatever number of loader hosts it is for.
 
     Args:
         spec: the load; start_ms should be about START_MARGIN_MS ahead.
-        outdir: folder for spec.json and the workers' files, created if need be; files of an
-            earlier run in it are replaced.
+        outdir: as of `run_hosts`.
         on_progress: called about once a second in the calling thread.
-        stop: set it, from another thread or a signal handler, to end the load early: workers
-            then settle what is in flight and report as usual.
+        stop: as of `run_hosts`, and so are errors.
 
     Returns:
-        One result per worker, in order: the content of its worker-<i>.json, or
-        {"worker": i, "died": "signal 9 (SIGKILL)", "last": …} for one that ended without it.
-        A death does not stop the other workers.
+        One result per worker, in order.
+    """
+    began_s = time.time()
+
+    def report(records: Records) -> None:
+        if on_progress:
+            on_progress(summed(spec, records, began_s))
+
+    return run_hosts(spec, range(spec.hosts), outdir, report, stop).workers
+
+
+@dataclass(frozen=True)
+class Results:
+    """What became of the processes.
+
+    Attributes:
+        workers: one per worker, in order: the content of its worker-<i>.json, or
+            {"worker": i, "died": "signal 9 (SIGKILL)", "last": …} for one that ended without it.
+        readers_died: what each reader died of that ended without its queries-<i>.json.
+    """
+
+    workers: list[WorkerResult]
+    readers_died: list[str]
+
+
+def run_hosts(
+    spec: LoadSpec,
+    hosts: range,
+    outdir: Path,
+    on_records: Callable[[Records], None],
+    stop: threading.Event | None = None,
+    keep_open: Sequence[int] = (),
+) -> Results:
+    """Run the workers and readers of some loader hosts on this machine and wait for their end.
+
+    Args:
+        spec: the load.
+        hosts: numbers of the loader hosts whose share it is.
+        outdir: folder for spec.json and the processes' files, created if need be; files of an
+            earlier run in it are replaced.
+        on_records: called about once a second in the calling thread, and at the end, with the
+            workers' records.
+        stop: set it, from another thread or a signal handler, to end the load early: workers
+            then settle what is in flight and report as usual.
+        keep_open: file descriptors that the processes inherit.
+
+    Returns:
+        The results; a death does not stop the others.
 
     Raises:
         OSError: the folder or the spec cannot be written, or a process cannot be started.
+        ValueError: there is no such host.
 
-    No worker outlives this call, whatever ends it: an exception (KeyboardInterrupt included)
+    No process outlives this call, whatever ends it: an exception (KeyboardInterrupt included)
     stops them and waits for them before it goes on.
     """
     outdir.mkdir(parents=True, exist_ok=True)
-    spec_path = outdir / "spec.json"
-    spec_path.write_text(spec.to_json(), encoding="utf-8")
-    for index in range(spec.workers):
-        files.remove_old(outdir, index)
+    (outdir / _SPEC).write_text(spec.to_json(), encoding="utf-8")
+    shares = [shard.host_workers(spec.hosts, spec.workers_per_host, host) for host in hosts]
+    numbers = [worker for share in shares for worker in share]
+    for worker in numbers:
+        files.remove_old(outdir, worker)
+    for host in hosts:
+        reader.remove_old(outdir, host)
     stop = stop or threading.Event()
-    processes: list[_Process] = []
+    workers: list[_Process] = []
+    readers: list[_Process] = []
     try:
-        for index in range(spec.workers):
-            processes.append(_Process(spec_path, index, outdir))
-        _follow(spec, processes, on_progress, stop)
+        for worker in numbers:
+            paths = files.progress_path(outdir, worker), files.result_path(outdir, worker)
+            workers.append(_Process("loaders.worker", worker, *paths, keep_open))
+        for host in hosts if spec.queries else ():
+            paths = reader.progress_path(outdir, host), reader.result_path(outdir, host)
+            readers.append(_Process("loaders.reader", host, *paths, keep_open))
+        _follow(workers, readers, on_records, stop)
     finally:
-        _end(processes)
-    return [process.result() for process in processes]
+        _end([*workers, *readers])
+    died = [result["died"] for process in readers if "died" in (result := process.result())]
+    return Results([{"worker": p.index, **p.result()} for p in workers], died)
 
 
 def _follow(
-    spec: LoadSpec,
-    processes: list[_Process],
-    on_progress: Callable[[Progress], None] | None,
+    workers: list[_Process],
+    readers: list[_Process],
+    on_records: Callable[[Records], None],
     stop: threading.Event,
 ) -> None:
-    """Report until all workers have ended, a stop was asked for, or one hangs."""
-    patience_s = max(spec.retry_for_s, spec.request_timeout_s) + spec.request_timeout_s
-    start_in_s = max(0.0, spec.start_ms / 1000 - time.time())
-    hung_at = time.monotonic() + start_in_s + spec.duration_s + patience_s + _HANG_S
+    """Report until all have ended or a stop was asked for."""
     next_report = time.monotonic()
-    while not stop.wait(_POLL_S) and time.monotonic() < hung_at:
-        running = any(process.running() for process in processes)
-        if on_progress and (time.monotonic() >= next_report or not running):
-            next_report += 1
-            on_progress(_progress(spec, processes))
+    while not stop.wait(_POLL_S):
+        running = any(process.running() for process in [*workers, *readers])
+        if time.monotonic() >= next_report or not running:
+            next_report = time.monotonic() + 1
+            on_records([record for process in workers if (record := process.progress())])
+            for process in readers:
+                process.progress()  # it may hang
         if not running:
             return
 
 
-def _progress(spec: LoadSpec, processes: list[_Process]) -> Progress:
-    records = [record for process in processes if (record := process.progress())]
+def summed(spec: LoadSpec, records: Iterable[dict[str, Any]], began_s: float) -> Progress:
+    """The progress of all workers together.
+
+    Args:
+        spec: the load.
+        records: the last progress record of each.
+        began_s: when they were started, epoch seconds.
+    """
+    records = list(records)
 
     def total(name: str) -> int:
         return sum(record[name] for record in records)
@@ -226,7 +314,7 @@ def _progress(spec: LoadSpec, processes: list[_Process]) -> Progress:
         in_flight=total("in_flight"),
         behind_ms=worst("behind_ms"),
         p99_ms=worst("p99_ms"),
-        elapsed_s=time.time() - spec.start_ms / 1000,
+        elapsed_s=time.time() - (began_s if spec.replay else spec.start_ms / 1000),
         duration_s=spec.duration_s,
     )
 

@@ -25,8 +25,13 @@ def histogram_path(outdir: Path, worker: int) -> Path:
 
 
 def outcomes_path(outdir: Path, worker: int) -> Path:
-    """Every request that was not acknowledged."""
+    """Every request whose outcome is not what the protocol gives when all is well."""
     return outdir / f"worker-{worker}.outcomes.jsonl"
+
+
+def events_path(outdir: Path, worker: int) -> Path:
+    """KairosDB nodes that went down or came back, as this worker saw it."""
+    return outdir / f"worker-{worker}.events.jsonl"
 
 
 def result_path(outdir: Path, worker: int) -> Path:
@@ -40,7 +45,7 @@ def remove_old(outdir: Path, worker: int) -> None:
     Raises:
         OSError: a file cannot be removed.
     """
-    for path in (progress_path, histogram_path, outcomes_path, result_path):
+    for path in (progress_path, histogram_path, outcomes_path, events_path, result_path):
         path(outdir, worker).unlink(missing_ok=True)
 
 
@@ -73,6 +78,7 @@ class WorkerFiles:
         self._progress_path = progress_path(outdir, worker)
         self._hlog_path = histogram_path(outdir, worker)
         self._outcomes_path = outcomes_path(outdir, worker)
+        self._events_path = events_path(outdir, worker)
         self._result_path = result_path(outdir, worker)
         self._open: list[tuple[Path, TextIO]] = []
         try:
@@ -80,6 +86,7 @@ class WorkerFiles:
                 self._result_path.unlink(missing_ok=True)
             self._progress = self._create(self._progress_path)
             self._outcomes = self._create(self._outcomes_path)
+            self._events = self._create(self._events_path)
             hlog = self._create(self._hlog_path)
             with _naming(self._hlog_path):
                 self._log = LogWriter(hlog, start_ms)
@@ -108,14 +115,22 @@ class WorkerFiles:
             self._log.write(measured, start_s, length_s)
 
     def outcome(self, group: int, ticks: range, outcome: Outcome, reason: str, points: int) -> None:
-        """Append requests of a group that were not acknowledged, a line for each tick.
-
-        `points` are those of one request.
-        """
-        head = f'{{"group":{group},"tick":'
-        tail = _dumps({"outcome": outcome.value, "reason": reason, "points": points})[1:]
+        """Append what became of consecutive ticks of a group; `points` are all of them."""
+        record = {
+            "group": group,
+            "tick": ticks.start,
+            "ticks": len(ticks),
+            "outcome": outcome.value,
+            "reason": reason,
+            "points": points,
+        }
         with _naming(self._outcomes_path):
-            self._outcomes.write("".join(f"{head}{tick},{tail}" for tick in ticks))
+            self._outcomes.write(_dumps(record))
+
+    def event(self, record: dict[str, Any]) -> None:
+        """Append an event."""
+        with _naming(self._events_path):
+            self._events.write(_dumps(record))
 
     def finish(self, result: dict[str, Any]) -> None:
         """Close the logs and write the final figures, all or nothing."""

@@ -14,6 +14,8 @@ class Answer(enum.Enum):
     """What one attempt came to."""
 
     ACKNOWLEDGED = "acknowledged"
+    HANDED_OVER = "handed over"
+    """All bytes are on their way, and the protocol has no acknowledgement."""
     REJECTED = "rejected"
     """The server refuses these points; sending them again would not help."""
     FAILED = "failed"
@@ -25,29 +27,53 @@ class Reply:
     """The end of one attempt.
 
     Attributes:
-        kind: short name to count errors by, such as "http_503" or "timeout"; "" if acknowledged.
+        kind: short name to count errors by, such as "http_503" or "timeout"; "" if it succeeded.
         detail: one line for a person, with an excerpt of the server's answer.
+        silent: the server gave no sign of life: refused, reset or timed out.
     """
 
     answer: Answer
     kind: str = ""
     detail: str = ""
+    silent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Points of one group that travel together: `count` ticks from `first`."""
+
+    group: Group
+    first: int
+    count: int
+
+    @property
+    def points(self) -> int:
+        """How many data points."""
+        return len(self.group.slots) * self.count
+
+    @property
+    def last(self) -> int:
+        """The last tick."""
+        return self.first + self.count - 1
 
 
 class Protocol(typing.Protocol):
-    """One way of sending points to KairosDB."""
+    """One way of sending points to a store."""
 
-    async def send(self, group: Group, tick: int, on_reach: Callable[[], None]) -> Reply:
-        """Make one attempt to send a group's points of a tick.
+    async def send(self, node: int, batch: Batch, on_reach: Callable[[], None]) -> Reply:
+        """Make one attempt to send a batch.
 
         Args:
-            group: one of the worker's groups.
-            tick: 0-based.
+            node: index into the spec's nodes; not always the group's own.
+            batch: points of one of the worker's groups.
             on_reach: called before the first byte can leave. An attempt that never called it
                 certainly did not reach the server, whatever went wrong.
 
         Never raises for trouble with the server or the network: that is an Answer.FAILED.
         """
 
-    async def close(self) -> None:
-        """Release connections."""
+    async def probe(self, node: int) -> bool:
+        """Whether a node that was down serves again. Never raises for trouble with it."""
+
+    async def close(self) -> str:
+        """Hand over what is still buffered, release connections; returns what went wrong, or ""."""

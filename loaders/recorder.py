@@ -28,21 +28,22 @@ class Recorder:
     def _reset(self) -> None:
         self._warmup = new_histogram()
         self._measured = new_histogram()
-        self._acknowledged = 0
+        self._done = 0
         self._behind_us = 0
 
     def started(self, tick: int, late_us: int, points: int) -> None:
-        """Record how late (µs) the first attempt of a request began."""
+        """Record how late (µs) a request began; `tick` is the last of its points."""
         self._behind_us = max(self._behind_us, late_us)
         if tick >= self._warmup_ticks:
             self._send_error_max_us = max(self._send_error_max_us, late_us)
             record(self._send_error, late_us, points)
 
-    def ended(self, tick: int, latency_us: int, points: int, *, acknowledged: bool) -> None:
-        """Record the time from planned to acknowledged, or until given up: a lower bound."""
+    def ended(self, tick: int, latency_us: int, points: int, *, done: bool) -> None:
+        """Record the time from planned to acknowledged (telnet: handed over), which is `done`, or
+        until given up: a lower bound."""
         record(self._warmup if tick < self._warmup_ticks else self._measured, latency_us, points)
-        if acknowledged:
-            self._acknowledged += points
+        if done:
+            self._done += points
 
     def flush(self, files: WorkerFiles, now_us: int, backlog_us: int) -> dict[str, Any]:
         """Write the interval's histograms and start the next one.
@@ -68,7 +69,7 @@ class Recorder:
         figures = {
             "behind_ms": round(max(self._behind_us, backlog_us, 0) / 1000, 3),
             "p99_ms": p99_us / 1000,
-            "count": self._acknowledged,
+            "count": self._done,
         }
         self._interval_start_us = max(now_us, self._start_us)
         self._reset()

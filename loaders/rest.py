@@ -1,127 +1,131 @@
-"""KairosDB's REST API: JSON over HTTP with keep-alive connections."""
+"""KairosDB's REST interface: POST /api/v1/datapoints, JSON, plain or gzip; 204 acknowledges."""
 
 from __future__ import annotations
 
+import asyncio
 import errno
-import json
+import time
+import zlib
 from collections.abc import Callable
-from types import SimpleNamespace
-from typing import Any
 
-import aiohttp
-import numpy as np
-import yarl
+from loaders.encode import Encoder, json_text
+from loaders.http import Address, BrokenAnswerError, HttpConnection, Response
+from loaders.protocol import Answer, Batch, Reply
+from loaders.schedule import Group, Schedule
+from loaders.spec import REST_GZIP
 
-from loaders.protocol import Answer, Reply
-from loaders.schedule import Group, planned_ms
-from loaders.spec import LoadSpec
-from loaders.values import values
-
-_PATH = "/api/v1/datapoints"
 _ACKNOWLEDGED = 204
+_OK = 200
 _CLIENT_ERRORS = range(400, 500)
-_EXCERPT_BYTES = 500
-
-
-def body_template(spec: LoadSpec, group: Group) -> bytes:
-    """Everything of a group's request body but timestamps and values: a bytes %-template.
-
-    It takes timestamp and value of each sensor in turn, as integers.
-    """
-
-    def literal(value: object) -> str:
-        return json.dumps(value, separators=(",", ":")).replace("%", "%%")
-
-    tags = literal(spec.tags)
-    points = (
-        f'{{"name":{literal(spec.metric_name(sensor))},"timestamp":%d,"value":%d,"tags":{tags}}}'
-        for sensor in group.sensors.tolist()
-    )
-    return ("[" + ",".join(points) + "]").encode()
-
-
-def datapoints_body(spec: LoadSpec, group: Group, tick: int, template: bytes) -> bytes:
-    """Request body of a group at a tick: a JSON array with one point per sensor, type long."""
-    timestamp = planned_ms(spec, group, tick)
-    fields = np.empty(2 * len(group.sensors), dtype=np.int64)
-    fields[0::2] = timestamp
-    fields[1::2] = values(group.sensors, timestamp)
-    return template % tuple(fields.tolist())
+# Jetty closes connections that were idle for 30 s; a request must not meet that.
+_KEEP_IDLE_S = 15.0
+_PROBE_S = 2.0
+# The fastest: the loader shares the machine, and points repeat so much that it hardly matters.
+_GZIP_LEVEL = 1
+_GZIP_WBITS = 31
 
 
 class Rest:
-    """Sends groups by POST to /api/v1/datapoints; 204 is the acknowledgement.
+    """Sends batches by POST; must be created inside a running event loop.
 
     The number of connections is not limited here: the caller makes no more attempts at once than
     it wants connections, and so knows what waited for a connection and what waited for KairosDB.
-    Must be created inside a running event loop.
     """
 
-    def __init__(self, spec: LoadSpec, groups: list[Group]) -> None:
-        """Prepare the connections and one body template per group."""
-        self._spec = spec
-        self._urls = [yarl.URL(node.rstrip("/") + _PATH) for node in spec.nodes]
-        self._templates = {group.index: body_template(spec, group) for group in groups}
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=15),
-            timeout=aiohttp.ClientTimeout(total=spec.request_timeout_s),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            headers={"Content-Type": "application/json"},
-            skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent"),
-            trace_configs=[_trace()],
-        )
+    def __init__(self, schedule: Schedule, groups: list[Group]) -> None:
+        """Prepare an encoder for each group; connections are opened when they are needed."""
+        spec = schedule.spec
+        self._timeout_s = spec.request_timeout_s
+        self._gzip = spec.protocol == REST_GZIP
+        self._addresses = [Address.of(url) for url in spec.nodes]
+        kind = "application/gzip" if self._gzip else "application/json"
+        self._heads = [
+            f"POST /api/v1/datapoints HTTP/1.1\r\n{address.prefix}Content-Type: {kind}\r\n"
+            "Content-Length: "
+            for address in self._addresses
+        ]
+        self._encoders = {group.index: Encoder(schedule, group, json_text) for group in groups}
+        self._idle: list[list[HttpConnection]] = [[] for _ in spec.nodes]
 
-    async def send(self, group: Group, tick: int, on_reach: Callable[[], None]) -> Reply:
+    async def send(self, node: int, batch: Batch, on_reach: Callable[[], None]) -> Reply:
         """Make one attempt; see `loaders.protocol.Protocol`."""
-        # Built per attempt: a request that waits or is tried again costs no memory for its body.
-        body = datapoints_body(self._spec, group, tick, self._templates[group.index])
         try:
-            async with self._session.post(
-                self._urls[group.node],
-                data=body,
-                allow_redirects=False,
-                trace_request_ctx=on_reach,
-            ) as response:
-                if response.status == _ACKNOWLEDGED:
-                    return _OK
-                excerpt = (await response.content.read(_EXCERPT_BYTES)).decode(errors="replace")
-                status = response.status
-        except aiohttp.ClientConnectorError as error:
-            refused = error.os_error.errno == errno.ECONNREFUSED
-            return Reply(Answer.FAILED, "refused" if refused else "connect", _line(error))
+            connection = self._idle_connection(node)
+            if connection is None:
+                async with asyncio.timeout(self._timeout_s):
+                    connection = await HttpConnection.connect(self._addresses[node])
+            on_reach()
+            response = await connection.exchange(self._payload(node, batch), self._timeout_s)
+        except ConnectionRefusedError as error:
+            return Reply(Answer.FAILED, "refused", _line(error), silent=True)
         except TimeoutError:
-            limit = f"no answer within {self._spec.request_timeout_s:g} s"
-            return Reply(Answer.FAILED, "timeout", limit)
-        except (aiohttp.ServerDisconnectedError, OSError) as error:
-            return Reply(Answer.FAILED, "reset", _line(error))
-        except aiohttp.ClientError as error:
-            return Reply(Answer.FAILED, "http", _line(error))
-        # A status that is neither 204 nor 4xx (a proxy's page, say) confirms nothing and
-        # refuses nothing.
-        answer = Answer.REJECTED if status in _CLIENT_ERRORS else Answer.FAILED
-        return Reply(answer, f"http_{status}", f"HTTP {status}: {' '.join(excerpt.split())}")
+            limit = f"no answer within {self._timeout_s:g} s"
+            return Reply(Answer.FAILED, "timeout", limit, silent=True)
+        except BrokenAnswerError as error:
+            return Reply(Answer.FAILED, "broken", _line(error), silent=True)
+        except OSError as error:
+            kind = "reset" if _was_open(error) else "connect"
+            return Reply(Answer.FAILED, kind, _line(error), silent=True)
+        self._keep(node, connection)
+        return _judged(response)
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._session.close()
+    async def probe(self, node: int) -> bool:
+        """Whether the node answers GET /api/v1/version."""
+        address = self._addresses[node]
+        timeout_s = min(self._timeout_s, _PROBE_S)
+        try:
+            return (await HttpConnection.get(address, "/api/v1/version", timeout_s)).status == _OK
+        except (OSError, BrokenAnswerError):
+            return False
+
+    async def close(self) -> str:
+        """Cut the idle connections; nothing is buffered."""
+        for idle in self._idle:
+            for connection in idle:
+                connection.abort()
+        return ""
+
+    def _payload(self, node: int, batch: Batch) -> bytes:
+        body: memoryview | bytes = self._encoders[batch.group.index].encode(
+            batch.first, batch.count
+        )
+        if self._gzip:
+            body = zlib.compress(body, _GZIP_LEVEL, _GZIP_WBITS)
+        head = f"{self._heads[node]}{len(body)}\r\n\r\n"
+        return b"".join((head.encode(), body))
+
+    def _idle_connection(self, node: int) -> HttpConnection | None:
+        """The connection used last: so that a low load lets the others close."""
+        idle = self._idle[node]
+        while idle:
+            connection = idle.pop()
+            if connection.usable and time.monotonic() - connection.idle_since < _KEEP_IDLE_S:
+                return connection
+            connection.abort()
+        return None
+
+    def _keep(self, node: int, connection: HttpConnection) -> None:
+        if connection.usable:
+            connection.idle_since = time.monotonic()
+            self._idle[node].append(connection)
 
 
-_OK = Reply(Answer.ACKNOWLEDGED)
+_ACK = Reply(Answer.ACKNOWLEDGED)
+
+
+def _judged(response: Response) -> Reply:
+    status = response.status
+    if status == _ACKNOWLEDGED:
+        return _ACK
+    # A status that is neither 204 nor 4xx (a proxy's page, say) confirms nothing and refuses
+    # nothing.
+    answer = Answer.REJECTED if status in _CLIENT_ERRORS else Answer.FAILED
+    return Reply(answer, f"http_{status}", f"HTTP {status}: {response.excerpt}".rstrip(": "))
+
+
+def _was_open(error: OSError) -> bool:
+    return isinstance(error, ConnectionError) or error.errno in (errno.EPIPE, errno.ECONNRESET)
 
 
 def _line(error: BaseException) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:_EXCERPT_BYTES]
-
-
-def _trace() -> aiohttp.TraceConfig:
-    """Tell each request when it has a connection: before that, nothing of it can have left."""
-
-    async def connected(
-        _session: aiohttp.ClientSession, context: SimpleNamespace, _params: Any
-    ) -> None:
-        context.trace_request_ctx()
-
-    trace = aiohttp.TraceConfig()
-    trace.on_connection_create_end.append(connected)
-    trace.on_connection_reuseconn.append(connected)
-    return trace
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

@@ -1,7 +1,8 @@
 """Who emulates which sensor, and which KairosDB node gets its points.
 
 A worker has a contiguous block of sensors, a node every N-th sensor. So every worker talks to
-every node, and both shares are even within one sensor, whatever the numbers are.
+every node, and all shares are even within one sensor, whatever the numbers are. A loader host has
+the same number of workers as any other, with consecutive numbers.
 """
 
 from __future__ import annotations
@@ -21,8 +22,19 @@ def worker_range(sensors: int, workers: int, worker: int) -> range:
     return range(sensors * worker // workers, sensors * (worker + 1) // workers)
 
 
+def host_workers(hosts: int, workers_per_host: int, host: int) -> range:
+    """Workers of a loader host.
+
+    Raises:
+        ValueError: there is no such host.
+    """
+    if not 0 <= host < hosts:
+        raise ValueError(f"host: must be between 0 and {hosts - 1}, not {host}")
+    return range(host * workers_per_host, (host + 1) * workers_per_host)
+
+
 def node_of(sensor: int, nodes: int) -> int:
-    """Index of the KairosDB node that gets the points of a sensor."""
+    """Index of the KairosDB node that gets the points of a sensor while it is up."""
     return sensor % nodes
 
 

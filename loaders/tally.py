@@ -15,7 +15,8 @@ class Outcome(enum.Enum):
     ACKNOWLEDGED = "acknowledged"
     REJECTED = "rejected"
     UNKNOWN = "unknown"
-    """Given up, and an attempt may have reached the server: stored or not."""
+    """An attempt may have reached the server, and nothing confirms it: stored or not. Over telnet
+    that is the best there is."""
     NOT_SENT = "not_sent"
     """Given up, and no attempt can have reached the server."""
 
@@ -27,11 +28,16 @@ class Tally:
     A point is `taken` when its request leaves the schedule, and `sent` as soon
     as an attempt may have reached the server. When all is settled, scheduled = sent + not_sent and
     sent = acknowledged + rejected + unknown.
+
+    `in_time` are points acknowledged (over telnet: handed over) by the end of the schedule plus the
+    latency limit. Those by node are of the node that a request was sent to last.
     """
 
     taken: int = 0
     sent: int = 0
     settled: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
+    sent_by_node: Counter[int] = field(default_factory=Counter)
+    acknowledged_by_node: Counter[int] = field(default_factory=Counter)
     in_time: int = 0
     retries: int = 0
     errors: Counter[str] = field(default_factory=Counter)

@@ -27,17 +27,19 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from loaders import shard
 from loaders.clock import Clock
 from loaders.delivery import Delivery
+from loaders.failover import NODE_DOWN, Event, Failover
 from loaders.files import FilesError, WorkerFiles
-from loaders.protocol import Protocol
+from loaders.protocol import Batch, Protocol
 from loaders.recorder import Recorder
 from loaders.rest import Rest
-from loaders.schedule import Group, groups, planned_ms
+from loaders.schedule import Group, Request, Schedule
 from loaders.spec import LoadSpec
 from loaders.tally import Outcome, Tally
+from loaders.telnet import Telnet
+from loaders.throttle import Throttle
 
 PARENT_VARIABLE = "LOADERS_PARENT_PID"
 """Environment variable with the id of the process whose death ends the worker; if it is not set,
@@ -50,6 +52,10 @@ EXIT_FILES = 3
 
 _GRACE_S = 2.0
 _SECOND_US = 1_000_000
+# Requests of many groups are due every millisecond or less. Waking for each would cost more than
+# sending it; what is due within one sleep is sent together, and is late by less than this.
+_SHORTEST_SLEEP_US = 4_000
+_AT_ONCE = 8
 
 
 class Worker:
@@ -64,7 +70,7 @@ class Worker:
             spec: the load of all workers.
             index: which worker this is, 0-based.
             outdir: existing folder for its files.
-            protocol: how to send; KairosDB's REST API if not given.
+            protocol: how to send; what the spec says if not given.
 
         Raises:
             FilesError: a file cannot be created.
@@ -72,24 +78,35 @@ class Worker:
         """
         self._spec = spec
         self._index = index
-        self._groups = groups(spec, index)
-        self._phases_ms = np.array([group.phase_ms for group in self._groups], dtype=np.int64)
-        self._sizes = np.array([len(group.sensors) for group in self._groups], dtype=np.int64)
-        self._scheduled = int(self._sizes.sum()) * spec.ticks
+        self._schedule = Schedule(spec)
+        self._groups = self._schedule.groups(index)
+        self._scheduled = sum(map(self._schedule.points_of, self._groups))
         self._in_time_us = spec.end_ms * 1000 + int(spec.latency_limit_ms * 1000)
 
         self._clock = Clock()
         self._tally = Tally()
         self._files = WorkerFiles(outdir, index, spec.start_ms)
         self._recorder = Recorder(spec, self._clock.now_us())
-        self._protocol = protocol or Rest(spec, self._groups)
-        self._delivery = Delivery(spec, self._protocol, self._clock, self._tally)
+        self._protocol = protocol or _protocol(self._schedule, self._groups)
+        self._failover = Failover(
+            len(spec.nodes),
+            spec.failover_after_s,
+            self._clock,
+            self._protocol.probe,
+            self._failover_event,
+        )
+        self._delivery = Delivery(spec, self._protocol, self._failover, self._clock, self._tally)
+        self._failovers = 0
         self._parent = int(os.environ.get(PARENT_VARIABLE, os.getppid()))
 
-        self._next = 0  # requests taken from the schedule so far, in order of their planned times
+        self._due_us: int | None = None  # of the request that is to be started next
+        self._begun = [group.first_tick for group in self._groups]  # the next tick of each group
         self._requests: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._failure: BaseException | None = None
+        # Without a pace only what is under way bounds a replay.
+        self._room = asyncio.Semaphore(spec.connections_per_node * len(spec.nodes))
+        self._throttle = Throttle(spec.nodes, spec.replay_queue_points if spec.replay else 0)
 
     def stop(self) -> None:
         """Start no more requests, and give those in flight two seconds. May be called again."""
@@ -105,8 +122,12 @@ class Worker:
         cpu_start_s = time.process_time()
         # What exists by now stays: the collector need not walk through it in mid-run.
         gc.freeze()
-        sender = self._watched(self._start_requests())
-        reporter = self._watched(self._report_every_second())
+        sender = self._watched(self._replay() if self._spec.replay else self._pace())
+        helpers = [
+            self._watched(self._report_every_second()),
+            self._watched(self._failover.watch()),
+            self._watched(self._throttle.watch()),
+        ]
         try:
             await self._until_stop(sender)
             while self._requests and not self._stopping.is_set():
@@ -117,11 +138,12 @@ class Worker:
                 await asyncio.wait(self._requests, timeout=_GRACE_S)
         finally:
             # Cancelled requests settle themselves, as stopped.
-            rest = [sender, reporter, *self._requests]
+            rest = [sender, *helpers, *self._requests]
             for task in rest:
                 task.cancel()
             await asyncio.gather(*rest, return_exceptions=True)
-            await self._protocol.close()
+            if problem := await self._protocol.close():
+                self._tally.error("close", problem)
         try:
             if self._failure:
                 raise self._failure
@@ -141,10 +163,12 @@ class Worker:
         return task
 
     def _done(self, task: asyncio.Task[None]) -> None:
-        self._requests.discard(task)
         if not task.cancelled() and (error := task.exception()):
-            self._failure = self._failure or error
-            self._stopping.set()
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self._failure = self._failure or error
+        self._stopping.set()
 
     async def _until_stop(self, *work: asyncio.Task[None]) -> None:
         """Wait until all of `work` is done or a stop was asked for."""
@@ -155,52 +179,87 @@ class Worker:
         done.cancel()
         stop.cancel()
 
-    async def _start_requests(self) -> None:
+    async def _pace(self) -> None:
         """Start every request at its planned time; if that is past, at once."""
-        count = len(self._groups)
-        for number in range(count * self._spec.ticks):
-            planned_us = self._planned_us(number)
-            # When late, this still yields once: answers must be read while catching up.
-            await asyncio.sleep(max(0, planned_us - self._clock.now_us()) / 1e6)
-            tick, index = divmod(number, count)
-            group = self._groups[index]
-            self._next = number + 1
-            self._tally.taken += len(group.sensors)
-            self._requests.add(self._watched(self._request(group, tick, planned_us)))
+        late = 0
+        for request in self._schedule.requests(self._index):
+            self._due_us = request.planned_us
+            wait_us = request.planned_us - self._clock.now_us()
+            if wait_us > 0:
+                late = 0
+                await asyncio.sleep(max(wait_us, _SHORTEST_SLEEP_US) / 1e6)
+            else:
+                late += 1
+                if late % _AT_ONCE == 0:
+                    await asyncio.sleep(0)  # answers must be read while catching up
+            self._start(request, request.planned_us)
 
-    def _planned_us(self, number: int) -> int:
-        """Planned send time (epoch µs) of the worker's request of this number."""
-        tick, index = divmod(number, len(self._groups))
-        return planned_ms(self._spec, self._groups[index], tick) * 1000
+    async def _replay(self) -> None:
+        """Start every request as soon as there is room."""
+        for request in self._schedule.requests(self._index):
+            await self._throttle.open.wait()
+            await self._room.acquire()
+            self._start(request, self._clock.now_us())
 
-    async def _request(self, group: Group, tick: int, planned_us: int) -> None:
-        points = len(group.sensors)
-        self._recorder.started(tick, max(0, self._clock.now_us() - planned_us), points)
-        outcome, reason = await self._delivery.deliver(group, tick, planned_us)
+    def _start(self, request: Request, planned_us: int) -> None:
+        self._due_us = None
+        self._begun[request.group] = request.first + request.ticks
+        batch = Batch(self._groups[request.group], request.first, request.ticks)
+        self._tally.taken += batch.points
+        self._requests.add(asyncio.create_task(self._request(batch, planned_us)))
+
+    async def _request(self, batch: Batch, planned_us: int) -> None:
+        try:
+            await self._settle(batch, planned_us)
+        except Exception as error:
+            self._fail(error)
+        finally:
+            if self._spec.replay:
+                self._room.release()
+            # A callback of the task's would cost another round of the loop.
+            if task := asyncio.current_task():
+                self._requests.discard(task)
+
+    async def _settle(self, batch: Batch, planned_us: int) -> None:
+        """Bring a request to its outcome, and account for it."""
+        points = batch.points
+        self._recorder.started(batch.last, max(0, self._clock.now_us() - planned_us), points)
+        outcome, reason = await self._delivery.deliver(batch, planned_us)
         now_us = self._clock.now_us()
         self._tally.settled[outcome] += points
-        acknowledged = outcome is Outcome.ACKNOWLEDGED
-        if acknowledged and now_us <= self._in_time_us:
+        # Over telnet there is no reason to give: nothing went wrong, and nothing is confirmed.
+        done = outcome is Outcome.ACKNOWLEDGED or (outcome is Outcome.UNKNOWN and not reason)
+        if done and now_us <= self._in_time_us:
             self._tally.in_time += points
         if outcome is not Outcome.REJECTED:
             # A refusal is no acknowledgement, and a quick one must not look like a fast one.
-            self._recorder.ended(tick, now_us - planned_us, points, acknowledged=acknowledged)
-        if not acknowledged:
-            self._files.outcome(group.index, range(tick, tick + 1), outcome, reason, points)
+            self._recorder.ended(batch.last, now_us - planned_us, points, done=done)
+        if not done:
+            ticks = range(batch.first, batch.first + batch.count)
+            self._files.outcome(batch.group.index, ticks, outcome, reason, points)
 
     def _give_up_unstarted(self) -> None:
         """After a stop, list the rest of the schedule as not sent."""
-        ticks = self._spec.ticks
-        count = len(self._groups)
-        for group in self._groups:
-            first = -(-(self._next - group.index) // count)  # ticks of the group started so far
-            points = len(group.sensors)
-            left = points * (ticks - first)
-            self._tally.taken += left
-            self._tally.settled[Outcome.NOT_SENT] += left
-            self._files.outcome(
-                group.index, range(first, ticks), Outcome.NOT_SENT, "stopped", points
-            )
+        for group, begun in zip(self._groups, self._begun, strict=True):
+            left = range(begun, self._spec.ticks)
+            if left:
+                points = len(group.slots) * len(left)
+                self._tally.taken += points
+                self._tally.settled[Outcome.NOT_SENT] += points
+                self._files.outcome(group.index, left, Outcome.NOT_SENT, "stopped", points)
+
+    def _failover_event(self, event: Event) -> None:
+        if event.event == NODE_DOWN:
+            self._failovers += 1
+            self._delivery.node_went_down(event.node)
+        self._files.event(
+            {
+                "t": round(event.t_us / 1e6, 3),
+                "event": event.event,
+                "node": event.node,
+                "detail": event.detail,
+            }
+        )
 
     async def _report_every_second(self) -> None:
         start_us = self._spec.start_ms * 1000
@@ -215,33 +274,34 @@ class Worker:
 
     def _report(self) -> None:
         now_us = self._clock.now_us()
-        backlog_us = 0
-        if self._next < len(self._groups) * self._spec.ticks and not self._stopping.is_set():
-            backlog_us = now_us - self._planned_us(self._next)
+        overdue_us = now_us - self._due_us if self._due_us and not self._stopping.is_set() else 0
+        due = self._tally.taken
+        if not self._spec.replay:
+            due = max(due, self._schedule.due(self._index, now_us // 1000))
         self._files.progress(
             {
                 "t": round(now_us / 1e6, 3),
                 "worker": self._index,
-                "due": self._due(now_us),
+                "due": due,
                 **self._tally.counters(),
                 "in_flight": self._tally.in_flight,
-                **self._recorder.flush(self._files, now_us, backlog_us),
+                **self._recorder.flush(self._files, now_us, overdue_us),
             }
         )
 
-    def _due(self, now_us: int) -> int:
-        """Points whose planned time has come."""
-        since_ms = now_us // 1000 - self._spec.start_ms
-        ticks = (since_ms - self._phases_ms) // self._spec.period_ms + 1
-        return int((np.clip(ticks, 0, self._spec.ticks) * self._sizes).sum())
-
     def _result(self, started_ms: int, cpu_s: float, stopped_early: bool) -> dict[str, Any]:
         tally = self._tally
+        nodes = range(len(self._spec.nodes))
         return {
             "worker": self._index,
+            "host": self._index // self._spec.workers_per_host,
             "scheduled": self._scheduled,
             **tally.counters(),
-            "acknowledged_in_time": tally.in_time,
+            "acknowledged_in_time": tally.in_time if self._spec.acknowledges else 0,
+            "sent_in_time": tally.in_time,
+            "sent_by_node": [tally.sent_by_node[node] for node in nodes],
+            "acknowledged_by_node": [tally.acknowledged_by_node[node] for node in nodes],
+            "failovers": self._failovers,
             "retries": tally.retries,
             "errors": dict(tally.errors),
             "first_errors": tally.first_errors,
@@ -252,6 +312,10 @@ class Worker:
             "started_ms": started_ms,
             "ended_ms": self._clock.now_us() // 1000,
         }
+
+
+def _protocol(schedule: Schedule, groups: list[Group]) -> Protocol:
+    return Rest(schedule, groups) if schedule.spec.acknowledges else Telnet(schedule, groups)
 
 
 def _max_rss_bytes() -> int:
@@ -295,7 +359,7 @@ def main(arguments: list[str]) -> int:
         return EXIT_USAGE
     try:
         spec = LoadSpec.from_json(Path(spec_path).read_text(encoding="utf-8"))
-        groups(spec, index)
+        shard.worker_range(spec.sensors, spec.workers, index)
     except (OSError, ValueError) as error:
         print(f"worker {index}: {spec_path}: {error}", file=sys.stderr)
         return EXIT_USAGE

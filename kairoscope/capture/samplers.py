@@ -178,7 +178,8 @@ class Processes:
             self._note_restart(host.name, pid, process.state if process else "gone")
             disk = folder_bytes(host.home) if with_disk else None
             self._one(host.name, host.role, pid, disk)
-        for child in psutil.Process().children():
+        # Workers on this machine are the children of their host's agent.
+        for child in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.Error):
                 command = child.cmdline()
                 if "loaders.worker" in command:

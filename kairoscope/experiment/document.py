@@ -12,7 +12,8 @@ UNREADABLE = object()
 """Stands where a value has been reported already."""
 
 _PLAIN_INTEGER = re.compile(r"[+-]?(0|[1-9][0-9_]{0,17})")
-_MAX_DEPTH = 4  # load → tags → value is 3; deeper is no experiment, and aliases cannot explode
+# load → steps → step → rate is 4; deeper is no experiment, and aliases cannot explode.
+_MAX_DEPTH = 4
 
 
 def read(text: str, shown: str) -> tuple[dict[str, Any], dict[str, int], list[Problem]]:
@@ -102,4 +103,8 @@ class _Walk:
             return UNREADABLE
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, f"{name}.", depth + 1)
-        return [self._value(item, name, depth + 1) for item in node.value]
+        items = []
+        for number, item in enumerate(node.value, 1):
+            self.lines[f"{name}[{number}]"] = item.start_mark.line + 1
+            items.append(self._value(item, f"{name}[{number}]", depth + 1))
+        return items

@@ -19,7 +19,7 @@ from kairoscope.experiment.problems import Source, report
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the command line may scale: SENSORS=, RATE= and DURATION= (seconds).
+    """What the command line may change: SENSORS=, RATE=, DURATION= (seconds) and PROTOCOL=.
 
     Text is taken as typed, so that a bad value can be refused by its Makefile name. None and ""
     leave the experiment's value.
@@ -28,9 +28,15 @@ class Overrides:
     sensors: int | str | None = None
     rate: float | str | None = None
     duration_s: int | str | None = None
+    protocol: str | None = None
 
 
-_VARIABLES = {"sensors": "SENSORS", "rate": "RATE", "duration_s": "DURATION"}
+_VARIABLES = {
+    "sensors": "SENSORS",
+    "rate": "RATE",
+    "duration_s": "DURATION",
+    "protocol": "PROTOCOL",
+}
 
 
 def load(path_or_name: str, overrides: Overrides | None = None) -> Experiment:

@@ -10,32 +10,54 @@ from pydantic.fields import FieldInfo
 
 from kairoscope.experiment.model import Experiment, section
 from kairoscope.experiment.problems import Problem, got
+from kairoscope.experiment.schema import Section
 
 
 def explain(loc: tuple[int | str, ...], kind: str, value: Any) -> Problem:
     """One pydantic error as a sentence that says what is allowed."""
-    name, *inner = [str(part) for part in loc]
-    dotted = ".".join([name, *inner])
-    model = section(name)
+    dotted = _dotted(loc)
     hint = ""
     if kind == "extra_forbidden":
-        return Problem((dotted,), _unknown(name, *inner))
-    if model is not None and not inner:
-        allowed = f"a mapping of fields ({', '.join(model.model_fields)})"
-    elif len(inner) > 1:  # load.tags.x
+        return Problem((dotted,), _unknown(loc))
+    found = _described(loc)
+    if found is None:  # load.tags.x
         allowed, hint = "text", _quotes(value)
+    elif isinstance(found, FieldInfo):
+        allowed, hint = _allowed(found), _hint(found, value)
     else:
-        info = model.model_fields[inner[0]] if model else Experiment.model_fields[name]
-        allowed, hint = _allowed(info), _hint(info, value)
+        allowed = f"a mapping of fields ({', '.join(found.model_fields)})"
     if kind == "missing":
         return Problem((dotted,), f"is missing; it must be {allowed}")
     return Problem((dotted,), f"must be {allowed}, got {got(value)}{hint}")
 
 
-def _unknown(name: str, *inner: str) -> str:
+def _dotted(loc: tuple[int | str, ...]) -> str:
+    """The name of a place as lines are kept by: load.steps[2].rate, counted from 1."""
+    name = ""
+    for part in loc:
+        name += f"[{part + 1}]" if isinstance(part, int) else f".{part}"
+    return name.removeprefix(".")
+
+
+def _described(loc: tuple[int | str, ...]) -> FieldInfo | type[Section] | None:
+    """What the schema says of a place: a mapping of fields, a field, or None inside of a mapping
+    without fixed names (load.tags)."""
+    found: FieldInfo | type[Section] | None = Experiment
+    for part in loc:
+        if isinstance(found, type):
+            info = found.model_fields[str(part)]
+            plain = _plain(info)
+            found = plain if isinstance(plain, type) and issubclass(plain, Section) else info
+        elif isinstance(found, FieldInfo):
+            inner = typing.get_args(_plain(found))
+            found = inner[0] if isinstance(part, int) else None
+    return found
+
+
+def _unknown(loc: tuple[int | str, ...]) -> str:
     """What to say about a field nobody knows: a near name here, or its place elsewhere."""
-    last = inner[-1] if inner else name
-    known = list((section(name) or Experiment).model_fields)
+    last, here = str(loc[-1]), _described(loc[:-1])
+    known = list(here.model_fields) if isinstance(here, type) else []
     close = difflib.get_close_matches(last, known, n=1, cutoff=0.6)
     if close:
         return f"unknown field; did you mean {close[0]!r}?"
@@ -60,8 +82,8 @@ def _hint(info: FieldInfo, value: Any) -> str:
 
 
 def _quotes(value: Any) -> str:
-    """The hint for text that YAML reads as something else."""
-    return "; put it in quotes" if isinstance(value, bool | int | float) else ""
+    """The hint for text that YAML reads as something else; {n} is a mapping to it."""
+    return "; put it in quotes" if isinstance(value, bool | int | float | dict) else ""
 
 
 def _plain(info: FieldInfo) -> Any:
@@ -85,6 +107,8 @@ def _allowed(info: FieldInfo) -> str:
     choices = _choices(info)
     if choices:
         return f"one of {', '.join(choices)}"
+    if _plain(info) is bool:
+        return "true or false"
     noun = {int: "a whole number", float: "a number"}[_plain(info)]
     low = high = ""
     above = False

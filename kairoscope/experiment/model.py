@@ -29,6 +29,7 @@ class Experiment(schema.Section):
     storage: schema.Storage = Field(default_factory=schema.Storage)
     kairosdb: schema.KairosDB = Field(default_factory=schema.KairosDB)
     load: schema.Load
+    queries: schema.Queries = Field(default_factory=schema.Queries)
     limits: schema.Limits = Field(default_factory=schema.Limits)
     capture: schema.Capture = Field(default_factory=schema.Capture)
     assume: schema.Assume = Field(default_factory=schema.Assume)
@@ -75,7 +76,10 @@ def flat(data: Mapping[str, Any], invalid: set[str]) -> dict[str, Any]:
         given = data.get(name, {})
         for key, info in model.model_fields.items():
             dotted = f"{name}.{key}"
-            if dotted in invalid or any(i.startswith(f"{dotted}.") for i in invalid):
+            # Also what is inside of it: load.tags.status, load.steps[2].rate.
+            if dotted in invalid or any(
+                i.startswith((f"{dotted}.", f"{dotted}[")) for i in invalid
+            ):
                 continue
             if key in given:
                 fields[dotted] = given[key]

@@ -21,9 +21,11 @@ class Source:
     """What the file had said in place of those ("5000", "points: 2000"), where it said anything."""
 
     def line(self, name: str) -> int:
-        """Line of a field. An absent one belongs to its section, and an absent section to the file:
-        0."""
-        return self.lines.get(name) or self.lines.get(name.partition(".")[0], 0)
+        """Line of a field. An absent one belongs to what it would be in (load.steps[2], load), and
+        an absent section to the file: 0."""
+        while name and name not in self.lines:
+            name = name.rpartition(".")[0]
+        return self.lines.get(name, 0)
 
     def where(self, name: str) -> str:
         """The place to look at for a field: its command line argument, its line or the file."""

@@ -1,6 +1,5 @@
 """The fields of an experiment, section by section: every knob with its unit, bounds and reason."""
 
-import math
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
@@ -13,13 +12,28 @@ counts as written there, and nothing could be read back. One datacenter only, so
 
 LEGAL_NAME_WORDS = "letters, digits and - _ . /"
 """What KairosDB takes in metric names and tags."""
+MAX_NAME = 200
+"""Most characters of a metric's or tag's pattern; a row key repeats them for every series."""
 
 
-def described(unit: str, text: str, *, allowed: str | None = None, **constraints: Any) -> Any:
-    """Declare a field with its unit ("" for none), its reason, and, for text, what is allowed."""
+def described(
+    unit: str,
+    text: str,
+    *,
+    allowed: str | None = None,
+    absent: str | None = None,
+    **constraints: Any,
+) -> Any:
+    """Declare a field with its unit ("" for none), its reason, and, for text, what is allowed.
+
+    `absent` says what holds without the field where that is neither a plain default nor derived by
+    the plan.
+    """
     extra: dict[str, JsonValue] = {"unit": unit}
     if allowed is not None:
         extra["allowed"] = allowed
+    if absent is not None:
+        extra["absent"] = absent
     return Field(description=text, json_schema_extra=extra, **constraints)
 
 
@@ -45,6 +59,13 @@ class Cluster(Section):
     kairosdb_nodes: int = described(
         "nodes",
         "How many KairosDB processes take the sensors' points; sensors are split evenly over them.",
+        ge=1,
+        le=200,
+    )
+    loader_hosts: int = described(
+        "hosts",
+        "How many hosts run the sensors; each has the same number of loader processes.",
+        default=1,
         ge=1,
         le=200,
     )
@@ -168,62 +189,175 @@ class KairosDB(Section):
     )
 
 
+class Step(Section):
+    """One of several rates: how fast, and for how long."""
+
+    rate: float = described(
+        "points/s",
+        "Points a second of each sensor, as load.rate.",
+        ge=0.001,
+        le=1000 / timing.MIN_PERIOD_MS,
+    )
+    duration_s: int = described("s", "Length of the step.", ge=1, le=2_592_000)
+
+
 class Load(Section):
     """What the emulated sensors send, and how."""
 
     sensors: int = described(
-        "sensors", "Emulated devices; each is one series of its own.", ge=1, le=10_000_000
+        "sensors",
+        "Emulated devices that send at a time; each is one series of its own.",
+        ge=1,
+        le=10_000_000,
     )
-    rate: float = described(
+    rate: float | None = described(
         "points/s",
         "Points a second of each sensor; 1 as in 2018. 1000 / rate must be a whole number of "
         f"milliseconds, at least {timing.MIN_PERIOD_MS}.",
-        default=1.0,
+        absent=f"{timing.DEFAULT_RATE:g}, or `steps`",
+        default=None,
         ge=0.001,
         le=1000 / timing.MIN_PERIOD_MS,
     )
     duration_s: int | None = described(
-        "s", "Length of the load with its warm-up. This or points.", default=None, ge=1, le=2592000
+        "s",
+        "Length of the load with its warm-up. This, points or steps.",
+        absent="one of the three",
+        default=None,
+        ge=1,
+        le=2_592_000,
     )
     points: int | None = described(
-        "points", "Points of each sensor. This or duration_s.", default=None, ge=1, le=10_000_000
+        "points",
+        "Points of each sensor. This, duration_s or steps.",
+        absent="one of the three",
+        default=None,
+        ge=1,
+        le=10_000_000,
     )
-    warmup_s: int = described(
+    steps: list[Step] | None = described(
+        "",
+        "Rates one after the other, each {rate: …, duration_s: …}, in place of rate and "
+        "duration_s: where it stops to be sustained is seen in one run. What is planned for is the "
+        "highest rate.",
+        allowed="a list of 1 to 100 steps such as {rate: 2, duration_s: 60}",
+        absent="one of the three",
+        default=None,
+        min_length=1,
+        max_length=100,
+    )
+    warmup_s: int | None = described(
         "s",
         "Start of the load that is sent and accounted for but left out of latency figures: Java "
         "compiles its hot paths and every series is indexed for the first time.",
-        default=15,
+        absent=f"{timing.DEFAULT_WARMUP_S}; 0 with `replay`",
+        default=None,
         ge=0,
         le=86_400,
     )
+    ramp_s: int = described(
+        "s",
+        "Start of the load in which the sensors join one group after the other, evenly; 0 for all "
+        "at once. At most warmup_s, so that what is measured is at the full rate.",
+        default=0,
+        ge=0,
+        le=86_400,
+    )
+    lifetime_s: int | None = described(
+        "s",
+        "Churn: a sensor sends for so long, then a new one, which is a new series, takes its "
+        "place. A whole number of the periods between two points.",
+        absent="for ever",
+        default=None,
+        ge=1,
+        le=2_592_000,
+    )
+    pacing: Literal["spread", "aligned"] = described(
+        "",
+        "spread: each group of sensors has its own moment in the period, as devices that know "
+        "nothing of each other. aligned: all send at the same moment with the same timestamp, as "
+        "in 2018.",
+        default="spread",
+    )
+    jitter_ms: int = described(
+        "ms",
+        "Each request is due up to so much after its moment, at random; timestamps stay. At most "
+        "the (shortest) period.",
+        default=0,
+        ge=0,
+        le=1_000_000,
+    )
+    seed: int = described(
+        "",
+        "Of everything random: the jitter, and what queries ask for. The same seed makes the same "
+        "choices.",
+        default=0,
+        ge=0,
+        le=2**31 - 1,
+    )
+    replay: bool = described(
+        "",
+        "The schedule is history that ends now, loaded as fast as KairosDB acknowledges it: to "
+        "fill a store, not to judge latency.",
+        default=False,
+    )
+    replay_queue_points: int = described(
+        "points",
+        "Replay pauses while a KairosDB node's queue holds more; about a page of its queue file. 0 "
+        "for not looking.",
+        default=500_000,
+        ge=0,
+        le=1_000_000_000,
+    )
+    protocol: Literal["rest", "rest-gzip", "telnet-put", "telnet-putm"] = described(
+        "",
+        "How points travel. REST acknowledges them (204); telnet, as in 2018, acknowledges "
+        "nothing.",
+        default="rest",
+    )
     workers: int | None = described(
         "processes",
-        "Loader processes. Derived from points/s if absent.",
+        "Loader processes of all loader hosts together, a multiple of cluster.loader_hosts. "
+        "Derived from points/s if absent.",
         default=None,
         ge=1,
         le=512,
     )
     sensors_per_request: int = described(
         "sensors",
-        "Sensors whose points travel in one REST request. The 2018 loaders sent one by one, which "
+        "Sensors whose points travel in one request. The 2018 loaders sent one by one, which "
         "measures HTTP rather than the store; 100 points are about 10 kB of JSON.",
         default=100,
         ge=1,
         le=10_000,
     )
+    points_per_request: int = described(
+        "points",
+        "Consecutive points of each of them that travel together, as from devices that buffer; a "
+        "request is due when its last point is.",
+        default=1,
+        ge=1,
+        le=10_000,
+    )
     metric: str = described(
         "",
-        "Metric name of sensor n; {n} is its number.",
-        allowed=f"text with {{n}} in it once, otherwise {LEGAL_NAME_WORDS}",
+        "Metric name of series n. {n} is its number, {n%K} the number modulo K, which gives K "
+        "different names.",
+        allowed=f"text of at most {MAX_NAME} {LEGAL_NAME_WORDS}, with {{n}} or {{n%K}} in it",
         default="SENSOR_{n}",
-        min_length=3,
-        max_length=200,
+        min_length=1,
+        max_length=MAX_NAME,
     )
     tags: dict[str, str] = described(
         "",
-        "Tags of every point; KairosDB refuses a point without any.",
+        "Tags of every point; KairosDB refuses a point without any. Values may hold {n} and {n%K} "
+        "as metric does; the metric or a tag must have {n}, so that every sensor is a series of "
+        "its own.",
         allowed="a mapping of at least one tag name to its value, both text",
         default_factory=lambda: {"status": "good"},
+    )
+    value_type: Literal["long", "double", "string"] = described(
+        "", "Type of the values as KairosDB stores them.", default="long"
     )
     request_timeout_s: float = described(
         "s",
@@ -241,9 +375,17 @@ class Load(Section):
         ge=0,
         le=3600,
     )
+    failover_after_s: float = described(
+        "s",
+        "A KairosDB node that has not answered a worker at all for so long is down for it: its "
+        "sensors go to the others until it answers a probe again.",
+        default=5.0,
+        gt=0,
+        le=3600,
+    )
     connections_per_node: int = described(
         "connections",
-        "HTTP connections of one worker to one KairosDB node; requests beyond them wait, and the "
+        "Connections of one worker to one KairosDB node; requests beyond them wait, and the "
         "wait counts as latency.",
         default=8,
         ge=1,
@@ -251,19 +393,82 @@ class Load(Section):
     )
 
     @property
+    def steps_resolved(self) -> timing.Steps:
+        """(period in ms, ticks) of each step; one where the rate is constant."""
+        steps = [(step.rate, step.duration_s) for step in self.steps] if self.steps else None
+        return timing.resolve(self.rate, self.duration_s, self.points, steps)
+
+    @property
     def period_ms(self) -> int:
-        """Whole milliseconds between two points of a sensor."""
-        return round(1000 / self.rate)
+        """Whole milliseconds between two points of a sensor, in the first step."""
+        return self.steps_resolved[0][0]
+
+    @property
+    def shortest_period_ms(self) -> int:
+        """The same in the step with the highest rate."""
+        return min(period for period, _ in self.steps_resolved)
 
     @property
     def ticks(self) -> int:
         """Points of each sensor, those of the warm-up included; whole periods only."""
-        return timing.ticks(self.duration_s, self.points, self.period_ms)
+        return sum(ticks for _, ticks in self.steps_resolved)
+
+    @property
+    def warmup_resolved_s(self) -> int:
+        """Seconds of warm-up, given or not."""
+        return timing.warmup_s(self.warmup_s, self.replay)
 
     @property
     def warmup_ticks(self) -> int:
         """The first points of each sensor that do not count for latency."""
-        return math.ceil(self.warmup_s * 1000 / self.period_ms)
+        return timing.ticks_within(self.steps_resolved, self.warmup_resolved_s)
+
+    @property
+    def ramp_ticks(self) -> int:
+        """The first points within which the sensors join; never more than the warm-up's."""
+        return timing.ticks_within(self.steps_resolved, self.ramp_s)
+
+    @property
+    def lifetime_ticks(self) -> int:
+        """Points of a sensor after which a new one takes its place; 0 for never."""
+        return (self.lifetime_s or 0) * 1000 // self.period_ms
+
+
+class Queries(Section):
+    """Reads beside the writes; what they answer is compared with what was sent."""
+
+    rate: float = described(
+        "queries/s", "Queries a second of the whole run; 0 for none.", default=0.0, ge=0, le=1000
+    )
+    last_s: int = described(
+        "s",
+        "Span of time that a query asks for, a multiple of bucket_s: a dashboard's last minute.",
+        default=60,
+        ge=1,
+        le=86_400,
+    )
+    lag_s: int = described(
+        "s",
+        "Age from which a point is expected in an answer: it waits in KairosDB's queue before it "
+        "is written, and the acknowledgement does not wait for that.",
+        default=10,
+        ge=0,
+        le=3600,
+    )
+    sensors: int = described(
+        "sensors",
+        "Random sensors that one query for raw points asks for.",
+        default=10,
+        ge=1,
+        le=10_000,
+    )
+    bucket_s: int = described(
+        "s",
+        "Length of the buckets in queries that aggregate.",
+        default=10,
+        ge=1,
+        le=86_400,
+    )
 
 
 class Limits(Section):
@@ -304,6 +509,14 @@ class Limits(Section):
         "Highest 99th percentile of the loader's own lateness; above it the run measures the "
         "loader and is invalid.",
         default=100.0,
+        gt=0,
+        le=60_000,
+    )
+    clock_offset_ms: float = described(
+        "ms",
+        "Most that a loader host's clock may differ from this machine's: timestamps and latencies "
+        "of several hosts are put together.",
+        default=20.0,
         gt=0,
         le=60_000,
     )

@@ -3,7 +3,7 @@
 from typing import Any
 
 from kairoscope.errors import UserError
-from kairoscope.experiment import Experiment, replicas_needed
+from kairoscope.experiment import Experiment, replicas_needed, timing
 from kairoscope.plan import kairosdb, load, storage
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.model import Plan
@@ -50,7 +50,7 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
 
 def _notices(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:
     """What to know before starting."""
-    wanted, copies = draft.experiment.load, draft.experiment.cluster.replication_factor
+    copies = draft.experiment.cluster.replication_factor
     if ENGINES[target] == "cassandra":
         draft.notices.append(
             f"Target {target} stores in Apache Cassandra, not ScyllaDB: it has no shards "
@@ -74,14 +74,38 @@ def _notices(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:
         if needed == copies:
             cause = f"{level} needs {needed} of {copies} replicas"
             draft.notices.append(f"{what} stop when one storage node is down: {cause}.")
+    _load_notices(draft)
+
+
+def _load_notices(draft: Draft) -> None:
+    wanted = draft.experiment.load
     if draft.nodes == 1:
         draft.notices.append(
             "One KairosDB node: while it is down no point is taken, and loaders retry for "
             f"{n(wanted.retry_for_s)} s (load.retry_for_s)."
         )
-    if wanted.duration_s is not None and wanted.duration_s * 1000 % wanted.period_ms:
+    elif wanted.retry_for_s <= wanted.failover_after_s:
         draft.notices.append(
-            f"{n(wanted.duration_s)} s is not a whole number of periods: the load ends after "
-            f"{n(wanted.ticks)} points of each sensor, {n(wanted.ticks * wanted.period_ms / 1000)}"
-            " s."
+            f"Points are given up after {n(wanted.retry_for_s)} s (load.retry_for_s), before the "
+            f"sensors of a KairosDB node that is down go to the others after "
+            f"{n(wanted.failover_after_s)} s (load.failover_after_s): those of its first seconds "
+            "would not arrive."
+        )
+    if wanted.protocol.startswith("telnet"):
+        draft.notices.append(
+            f"{wanted.protocol} acknowledges nothing: the ledger rests on what is read back alone, "
+            "and a latency ends when the bytes are handed to the socket, whatever becomes of them."
+        )
+    if wanted.replay:
+        draft.notices.append(
+            "Replay goes as fast as KairosDB acknowledges, whatever the rate of the history: "
+            f"settings are derived from its {n(draft.points_per_s)} points/s. For more at a time "
+            "raise load.workers, kairosdb.batch_size and kairosdb.ingest_threads."
+        )
+    lengths = [step.duration_s for step in wanted.steps] if wanted.steps else [wanted.duration_s]
+    asked, steps = sum(length or 0 for length in lengths), wanted.steps_resolved
+    if wanted.points is None and asked * 1000 != timing.length_ms(steps):
+        draft.notices.append(
+            f"{n(asked)} s is not a whole number of periods: the load ends after "
+            f"{n(wanted.ticks)} points of each sensor, {n(timing.length_ms(steps) / 1000)} s."
         )

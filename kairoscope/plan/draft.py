@@ -1,6 +1,7 @@
 """The plan in the making: collects settings while the arithmetic goes from load to store."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from kairoscope.experiment import Experiment
@@ -24,24 +25,33 @@ class Draft:
         self.nodes = cluster.kairosdb_nodes
         self.survivors = max(1, self.nodes - 1)
         self.after_failure = " after one KairosDB node has failed" if self.nodes > 1 else ""
-        self.points_per_s = load.sensors * 1000 / load.period_ms
+        # Of steps the highest rate: what is sized for it also carries the others.
+        self.points_per_s = load.sensors * 1000 / load.shortest_period_ms
         self.node_points_per_s = self.points_per_s / self.nodes
+        # With a ramp an upper bound: only the loader knows which group of sensors joins when.
         self.points = load.sensors * load.ticks
         self.series = math.ceil(load.sensors / self.nodes)
         self.series_failed_over = math.ceil(load.sensors / self.survivors)
 
-    def given(self, section: str, *, skip: tuple[str, ...] = ()) -> dict[str, Any]:
-        """Record the fields of a section that are given or have a plain default."""
+    def given(
+        self, section: str, *, skip: tuple[str, ...] = (), absent: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Record the fields of a section that are given or have a default.
+
+        `absent` has the defaults that depend on other fields.
+        """
         model = getattr(self.experiment, section)
         source = self.experiment.source
         values: dict[str, Any] = {}
         for key, info in type(model).model_fields.items():
             name = f"{section}.{key}"
             value = getattr(model, key)
-            if key in skip or value is None:
-                continue
             arithmetic = ""
             origin: Origin = "experiment" if key in model.model_fields_set else "default"
+            if value is None:
+                value, origin = (absent or {}).get(key), "default"
+            if key in skip or value is None:
+                continue
             if name in source.command_line:
                 origin = "command line"
                 if name in source.replaced:

@@ -5,11 +5,15 @@ from typing import Any
 
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.plan.numbers import bounded, count, n, up
+from loaders import naming
 
 # KairosDB's own default for both caches: never less than what it ships with.
 CACHE_MIN_ENTRIES = 50_000
-# Sensors that come and go, and both row keys of a series while a 3-week row ends.
+# Both row keys of a series while a 3-week row ends.
 CACHE_HEADROOM = 1.25
+# With churn, a series that has ended keeps its place until newer ones push it out. The longest
+# unused goes first, so room for as many again is on the safe side.
+CACHE_CHURN = 2
 
 # A batch holds what arrives in this time, and KairosDB waits this long for one to fill.
 BATCH_WINDOW_MS = 100
@@ -164,39 +168,40 @@ def _connections(draft: Draft, batch: int) -> dict[str, int]:
 
 
 def _caches(draft: Draft) -> dict[str, int]:
-    series = draft.series_failed_over
-    wanted = math.ceil(series * CACHE_HEADROOM)
-    derived, bound = bounded(wanted, CACHE_MIN_ENTRIES)
-    arithmetic = (
-        f"{n(draft.experiment.load.sensors)} series / {count(draft.survivors, 'node')} × "
-        f"{CACHE_HEADROOM} = {n(wanted)}{bound}"
-    )
+    load, series = draft.experiment.load, draft.series_failed_over
+    sending = f"{n(load.sensors)} series / {count(draft.survivors, 'node')}"
+    names = naming.cardinality(load.metric, series)
+    named = sending if names == series else count(names, "metric name")
+    churn = CACHE_CHURN if load.lifetime_ticks else 1
     values = {}
-    for key, what in (
-        ("row_key_cache_size", "row keys, one a series"),
-        ("string_cache_size", "metric names, one a sensor"),
+    for key, what, live, factor, arithmetic in (
+        ("row_key_cache_size", "row keys, one a series", series, churn, sending),
+        ("string_cache_size", "metric names", names, churn if names == series else 1, named),
     ):
         name = f"kairosdb.{key}"
+        wanted = math.ceil(live * factor * CACHE_HEADROOM)
+        derived, bound = bounded(wanted, CACHE_MIN_ENTRIES)
+        twice = f" × {factor} with churn" if factor > 1 else ""
         entries = draft.derive(
             name,
             derived,
             "entries",
-            arithmetic,
+            f"{arithmetic}{twice} × {CACHE_HEADROOM} = {n(wanted)}{bound}",
             f"Strict LRU of {what}: a sweep over more than it holds hits about 0 %, and each "
             "point then costs about four inserts. Sized for the sensors of a failed KairosDB "
-            "node too.",
+            "node too; with churn those that have ended keep their place for a while.",
         )
         values[key] = entries
-        if entries < series:
+        if entries < live:
             draft.refuse(
                 name,
-                f"more sensors than the caches can hold on the surviving nodes: {n(series)} "
+                f"more sensors than the caches can hold on the surviving nodes: {n(live)} "
                 f"series on a KairosDB node{draft.after_failure}, but {n(entries)} entries; "
                 f"raise {name} to ≥ {n(derived)} or add a KairosDB node",
             )
         elif entries < wanted:
             draft.notices.append(
-                f"{name} {n(entries)} holds the {n(series)} series of a node, but leaves "
+                f"{name} {n(entries)} holds the {n(live)} series of a node, but leaves "
                 f"less room than the {n(wanted)} derived: new "
                 "sensors may push it over."
             )

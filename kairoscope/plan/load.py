@@ -3,11 +3,13 @@
 import math
 from typing import Any
 
+from kairoscope.experiment import timing
 from kairoscope.plan.draft import Draft
-from kairoscope.plan.numbers import bounded, count, n, short
+from kairoscope.plan.numbers import bounded, count, n, short, up
 
-# One loader process (Python, one core) sends this many points a second with room to stay on time.
-POINTS_PER_WORKER = 25_000
+# One loader process (Python, one core) sends this many points a second with room to stay on time:
+# half of 180,000 sensors from two workers, which `make bench ONLY=pacing` measures.
+POINTS_PER_WORKER = 90_000
 # Several even for a small load, so that what merges them is always exercised.
 WORKERS_MIN = 2
 
@@ -15,83 +17,166 @@ WORKERS_MIN = 2
 def settings(draft: Draft) -> dict[str, Any]:
     """What the sensors send: the final values of the load."""
     load = draft.experiment.load
-    values = draft.given("load", skip=("workers",))
-    period = load.period_ms
-    draft.add(
-        "load.period_ms",
-        period,
-        "ms",
-        f"1000 / {n(load.rate)} point/s = {n(period)}",
-        "Time between two points of a sensor.",
+    values = draft.given(
+        "load",
+        skip=("workers", "steps"),
+        absent={
+            "rate": None if load.steps else timing.DEFAULT_RATE,
+            "warmup_s": load.warmup_resolved_s,
+        },
     )
-    if load.points is not None:
-        ticks_arithmetic = "load.points"
-    else:
-        exact = f"{n(load.duration_s or 0)} s × 1000 / {n(period)} ms"
-        ticks_arithmetic = f"{exact} = {n(load.ticks)}"
-    draft.add(
-        "load.ticks",
-        load.ticks,
-        "points",
-        ticks_arithmetic,
-        "Points of each sensor, warm-up included; whole periods only.",
-    )
-    draft.add(
-        "load.warmup_ticks",
-        load.warmup_ticks,
-        "points",
-        f"{n(load.warmup_s)} s × 1000 / {n(period)} ms = {n(load.warmup_ticks)}",
-        "The first points of each sensor; sent and accounted for, but not in the latencies.",
-    )
-    wanted = math.ceil(draft.points_per_s / POINTS_PER_WORKER)
-    derived, bound = bounded(wanted, WORKERS_MIN, load.sensors)
-    workers = draft.derive(
-        "load.workers",
-        derived,
-        "processes",
-        f"{n(draft.points_per_s)} points/s / {n(POINTS_PER_WORKER)} = {n(wanted)}{bound}",
-        "One Python process keeps one core; it must stay on time to measure anything.",
-    )
-    requests = requests_per_tick(load.sensors, draft.nodes, workers, load.sensors_per_request)
-    requests_per_s = short(requests * 1000 / period)
+    values.pop("points", None)
+    values |= _schedule(draft)
+    workers = _workers(draft)
+    hosts = draft.experiment.cluster.loader_hosts
+    groups = requests_per_tick(load.sensors, draft.nodes, workers, load.sensors_per_request)
+    together, period = min(load.points_per_request, load.ticks), load.shortest_period_ms
+    requests_per_s = short(groups * 1000 / (period * together))
     draft.add(
         "load.requests_per_s",
         requests_per_s,
         "requests/s",
-        f"{n(requests)} groups of ≤ {n(load.sensors_per_request)} sensors × 1000 / "
-        f"{n(period)} ms = {n(requests * 1000 / period)}",
+        f"{n(groups)} groups of ≤ {n(load.sensors_per_request)} sensors × 1000 / "
+        f"({n(period)} ms × {count(together, 'point')}) = {n(requests_per_s)}",
         f"Sensors are cut into {count(workers, 'worker')} × "
         f"{count(draft.nodes, 'KairosDB node')}, and those into requests.",
     )
-    values.pop("points", None)
     return {
         **values,
-        "duration_s": short(load.ticks * period / 1000),
+        "duration_s": short(timing.length_ms(load.steps_resolved) / 1000),
+        "hosts": hosts,
+        "workers": workers,
+        "workers_per_host": workers // hosts,
+        "requests_per_s": requests_per_s,
+        "latency_limit_ms": draft.experiment.limits.p99_ms,
+        "queries": _queries(draft),
+    }
+
+
+def _schedule(draft: Draft) -> dict[str, Any]:
+    """Steps, ticks and periods."""
+    load = draft.experiment.load
+    steps = load.steps_resolved
+    period = load.period_ms
+    resolved = [{"period_ms": period_ms, "ticks": ticks} for period_ms, ticks in steps]
+    if load.steps is not None:
+        draft.add(
+            "load.steps",
+            resolved,
+            "",
+            "; ".join(
+                f"rate {n(step.rate)} for {n(step.duration_s)} s = {count(ticks, 'point')}, "
+                f"{n(period_ms)} ms apart"
+                for step, (period_ms, ticks) in zip(load.steps, steps, strict=True)
+            ),
+            "One after the other; what is derived from points/s is derived from the highest.",
+            origin="experiment",
+        )
+    draft.add(
+        "load.period_ms",
+        period,
+        "ms",
+        f"1000 / {n(1000 / period)} points/s = {n(period)}",
+        "Time between two points of a sensor" + (", in the first step." if load.steps else "."),
+    )
+    if load.points is not None:
+        arithmetic = "load.points"
+    elif load.steps is not None:
+        arithmetic = " + ".join(n(ticks) for _, ticks in steps) + f" = {n(load.ticks)}"
+    else:
+        arithmetic = f"{n(load.duration_s or 0)} s × 1000 / {n(period)} ms = {n(load.ticks)}"
+    draft.add(
+        "load.ticks",
+        load.ticks,
+        "points",
+        arithmetic,
+        "Points of each sensor, warm-up included; whole periods only.",
+    )
+    for key, seconds, ticks, reason in (
+        (
+            "warmup_ticks",
+            load.warmup_resolved_s,
+            load.warmup_ticks,
+            "The first points of each sensor; sent and accounted for, but not in the latencies.",
+        ),
+        (
+            "ramp_ticks",
+            load.ramp_s,
+            load.ramp_ticks,
+            "The first points, within which the sensors join one group after the other.",
+        ),
+        (
+            "lifetime_ticks",
+            load.lifetime_s or 0,
+            load.lifetime_ticks,
+            "Points of a sensor before a new one takes its place; 0 for ever.",
+        ),
+    ):
+        how = f"{n(seconds)} s × 1000 / {n(period)} ms"
+        if len(steps) > 1:
+            how = f"ticks that begin in {n(seconds)} s"
+        draft.add(f"load.{key}", ticks, "points", f"{how} = {n(ticks)}", reason)
+    return {
+        "steps": resolved,
         "period_ms": period,
         "ticks": load.ticks,
         "warmup_ticks": load.warmup_ticks,
-        "workers": workers,
-        "requests_per_s": requests_per_s,
-        "latency_limit_ms": draft.experiment.limits.p99_ms,
+        "ramp_ticks": load.ramp_ticks,
+        "lifetime_ticks": load.lifetime_ticks,
     }
+
+
+def _workers(draft: Draft) -> int:
+    hosts = draft.experiment.cluster.loader_hosts
+    wanted = math.ceil(draft.points_per_s / POINTS_PER_WORKER)
+    enough, bound = bounded(wanted, WORKERS_MIN, draft.experiment.load.sensors)
+    derived = up(enough, hosts)
+    even = f", rounded up to a multiple of {n(hosts)} hosts = {n(derived)}" if hosts > 1 else ""
+    workers = draft.derive(
+        "load.workers",
+        derived,
+        "processes",
+        f"{n(draft.points_per_s)} points/s / {n(POINTS_PER_WORKER)} = {n(wanted)}{bound}{even}",
+        "One Python process keeps one core; it must stay on time to measure anything. Every "
+        "loader host runs as many.",
+    )
+    draft.add(
+        "load.workers_per_host",
+        workers // hosts,
+        "processes",
+        f"{n(workers)} / {count(hosts, 'loader host')} = {n(workers // hosts)}",
+        "Each of them keeps a core of its host.",
+    )
+    return workers
+
+
+def _queries(draft: Draft) -> dict[str, Any] | None:
+    """The reads beside the writes, or None."""
+    fields = tuple(type(draft.experiment.queries).model_fields)
+    if draft.experiment.queries.rate == 0:
+        draft.given("queries", skip=tuple(key for key in fields if key != "rate"))
+        return None
+    return draft.given("queries")
 
 
 def totals(draft: Draft) -> None:
     """What the load comes to, over all KairosDB nodes and for each."""
     load = draft.experiment.load
     rate, node_rate = draft.points_per_s, draft.node_points_per_s
+    fastest = " In the fastest step." if load.steps else ""
     draft.total(
         "points_per_s",
         short(rate),
         "points/s",
-        f"{n(load.sensors)} sensors × 1000 / {n(load.period_ms)} ms = {n(rate)}",
-        "What the cluster is asked to sustain.",
+        f"{n(load.sensors)} sensors × 1000 / {n(load.shortest_period_ms)} ms = {n(rate)}",
+        f"What the cluster is asked to sustain.{fastest}",
     )
     draft.total(
         "points",
         draft.points,
         "points",
-        f"{n(load.sensors)} sensors × {n(load.ticks)} = {n(draft.points)}",
+        f"{n(load.sensors)} sensors × {n(load.ticks)} = {n(draft.points)}"
+        + (", less what the ramp leaves out" if load.ramp_ticks else ""),
         "What the ledger must account for.",
     )
     draft.total(
@@ -99,14 +184,31 @@ def totals(draft: Draft) -> None:
         short(node_rate),
         "points/s",
         f"{n(rate)} / {count(draft.nodes, 'node')} = {n(node_rate)}",
-        "What one KairosDB node takes while all are up.",
+        f"What one KairosDB node takes while all are up.{fastest}",
+    )
+    series, arithmetic = load.sensors, f"{n(load.sensors)} sensors"
+    if load.lifetime_ticks:
+        # A sensor may be at any age when the load starts, so the first replacement may be due at
+        # the second tick.
+        replaced = -(-(load.ticks - 1) // load.lifetime_ticks)
+        series *= replaced + 1
+        arithmetic = (
+            f"{n(load.sensors)} sensors × (1 + {n(load.ticks - 1)} / {n(load.lifetime_ticks)} "
+            f"rounded up) = {n(series)}, at most"
+        )
+    draft.total(
+        "series",
+        series,
+        "series",
+        arithmetic,
+        "One a sensor, and a new one for each that is replaced; KairosDB indexes each once.",
     )
     draft.total(
         "series_per_node",
         draft.series,
         "series",
         f"{n(load.sensors)} / {count(draft.nodes, 'node')} = {n(draft.series)}",
-        "One series a sensor; a sensor always goes to the same KairosDB node.",
+        "Series that send at a time; while all nodes are up, a sensor always goes to the same one.",
     )
     draft.total(
         "series_per_node_after_failover",

@@ -11,7 +11,7 @@ from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
 
 Origin = Literal["derived", "experiment", "command line", "default"]
-Scalar = int | float | str | dict[str, str] | None
+Value = bool | int | float | str | dict[str, str] | list[dict[str, int]] | None
 
 
 class Setting(BaseModel):
@@ -21,13 +21,13 @@ class Setting(BaseModel):
 
     name: str
     """Dotted, as in the experiment file where it can be set there ("kairosdb.batch_size")."""
-    value: Scalar
+    value: Value
     unit: str
     origin: Origin
     arithmetic: str = ""
     """How the value came about, in the plan's own numbers; "" where it was simply given."""
     reason: str = ""
-    derived_value: Scalar = None
+    derived_value: Value = None
     """What the arithmetic gave where an override replaced it."""
 
 

@@ -74,7 +74,12 @@ def totals(draft: Draft, checkpoint_s: int) -> None:
         "Data files over all storage nodes once merged.",
     )
     commitlog = cluster.storage_nodes * assume.commitlog_mib_per_node * MIB
+    load = draft.experiment.load
     backlog = draft.node_points_per_s * checkpoint_s
+    waiting = f"{n(checkpoint_s)} s of points"
+    if load.replay and load.replay_queue_points > backlog:
+        backlog = load.replay_queue_points
+        waiting = f"load.replay_queue_points {n(backlog)}"
     queue = draft.nodes * (
         QUEUE_PAGES * QUEUE_PAGE_BYTES + math.ceil(backlog * assume.bytes_per_point_in_queue)
     )
@@ -86,7 +91,7 @@ def totals(draft: Draft, checkpoint_s: int) -> None:
         f"data {in_bytes(data)} × {COMPACTION_HEADROOM} while merging + commit log "
         f"{count(cluster.storage_nodes, 'node')} × {n(assume.commitlog_mib_per_node)} MiB + "
         f"KairosDB queue {count(draft.nodes, 'node')} × ({QUEUE_PAGES} pages of 50 MiB + "
-        f"{n(checkpoint_s)} s of points) = {in_bytes(disk)}",
+        f"{waiting}) = {in_bytes(disk)}",
         "Free disk that the run needs, over all nodes.",
     )
     cpu = assume.cpu_us_per_replica * copies + assume.cpu_us_kairosdb

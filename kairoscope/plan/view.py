@@ -6,12 +6,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from kairoscope.plan.model import Origin, Plan, Scalar, Setting
-from kairoscope.plan.numbers import in_bytes, n
+from kairoscope.plan.model import Origin, Plan, Setting, Value
+from kairoscope.plan.numbers import count, in_bytes, n
 
 _TITLES = {
     "cluster": "cluster: the shape",
     "load": "load: what the sensors send",
+    "queries": "queries: what is read beside it",
     "totals": "totals: what it comes to",
     "kairosdb": "kairosdb: how points are written",
     "storage": "storage: how they are kept",
@@ -21,6 +22,7 @@ _TITLES = {
 }
 _SINGULAR = {
     "nodes": "node",
+    "hosts": "host",
     "replicas": "replica",
     "shards": "shard",
     "sensors": "sensor",
@@ -29,12 +31,14 @@ _SINGULAR = {
     "points/s": "point/s",
     "requests": "request",
     "requests/s": "request/s",
+    "queries/s": "query/s",
     "connections": "connection",
     "threads": "thread",
     "processes": "process",
     "entries": "entry",
     "cores": "core",
 }
+_VALUE_WIDTH = 26
 _ORIGIN_STYLE: dict[Origin, str] = {
     "derived": "cyan",
     "experiment": "green",
@@ -58,8 +62,8 @@ def render(plan: Plan) -> RenderableType:
         table = Table(title=title, title_justify="left", title_style="bold", expand=True)
         table.add_column("setting", no_wrap=True)
         # The origin stands below the value: a column of its own would leave no room for the
-        # arithmetic in a terminal of 80 columns.
-        table.add_column("value, origin", no_wrap=True)
+        # arithmetic in a terminal of 80 columns; nor would a metric of 200 characters in one line.
+        table.add_column("value, origin", overflow="fold", max_width=_VALUE_WIDTH)
         table.add_column("arithmetic, reason", ratio=1)
         for setting in plan.settings:
             if setting.name.partition(".")[0] == group:
@@ -86,9 +90,13 @@ def _row(setting: Setting) -> Iterator[RenderableType]:
     yield how
 
 
-def _value(value: Scalar, unit: str) -> str:
+def _value(value: Value, unit: str) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}={text}" for key, text in value.items())
+        return "\n".join(f"{key}={text}" for key, text in value.items())
+    if isinstance(value, list):  # load.steps; the arithmetic beside it has each of them
+        return count(len(value), "step")
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, str) or value is None:
         return str(value)
     text = in_bytes(value) if unit == "bytes" and value >= 1e6 else n(value)  # noqa: PLR2004

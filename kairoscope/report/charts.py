@@ -95,6 +95,7 @@ def build(run: RunData) -> dict[str, Chart]:
         throughput,
         client_latency,
         percentiles,
+        query_latency,
         store_latency,
         queue,
         cpu,
@@ -110,7 +111,10 @@ def _drawable(chart: Chart) -> bool:
 
 
 def throughput(run: RunData) -> Chart | None:
-    """Points per second over time: due by the schedule, and acknowledged."""
+    """Points per second over time: due by the schedule, and acknowledged (over telnet: sent).
+
+    A replay is due as fast as it goes, so that it has no line of its own to be measured by.
+    """
     start = run.start_s
     workers = [[r for r in lines if units.epoch_s(r.get("t"))] for lines in run.progress]
     workers = [lines for lines in workers if lines]
@@ -122,66 +126,114 @@ def throughput(run: RunData) -> Chart | None:
     # Workers write once a second, but not at the same moment: their cumulative counts are read off
     # at whole seconds, where they can be added.
     seconds = np.arange(0, round(last) + 1, dtype=float)
-    rows = {key: np.zeros(len(seconds)) for key in ("due", "acknowledged")}
+    done, what = "acknowledged", "acknowledged"
+    if not run.acknowledges:
+        done, what = "sent", "handed to the socket"
+    rows = {key: np.zeros(len(seconds)) for key in ("due", done)}
     for lines in workers:
-        at = [(units.epoch_s(r["t"]) or 0.0) - start for r in lines]
+        # At the start nothing has been counted yet.
+        later = [r for r in lines if (units.epoch_s(r["t"]) or 0.0) > start]
+        at = [0.0, *((units.epoch_s(r["t"]) or 0.0) - start for r in later)]
         for key in rows:
-            rows[key] += np.interp(seconds, at, [number(r.get(key)) or 0.0 for r in lines])
-    due, acknowledged = (tuple(np.diff(rows[key]).tolist()) for key in ("due", "acknowledged"))
+            counts = [0.0, *(number(r.get(key)) or 0.0 for r in later)]
+            rows[key] += np.interp(seconds, at, counts)
+    due, arrived = (tuple(np.diff(rows[key]).tolist()) for key in ("due", done))
+    scheduled = Series("scheduled", due, COLOURS[0], dashed=True)
     return Chart(
         id="throughput",
         title="Points per second",
-        summary=f"Points per second scheduled and acknowledged, by {len(run.progress)} loader "
-        f"process(es); the slowest second acknowledged {units.count(min(acknowledged))}.",
+        summary=f"Points per second {'' if run.replay else 'scheduled and '}{what}, by "
+        f"{len(run.progress)} loader process(es); the slowest second {what} "
+        f"{units.count(min(arrived))}.",
         x=tuple(seconds[1:].tolist()),
         x_label="since the start of the load (min:s)",
         y_label="points/s",
-        series=(
-            Series("scheduled", due, COLOURS[0], dashed=True),
-            Series("acknowledged", acknowledged, COLOURS[1]),
-        ),
+        series=(*(() if run.replay else (scheduled,)), Series(what, arrived, COLOURS[1])),
     )
 
 
 def client_latency(run: RunData) -> Chart | None:
     """Client latency over time: p50, p95, p99 and maximum of every second."""
-    start = run.start_s or 0.0
-    rows: dict[float, Json] = {}
-    for record in items(run.latency, "intervals"):
-        t = number(part(record).get("t"))
-        # Seconds since the start; anything beyond the longest run is an epoch time.
-        since = None if t is None else t if abs(t) < _LONGEST_S else t - start
-        if since is not None and abs(since) < _LONGEST_S:
-            rows[math.floor(since)] = record
+    rows = _by_second(run, run.latency)
     if not rows:
         return None
     # Every second gets its place: one without any acknowledgement must show as a hole.
-    seconds = range(int(min(rows)), int(max(rows)) + 1)
-
-    def line(key: str) -> tuple[Value, ...]:
-        return tuple(_positive(number(rows.get(s, {}).get(key))) for s in seconds)
-
-    worst = max((v for v in line("max") if v is not None), default=None)
+    seconds = range(min(rows), max(rows) + 1)
+    worst = max((v for v in _line(rows, seconds, "max") if v is not None), default=None)
     silent = sum(s not in rows for s in seconds)
-    gap = f" {silent} second(s) had no acknowledgement at all." if silent else ""
-    limit = latency_limit_ms(run)
+    what = "acknowledgement" if run.acknowledges else "point handed over"
+    gap = f" {silent} second(s) had no {what} at all." if silent else ""
     return Chart(
         id="client-latency",
         title="Client latency over time",
-        summary="Latency from the planned send time to the acknowledgement, per second; "
+        summary=f"Latency from {latency_from(run)} to {latency_to(run)}, per second; "
         f"the slowest took {units.milliseconds(worst)}.{gap}",
         x=tuple(float(s) for s in seconds),
         x_label="since the start of the load (min:s)",
         y_label="ms",
         series=(
-            Series("p50", line("p50"), COLOURS[0]),
-            Series("p95", line("p95"), COLOURS[2]),
-            Series("p99", line("p99"), COLOURS[1]),
-            Series("max", line("max"), COLOURS[3]),
-            *_limit_line(limit, len(seconds), "p99 limit"),
+            Series("p50", _line(rows, seconds, "p50"), COLOURS[0]),
+            Series("p95", _line(rows, seconds, "p95"), COLOURS[2]),
+            Series("p99", _line(rows, seconds, "p99"), COLOURS[1]),
+            Series("max", _line(rows, seconds, "max"), COLOURS[3]),
+            *_limit_line(latency_limit_ms(run), len(seconds), "p99 limit"),
         ),
         log=True,
     )
+
+
+def query_latency(run: RunData) -> Chart | None:
+    """Latency of the queries beside the load: median and maximum of each second that has any.
+
+    A second has a handful of queries, too few for any other percentile.
+    """
+    rows = _by_second(run, part(run.queries, "latency"))
+    if not rows:
+        return None
+    seconds = sorted(rows)
+    worst = max((v for v in _line(rows, seconds, "max") if v is not None), default=None)
+    return Chart(
+        id="query-latency",
+        title="Query latency over time",
+        summary="Latency of queries from the planned time to the whole answer, by second; "
+        f"the slowest took {units.milliseconds(worst)}.",
+        x=tuple(float(s) for s in seconds),
+        x_label="since the start of the load (min:s)",
+        y_label="ms",
+        series=(
+            Series("median", _line(rows, seconds, "p50"), COLOURS[0]),
+            Series("max", _line(rows, seconds, "max"), COLOURS[3]),
+        ),
+        log=True,
+        sparse=True,
+    )
+
+
+def latency_from(run: RunData) -> str:
+    """What client latency counts from."""
+    return "the start of the request" if run.replay else "the planned send time"
+
+
+def latency_to(run: RunData) -> str:
+    """What client latency counts to."""
+    return "the acknowledgement" if run.acknowledges else "the hand-over to the socket"
+
+
+def _by_second(run: RunData, latency: Json) -> dict[int, Json]:
+    """The intervals of a latency record by second since the start of the load."""
+    start = run.start_s or 0.0
+    rows: dict[int, Json] = {}
+    for record in items(latency, "intervals"):
+        t = number(part(record).get("t"))
+        # Seconds since the start; anything beyond the longest run is an epoch time.
+        since = None if t is None else t if abs(t) < _LONGEST_S else t - start
+        if since is not None and abs(since) < _LONGEST_S:
+            rows[math.floor(since)] = record
+    return rows
+
+
+def _line(rows: dict[int, Json], seconds: Iterable[int], key: str) -> tuple[Value, ...]:
+    return tuple(_positive(number(rows.get(s, {}).get(key))) for s in seconds)
 
 
 PERCENTILES = (
@@ -335,14 +387,21 @@ def cpu(run: RunData) -> Chart | None:
 
 
 def latency_limit_ms(run: RunData) -> float | None:
-    """The limit that p99 is judged by, in ms."""
+    """The limit that p99 is judged by, in ms; None if it is not."""
+    if part(run.verdict, "parts", "latency").get("outcome") == "not judged":
+        return None
     judged = number(part(run.verdict, "parts", "latency").get("limit"))
     planned = number(part(run.plan, "experiment", "limits").get("p99_ms"))
     return judged if judged is not None else planned
 
 
 def warmup_s(run: RunData) -> float | None:
-    """Length of the warm-up in seconds; its points do not count in the percentiles."""
+    """Length of the warm-up in seconds; its points do not count in the percentiles.
+
+    None for a replay, whose warm-up is a part of the history and not of the time it takes.
+    """
+    if run.replay:
+        return None
     planned = number(run.load.get("warmup_s"))
     if planned is not None:
         return planned

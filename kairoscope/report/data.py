@@ -26,6 +26,7 @@ _EXPECTED = {
     "proxyhistograms/captures.json": "latency at the store, but for raw captures",
     "queue.jsonl": "KairosDB's queue depth over time",
     "processes.jsonl": "CPU and memory of the processes",
+    "queries.json": "what became of the queries beside the load",
 }
 
 
@@ -70,6 +71,8 @@ class RunData:
     events: tuple[Json, ...] = ()
     workers: tuple[Json, ...] = ()
     progress: tuple[tuple[Json, ...], ...] = ()  # one tuple of interval records per worker
+    queries: Json = field(default_factory=dict)  # of a run with reads beside the writes
+    hosts: tuple[Json, ...] = ()  # the loader hosts, in the order of their workers
     missing: tuple[Missing, ...] = ()
 
     @property
@@ -86,6 +89,16 @@ class RunData:
     def load(self) -> Json:
         """What the load was planned to be, from the plan's `load` and the experiment's."""
         return {**part(self.plan, "experiment", "load"), **part(self.plan, "load")}
+
+    @property
+    def acknowledges(self) -> bool:
+        """Whether the protocol tells that a point has arrived; telnet does not."""
+        return not str(self.load.get("protocol", "")).startswith("telnet")
+
+    @property
+    def replay(self) -> bool:
+        """Whether history was loaded as fast as it was acknowledged."""
+        return self.load.get("replay") is True
 
 
 def part(tree: Any, *keys: str) -> Json:
@@ -141,10 +154,13 @@ def read(run_dir: Path) -> RunData:
     load = run_dir / "load"
     finals = sorted(p.name for p in load.glob("worker-*.json") if p.name.count(".") == 1)
     logs = sorted(p.name for p in load.glob("worker-*.jsonl") if p.name.count(".") == 1)
+    plan = objects("plan.json")
+    with_queries = bool(part(plan, "load", "queries")) or (run_dir / "queries.json").exists()
+    hosts = tree("load/hosts.json") if (load / "hosts.json").exists() else []
     data = RunData(
         folder=run_dir.name,
         manifest=objects("manifest.json"),
-        plan=objects("plan.json"),
+        plan=plan,
         verdict=objects("verdict.json"),
         ledger=objects("ledger.json"),
         measurements=objects("measurements.json"),
@@ -155,6 +171,8 @@ def read(run_dir: Path) -> RunData:
         events=lines("events.jsonl"),
         workers=tuple(objects(f"load/{name}") for name in finals),
         progress=tuple(lines(f"load/{name}") for name in logs),
+        queries=objects("queries.json") if with_queries else {},
+        hosts=tuple(map(part, hosts)) if isinstance(hosts, list) else (),
     )
     if not finals:
         missing.append(Missing("load/worker-*.json", "not there", "what the loaders counted"))

@@ -9,11 +9,19 @@ from markupsafe import Markup
 
 from kairoscope import __version__
 from kairoscope.report import draw, view
-from kairoscope.report.charts import Chart
+from kairoscope.report.charts import Chart, latency_from, latency_to
 from kairoscope.report.data import RunData, items, part
 from kairoscope.report.reference import Comparison
+from kairoscope.report.units import NONE
 
-_SYMBOLS = {"pass": "✓", "fail": "✗", "invalid": "!", "incomplete": "…", "unknown": "?"}
+_SYMBOLS = {
+    "pass": "✓",
+    "fail": "✗",
+    "invalid": "!",
+    "incomplete": "…",
+    "unknown": "?",
+    "not judged": NONE,
+}
 _GAPS_OPEN = 20  # series with a gap that are listed without opening anything
 
 
@@ -56,8 +64,16 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "engine": str(run.plan.get("engine") or part(run.manifest, "versions").get("engine") or ""),
         "verdict": view.verdict(run),
         "targets": view.targets(run),
+        "sending": view.sending(run),
+        "loader_hosts": view.loader_hosts(run),
+        "balance": view.balance(run),
         "ledger": view.ledger(run),
         "latency": view.latency(run),
+        "latency_from": latency_from(run),
+        "latency_to": latency_to(run),
+        "query_latency": view.query_latency(run),
+        "query_answers": view.query_answers(run),
+        "query_notes": view.query_notes(run),
         "warmup_points": view.warmup_points(run),
         "captures": view.captures(run),
         "few_captured": view.few_captured(run),

@@ -26,7 +26,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Part:
-    """One of the five parts of a verdict; `outcome` is pass, fail or unknown."""
+    """One of the five parts of a verdict; `outcome` is pass, fail, unknown or not judged."""
 
     name: str
     question: str
@@ -97,7 +97,7 @@ def verdict(run: RunData) -> Verdict:
     if word not in ("pass", "fail", "invalid", "incomplete"):
         word = "incomplete"
     parts = []
-    for key, name, question in PARTS:
+    for key, name, question in _questions(run):
         judged = part(run.verdict, "parts", key)
         outcome = judged.get("outcome")
         unit = judged.get("unit")
@@ -105,7 +105,7 @@ def verdict(run: RunData) -> Verdict:
             Part(
                 name=name,
                 question=question,
-                outcome=outcome if outcome in ("pass", "fail") else "unknown",
+                outcome=outcome if outcome in ("pass", "fail", "not judged") else "unknown",
                 figure=units.quantity(judged.get("figure"), unit),
                 limit=units.quantity(judged.get("limit"), unit),
                 text=str(judged.get("text", "not judged")),
@@ -115,47 +115,65 @@ def verdict(run: RunData) -> Verdict:
     return Verdict(word, str(run.verdict.get("summary") or _UNJUDGED), tuple(parts), reasons)
 
 
+def _questions(run: RunData) -> tuple[tuple[str, str, str], ...]:
+    """The parts with what each asks, in the words of the protocol."""
+    if run.acknowledges:
+        return PARTS
+    telnet = {
+        "schedule": "handed to the socket against the schedule",
+        "latency": "p99 from the planned send time until handed to the socket",
+        "readback": "every point sent is read back",
+    }
+    return tuple((key, name, telnet.get(key, question)) for key, name, question in PARTS)
+
+
 def targets(run: RunData) -> Table:
     """Target against achieved: sensors, points, points per second, duration, loaders."""
     load, rate = run.load, part(run.measurements, "points_per_s")
     totals = part(run.plan, "totals")
     sent = part(run.manifest, "load")
     start, end = units.epoch_s(sent.get("start_ms")), units.epoch_s(sent.get("end_ms"))
-    acknowledged = counted(run, "acknowledged")
+    done = counted(run, "acknowledged" if run.acknowledges else "sent")
     scheduled = counted(run, "scheduled")
-    share = None if acknowledged is None or not scheduled else acknowledged / scheduled
+    share = None if done is None or not scheduled else done / scheduled
+    what = "acknowledged" if run.acknowledges else "handed to the socket"
+    steps = items(load, "steps")
+    mean = " on average" if len(steps) > 1 or load.get("ramp_ticks") else ""
+    fast = "as fast as acknowledged" if run.acknowledges else "as fast as taken"
+    per_s = units.count(_first(rate.get("target"), totals.get("points_per_s"))) + mean
     errors = [number(part(w, "send_error_us").get("p99")) for w in run.workers]
     late = max((e for e in errors if e is not None), default=None)
     died = [str(w.get("worker", "?")) for w in run.workers if "died" in w]
     workers = units.count(load.get("workers"))
     behind = part(run.plan, "experiment", "limits").get("send_error_p99_ms")
+    lateness = (
+        "Loader lateness, p99 of the worst worker",
+        f"≤ {units.milliseconds(behind)}",
+        units.milliseconds(None if late is None else late / 1000),
+    )
     return Table(
         ("", "target", "achieved"),
         (
             ("Sensors", units.count(load.get("sensors")), _sensors_seen(run)),
             (
                 "Points per second",
-                units.count(_first(rate.get("target"), totals.get("points_per_s"))),
+                fast if run.replay else per_s,
                 units.count(rate.get("achieved")),
             ),
             (
                 "Data points",
                 units.count(_first(scheduled, totals.get("points"))),
-                NONE
-                if acknowledged is None
-                else f"{units.count(acknowledged)} acknowledged ({units.percent(share)})",
+                NONE if done is None else f"{units.count(done)} {what} ({units.percent(share)})",
             ),
             (
-                "Duration of the load",
+                "Time that the history covers, and that it took"
+                if run.replay
+                else "Duration of the load",
                 units.duration(_planned_duration(run))
                 + (f", of which warm-up {units.duration(w)}" if (w := warmup_s(run)) else ""),
                 units.duration(None if start is None or end is None else end - start),
             ),
-            (
-                "Loader lateness, p99 of the worst worker",
-                f"≤ {units.milliseconds(behind)}",
-                units.milliseconds(None if late is None else late / 1000),
-            ),
+            *(() if run.replay else (lateness,)),
             (
                 "Loader processes",
                 workers,
@@ -188,9 +206,162 @@ def _sensors_seen(run: RunData) -> str:
     if sensors is None or run.ledger.get("stored") is None:
         return NONE
     gaps = ledger(run).gap_series
+    series = number(run.ledger.get("series")) or sensors
+    # With churn a sensor is several series, one after the other.
+    what = "" if series == sensors else " series"
     if not gaps:
-        return f"{units.count(sensors)}, none with a gap"
-    return f"{units.count(sensors - gaps)} without a gap, {gaps:,} with one"
+        return f"{units.count(series)}{what}, none with a gap"
+    return f"{units.count(series - gaps)}{what} without a gap, {gaps:,} with one"
+
+
+def sending(run: RunData) -> Table:
+    """How the load was sent; nothing for a run that does not tell."""
+    load = run.load
+    protocol = load.get("protocol")
+    if not isinstance(protocol, str):
+        return Table((), ())
+    together = number(load.get("points_per_request")) or 1
+    request = f"{units.count(load.get('sensors_per_request'))} sensors"
+    if together > 1:
+        request += f" × {units.count(together)} points that travel together"
+    aligned = load.get("pacing") == "aligned"
+    pacing = "aligned: all sensors at the same moment" if aligned else "spread over the period"
+    if jitter := number(load.get("jitter_ms")):
+        pacing += f", each request up to {units.milliseconds(jitter)} later at random"
+    if run.replay:
+        pacing = "replay: history, as fast as it is taken"
+        if waiting := number(load.get("replay_queue_points")):
+            pacing += f" while no node's queue holds more than {units.count(waiting)} points"
+    tags = ", ".join(f"{name}={text}" for name, text in part(load, "tags").items())
+    rows = [
+        ("Protocol", _PROTOCOLS.get(protocol, protocol)),
+        ("A request", f"at most {request}"),
+        ("Pacing", pacing),
+        ("Series", f"{_plain(load.get('metric'))} with {tags or 'no tags'}"),
+        ("Values", _plain(load.get("value_type"))),
+    ]
+    steps = [part(step) for step in items(load, "steps")]
+    if len(steps) > 1:
+        rows.append(("Rate of a sensor", ", then ".join(map(_step, steps))))
+    period_s = (number(load.get("period_ms")) or 0) / 1000
+    if ramp := number(load.get("ramp_ticks")):
+        ramped = units.duration(_first(load.get("ramp_s"), ramp * period_s))
+        rows.append(("Ramp", f"sensors join one group after the other in the first {ramped}"))
+    if life := number(load.get("lifetime_ticks")):
+        lived = units.duration(_first(load.get("lifetime_s"), life * period_s))
+        rows.append(("Churn", f"a sensor is replaced by a new one after {lived}"))
+    return Table(("", ""), tuple(rows))
+
+
+_PROTOCOLS = {
+    "rest": "REST",
+    "rest-gzip": "REST, compressed with gzip",
+    "telnet-put": "telnet, put (acknowledges nothing)",
+    "telnet-putm": "telnet, putm (acknowledges nothing)",
+}
+
+
+def _step(step: Json) -> str:
+    period, ticks = number(step.get("period_ms")), number(step.get("ticks"))
+    if not period or ticks is None:
+        return NONE
+    return (
+        f"{units.significant(1000 / period)} points/s for {units.duration(period * ticks / 1000)}"
+    )
+
+
+def loader_hosts(run: RunData) -> Table:
+    """The loader hosts: clocks, and how late each sent; nothing if they are not known."""
+    rows = []
+    for index, host in enumerate(run.hosts):
+        mine = [part(w, "send_error_us") for w in run.workers if w.get("host") == index]
+        late = [v for error in mine if (v := number(error.get("p99"))) is not None]
+        points = [v for error in mine if (v := number(error.get("count"))) is not None]
+        workers = items(host, "workers")
+        ended = f"{len(workers)}" if len(mine) == len(workers) else f"{len(mine)} of {len(workers)}"
+        rows.append(
+            (
+                str(host.get("host", "?")),
+                str(host.get("address", "?")),
+                units.count(host.get("cpus")),
+                _plain(host.get("python")),
+                ended,
+                _clock(host),
+                units.milliseconds(max(late) / 1000 if late else None),
+                units.count(sum(points) if points else None),
+            )
+        )
+    head = (
+        *("loader host", "address", "CPUs", "Python", "workers that ended", "clock ahead of ours"),
+        *("lateness, p99 of its worst worker", "points measured"),
+    )
+    return Table(head, tuple(rows), numeric=(2, 4, 5, 6, 7))
+
+
+def _clock(host: Json) -> str:
+    """The offset of a host's clock; half the round trip of the look at it is not known."""
+    offset, trip = number(host.get("offset_us")), number(host.get("rtt_us"))
+    if offset is None or trip is None:
+        return NONE
+    return f"{offset / 1000:,.2f} ± {trip / 2000:,.2f} ms"
+
+
+def balance(run: RunData) -> Table:
+    """How the load was spread over the KairosDB nodes; nothing if it is not known."""
+    nodes = [part(node) for node in items(run.measurements, "kairosdb_nodes")]
+    total = sum(number(node.get("points_sent")) or 0 for node in nodes)
+    rows = []
+    for node in nodes:
+        sent = number(node.get("points_sent"))
+        row = [
+            str(node.get("node", "?")),
+            units.count(node.get("sensors")),
+            units.count(sent),
+            units.percent(sent / total if sent is not None and total else None),
+        ]
+        if run.acknowledges:
+            row.append(units.count(node.get("points_acknowledged")))
+        rows.append(tuple(row))
+    head = ["KairosDB node", "sensors", "points sent to it", "of all"]
+    if run.acknowledges:
+        head.append("points acknowledged by it")
+    return Table(tuple(head), tuple(rows), numeric=(1, 2, 3, 4))
+
+
+def query_answers(run: RunData) -> Table:
+    """What became of the queries beside the load, by kind; nothing if there were none."""
+    answers = part(run.queries, "answers")
+    if not answers:
+        return Table((), ())
+    by_kind = [(_KINDS.get(kind, kind), part(c)) for kind, c in part(answers, "kinds").items()]
+    rows = [
+        (name, *(units.count(counts.get(key)) for key in _ANSWERS))
+        for name, counts in [*by_kind, ("all", answers)]
+    ]
+    head = ("queries", *(key.replace("_", " ") for key in _ANSWERS))
+    return Table(head, tuple(rows), numeric=tuple(range(1, len(head))))
+
+
+_ANSWERS = ("sent", "right", "late", "wrong", "failed", "not_sent")
+_KINDS = {"raw": "points of some sensors", "aggregated": "count and sum in buckets", "tags": "tags"}
+
+
+def query_notes(run: RunData) -> Text:
+    """Sentences on the points that queries looked at, and on what went wrong."""
+    answers = part(run.queries, "answers")
+    notes = []
+    if checked := number(answers.get("points_checked")):
+        late = units.count(answers.get("points_late"))
+        notes.append(f"{units.count(checked)} points were due in the answers; {late} were not yet.")
+    errors = part(answers, "errors")
+    if errors:
+        kinds = ", ".join(f"{kind} {units.count(n)}" for kind, n in sorted(errors.items()))
+        notes.append(f"Failures by kind: {kinds}.")
+    if without := items(answers, "hosts_without_final_counts"):
+        notes.append(
+            f"{len(without)} loader host(s) left no final counts: theirs are those last heard of."
+        )
+    return tuple(notes)
 
 
 def _planned_duration(run: RunData) -> float | None:
@@ -219,6 +390,7 @@ _COUNTS = (
     ("missing", "acknowledged, not found"),
     ("wrong_value", "found with another value"),
     ("unknown_stored", "of those without an answer: found"),
+    ("unknown_missing", "of those without an answer: not found"),
     ("rejected_stored", "refused and yet found"),
     ("not_sent_stored", "never sent and yet found"),
     ("unexpected", "found at times that were never scheduled"),
@@ -290,21 +462,30 @@ def _timestamps(gap: Json, shown: int = 4) -> str:
 
 def latency(run: RunData) -> Table:
     """Client latency by percentile, with the number of points behind each."""
-    total = number(run.latency.get("count"))
+    return _percentiles(run.latency, "points")
+
+
+def query_latency(run: RunData) -> Table:
+    """Latency of the queries beside the load, with the number of queries behind each percentile."""
+    return _percentiles(part(run.queries, "latency"), "queries")
+
+
+def _percentiles(latency: Json, what: str) -> Table:
+    total = number(latency.get("count"))
     if not total:
         return Table((), ())
     rows = []
     for name, key in PERCENTILES:
-        value = number(run.latency.get(key))
+        value = number(latency.get(key))
         if value is not None:
             slower = round(total * (1 - float(name) / 100))
             rows.append((f"p{name}", units.milliseconds(value), units.count(total), f"{slower:,}"))
     for name, key in (("max", "max_ms"), ("mean", "mean_ms")):
-        value = number(run.latency.get(key))
+        value = number(latency.get(key))
         if value is not None:
             slower_text = "0" if name == "max" else NONE
             rows.append((name, units.milliseconds(value), units.count(total), slower_text))
-    head = ("percentile", "latency", "points measured", "of these slower, about")
+    head = ("percentile", "latency", f"{what} measured", "of these slower, about")
     return Table(head, tuple(rows), numeric=(1, 2, 3))
 
 
@@ -498,7 +679,8 @@ def events(run: RunData) -> Table:
     """What happened, with the time since the start of the load."""
     start = run.start_s
     rows = []
-    for event in run.events:
+    # Some are written when the load has ended: what workers saw.
+    for event in sorted(run.events, key=lambda event: units.epoch_s(event.get("t")) or 0.0):
         t = units.epoch_s(event.get("t"))
         since = NONE if t is None or start is None else units.offset(t - start)
         rows.append(

@@ -12,7 +12,15 @@ from kairoscope.inventory import load as load_inventory
 from kairoscope.java import java17
 
 # What does no harm first, what leaves nothing last.
-ORDER = ("test_refused", "test_deployed", "test_run", "test_trouble", "test_change", "test_destroy")
+ORDER = (
+    "test_refused",
+    "test_deployed",
+    "test_run",
+    "test_trouble",
+    "test_change",
+    "test_loads",
+    "test_destroy",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

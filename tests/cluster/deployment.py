@@ -94,7 +94,7 @@ def free_net() -> str:
             for role in ("storage", "kairosdb")
         }
         wanted = preflight.listeners(
-            inventory.Inventory(Path("/nowhere"), hosts["storage"], hosts["kairosdb"])
+            inventory.Inventory(Path("/nowhere"), hosts["storage"], hosts["kairosdb"], [])
         )
         if not preflight.taken(wanted, Path("/nowhere")):
             return net
@@ -111,6 +111,7 @@ class Home:
         self.path = self.scratch / name
         self.state = self.path / "local"
         self.experiment = self.write("experiment", EXPERIMENT)
+        self.deployed = self.experiment
 
     def write(self, name: str, content: dict[str, Any] | str) -> Path:
         """An experiment file beside the home."""
@@ -160,7 +161,8 @@ class Home:
 
     def deploy(self, what: Path | None = None) -> str:
         """Deploy, which must work; the playbook's output."""
-        done = self.cli("deploy", what or self.experiment, timeout_s=420)
+        self.deployed = what or self.experiment
+        done = self.cli("deploy", self.deployed, timeout_s=420)
         assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr}"
         return done.stdout
 
@@ -190,13 +192,23 @@ def end_group(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-class Run:
-    """A `kairoscope load` under way or ended: its process and its run folder."""
+def whole_lines(path: Path) -> list[dict[str, Any]]:
+    """The records of a file that somebody may still write to."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
 
-    def __init__(self, process: subprocess.Popen[str], output: Path, folder: Path) -> None:
+
+class Run:
+    """A `kairoscope load` under way or ended: its process, its run folder, its loader hosts."""
+
+    def __init__(
+        self, process: subprocess.Popen[str], output: Path, folder: Path, state: Path
+    ) -> None:
         self.process = process
         self.folder = folder
         self._output = output
+        self._state = state
+        self._began = time.time()
 
     @property
     def output(self) -> str:
@@ -218,25 +230,23 @@ class Run:
         return json.loads((self.folder / name).read_text())
 
     def lines(self, name: str) -> list[dict[str, Any]]:
-        path = self.folder / name
-        lines = path.read_text().splitlines() if path.exists() else []
-        return [json.loads(line) for line in lines if line.endswith("}")]
+        return whole_lines(self.folder / name)
 
     def events(self, what: str) -> list[str]:
         return [event["detail"] for event in self.lines("events.jsonl") if event["what"] == what]
 
     def acknowledged(self) -> int:
-        """Points that the workers have had acknowledged by now."""
-        files = (self.folder / "load").glob("worker-?.jsonl")
-        last = [self.lines(f"load/{path.name}")[-1:] for path in files]
-        return sum(record["acknowledged"] for records in last for record in records)
+        """Points that the workers have had acknowledged by now, as they wrote on their hosts."""
+        files = self._state.glob("loader-?/load/worker-?.jsonl")
+        last = [record for path in files for record in whole_lines(path)[-1:]]
+        return sum(record["acknowledged"] for record in last if record["t"] > self._began)
 
     def workers(self) -> list[psutil.Process]:
         """Its live loader workers, in order."""
         found = []
         for process in psutil.process_iter(["cmdline"]):
             command = process.info["cmdline"] or []
-            if "loaders.worker" in command and str(self.folder / "load") in command:
+            if "loaders.worker" in command and command[-1].startswith(f"{self._state}/"):
                 found.append((command[command.index("loaders.worker") + 2], process))
         return [process for _, process in sorted(found, key=lambda pair: pair[0])]
 
@@ -312,7 +322,8 @@ class Deployment(Home):
                     pytest.fail(f"the load ended at once: {output.read_text()}")
                 return latest.resolve() if latest.exists() and latest.resolve() != before else None
 
-            yield Run(process, output, wait_for("the run folder", run_folder))
+            folder = wait_for("the run folder", run_folder)
+            yield Run(process, output, folder, self.state)
         finally:
             end_group(process)
 

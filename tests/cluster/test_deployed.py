@@ -7,7 +7,7 @@ import pytest
 from cassandra.cluster import Session
 from deployment import ALL, Deployment, changed, request, wait_for
 
-from kairoscope import bundles, cql
+from kairoscope import bundles, cql, loader_hosts
 
 pytestmark = pytest.mark.cluster
 
@@ -17,7 +17,7 @@ KEYSPACE = "kairosdb"
 def test_deploy_again_changes_nothing(cluster: Deployment) -> None:
     before = {**cluster.pids(), "supervisord": cluster.supervisord}
     recap = changed(cluster.deploy())
-    assert set(recap) == {"control", *ALL}
+    assert set(recap) == {"control", *ALL, "loader-1"}
     assert set(recap.values()) == {0}, recap
     assert {**cluster.pids(), "supervisord": cluster.supervisord} == before
 
@@ -87,8 +87,8 @@ def test_row_key_is_what_kairosdb_wrote(cluster: Deployment, tags: dict[str, str
         wanted = cql.row_key(metric, now - now % width, tags, "kairos_long")
         found = wait_for("the row in data_points", lambda: keys(db, metric), 30)
         assert found == [wanted]
-        assert cql.rows_of_series(db, KEYSPACE, [(metric, tags)], now, now) == [1]
-        assert cql.rows_of_series(db, KEYSPACE, [(metric, tags)], now + 1, now + 1) == [0]
+        assert cql.rows_of_series(db, KEYSPACE, [(metric, tags)], [(now, now)]) == 1
+        assert cql.rows_of_series(db, KEYSPACE, [(metric, tags)], [(now + 1, now + 1)]) == 0
 
 
 def test_rows_are_counted_over_the_end_of_a_row(cluster: Deployment) -> None:
@@ -99,10 +99,10 @@ def test_rows_are_counted_over_the_end_of_a_row(cluster: Deployment) -> None:
         for t in (border - 2, border - 1, border, border + 1):
             cluster.post(metric, t, t % 100, **tags)
 
-        def rows() -> list[int]:
-            return cql.rows_of_series(db, KEYSPACE, [(metric, tags)], border - 1, border)
+        def rows() -> int:
+            return cql.rows_of_series(db, KEYSPACE, [(metric, tags)], [(border - 1, border)])
 
-        wait_for("both rows", lambda: rows() == [2], 30)
+        wait_for("both rows", lambda: rows() == 2, 30)
 
 
 def test_status(cluster: Deployment) -> None:
@@ -114,6 +114,8 @@ def test_status(cluster: Deployment) -> None:
         assert str(pid) in line
     assert done.stdout.count("\nUN ") == 3
     assert "queue waiting" in done.stdout
+    line = next(line for line in done.stdout.splitlines() if "loader-1" in line)
+    assert loader_hosts.current_version() in line
 
 
 def test_check_effective(cluster: Deployment) -> None:

@@ -31,7 +31,7 @@ def test_deploy_mends_a_dead_supervisor(cluster: Deployment) -> None:
     message = cluster.refused("status")
     assert "supervisord does not run" in message
     assert "make deploy" in message
-    cluster.deploy()
+    cluster.deploy(cluster.deployed)
     assert cluster.status().returncode == 0
 
 
@@ -39,10 +39,11 @@ def test_destroy_after_kills(cluster: Deployment) -> None:
     pids = cluster.pids()
     processes = [psutil.Process(pid) for pid in pids.values()]
     kill(cluster.supervisord, pids["kairosdb-1"])
-    assert len(supervisor.owned(cluster.state)) == 3
+    left = len(pids) - 1
+    assert len(supervisor.owned(cluster.state)) == left >= 3
     done = cluster.cli("destroy", timeout_s=180)
     assert done.returncode == 0, done.stderr
-    assert "3 processes ended" in done.stdout
+    assert f"{left} processes ended" in done.stdout
     assert supervisor.owned(cluster.state) == []
     assert not any(alive(process) for process in processes)
     assert not cluster.state.exists()

@@ -12,7 +12,8 @@ import pytest
 from deployment import STORAGE, Deployment, Run, wait_for
 
 from kairoscope import cql, ledger, outcomes, readback, verdict
-from loaders import schedule, values
+from loaders import values
+from loaders.schedule import Schedule
 from loaders.spec import LoadSpec
 
 pytestmark = pytest.mark.cluster
@@ -106,11 +107,27 @@ def test_report_needs_no_network(run: Run) -> None:
     assert "pass" in (run.folder / "report.md").read_text()
 
 
+def schedule_of(run: Run) -> Schedule:
+    return Schedule(LoadSpec.from_json((run.folder / "load" / "spec.json").read_text()))
+
+
+def timestamp_ms(schedule: Schedule, sensor: int, tick: int) -> int:
+    return schedule.timestamp_ms(int(schedule.rank_of[sensor]), tick)
+
+
+def settled(run: Run, schedule: Schedule) -> ledger.Ledger:
+    """Read the run back once more."""
+    book = ledger.Settlement(schedule, outcomes.read(schedule, run.folder / "load"))
+    asyncio.run(readback.read_all(schedule, book.incomplete, book.add, settle_s=(0.5,)))
+    return book.close(0, [])
+
+
 def test_read_back_finds_what_is_lost_and_what_is_wrong(cluster: Deployment, run: Run) -> None:
-    spec = LoadSpec.from_json((run.folder / "load" / "spec.json").read_text())
+    schedule = schedule_of(run)
+    spec = schedule.spec
     lost, spoilt = 7, 210
-    gone = schedule.timestamps_ms(spec, lost)[[3, 4, 20]].tolist()
-    wrong = schedule.timestamps_ms(spec, spoilt).tolist()[9]
+    gone = [timestamp_ms(schedule, lost, tick) for tick in (3, 4, 20)]
+    wrong = timestamp_ms(schedule, spoilt, 9)
     series = [(spec.metric_name(s), spec.tags) for s in range(spec.sensors)]
     with cluster.cql() as db:
         width = cql.row_width_ms(db, KEYSPACE)
@@ -129,36 +146,32 @@ def test_read_back_finds_what_is_lost_and_what_is_wrong(cluster: Deployment, run
             lambda: cluster.query(spec.metric_name(spoilt), wrong, wrong) == [[wrong, true + 1]],
             30,
         )
-        rows = sum(cql.rows_of_series(db, KEYSPACE, series, spec.start_ms, spec.end_ms - 1))
+        rows = cql.rows_of_series(db, KEYSPACE, series, readback.spans(schedule))
 
-    sent = outcomes.read(spec, run.folder / "load")
-    back = asyncio.run(
-        readback.read_all(spec, lambda result: ledger.incomplete(sent, result), settle_s=(0.5,))
-    )
-    book = ledger.settle(spec, sent, back, 0, [])
+    book = settled(run, schedule)
     book.rows_by_cql = rows
 
     assert (book.missing, book.wrong_value) == (3, 1)
-    assert book.stored == spec.points - 4
-    assert book.rows_by_cql == book.rows_expected == spec.points - 3
+    assert book.stored == schedule.points - 4
+    assert book.rows_by_cql == book.rows_expected == schedule.points - 3
     assert not book.balanced
-    assert {(gap.series, gap.kind, *gap.timestamps_ms) for gap in book.gaps} == {
-        (spec.metric_name(lost), "missing", *gone),
-        (spec.metric_name(spoilt), "wrong value", wrong),
-    }
+    found = {gap["kind"]: gap for gap in book.to_json()["gaps"]}
+    assert found["missing"]["timestamps_ms"] == gone
+    assert spec.metric_name(lost) in found["missing"]["series"]
+    assert found["wrong value"]["timestamps_ms"] == [wrong]
+    assert spec.metric_name(spoilt) in found["wrong value"]["series"]
     part = verdict.readback_part(book)
     assert part.outcome == "fail"
     assert "3 missing, 1 with a wrong value" in part.text
 
 
 def test_point_at_a_time_never_scheduled_is_noticed(cluster: Deployment, run: Run) -> None:
-    spec = LoadSpec.from_json((run.folder / "load" / "spec.json").read_text())
-    t = int(schedule.timestamps_ms(spec, 5)[2]) + 1
+    schedule = schedule_of(run)
+    spec = schedule.spec
+    t = timestamp_ms(schedule, 5, 2) + 1
     cluster.post(spec.metric_name(5), t, 1, **spec.tags)
     wait_for("it in a query", lambda: cluster.query(spec.metric_name(5), t, t), 30)
-    sent = outcomes.read(spec, run.folder / "load")
-    back = asyncio.run(readback.read_all(spec, lambda result: False))
-    book = ledger.settle(spec, sent, back, 0, [])
+    book = settled(run, schedule)
     assert book.unexpected == 1
     assert not book.balanced
 

@@ -121,6 +121,113 @@ def interrupted(folder: Path) -> Path:
     return run
 
 
+def fleet(folder: Path) -> Path:
+    """The run that passed, from two loader hosts to two nodes, with ramp, steps, churn and queries;
+    a node is down for a while."""
+    run = passing(folder)
+    load = {
+        **{"protocol": "rest-gzip", "pacing": "spread", "jitter_ms": 50, "replay": False},
+        **{"sensors_per_request": 100, "points_per_request": 5, "value_type": "double"},
+        **{"metric": "sensor.temperature", "tags": {"sensor": "s-{n}", "site": "site-{n%20}"}},
+        **{"steps": [{"period_ms": 2000, "ticks": 30}, {"period_ms": 1000, "ticks": 60}]},
+        **{"period_ms": 2000, "ramp_ticks": 5, "ramp_s": 10, "lifetime_ticks": 30, "hosts": 2},
+        **{"lifetime_s": 60, "queries": {"rate": 2.0}},
+    }
+    _change(run / "plan.json", load={**PLAN["load"], **load})  # type: ignore[dict-item]
+    hosts = [
+        {
+            **{"host": f"loader-{n + 1}", "address": f"10.0.0.{n + 11}", "workers": [n]},
+            **{"python": "3.11.7", "cpus": 4, "offset_us": [120, -3400][n], "rtt_us": 380},
+        }
+        for n in range(2)
+    ]
+    _write(run / "load/hosts.json", hosts)
+    for w in range(2):
+        _change(run / f"load/worker-{w}.json", host=w)
+        path = run / f"load/worker-{w}.jsonl"
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        due = 0
+        for t, record in enumerate(records):
+            due += int(SENSORS / 2 * min(1, (t + 1) / 10) * (0.5 if t < 60 else 1))
+            record |= {"due": due, "sent": due, "acknowledged": due}
+        _lines(path, records)
+    nodes = [
+        {"node": "kairosdb-1", "sensors": 2500, "points_sent": 360_000},
+        {"node": "kairosdb-2", "sensors": 2500, "points_sent": 240_000},
+    ]
+    for node in nodes:
+        node["points_acknowledged"] = node["points_sent"]
+    _change(run / "measurements.json", kairosdb_nodes=nodes)
+    seen = "(seen by 2 of 2 workers)"
+    down = {"t": START + 70.2, "what": "node down", "detail": f"kairosdb-2: no answer {seen}"}
+    back = {"t": START + 88.0, "what": "node up", "detail": f"kairosdb-2: answers again {seen}"}
+    ended = {"t": START + 64.9, "what": "process ended", "detail": "kairosdb-2: pid 7 → none"}
+    _lines(run / "events.jsonl", [ended, down, back])
+    _change(run / "ledger.json", series=14_321)
+    kinds = {
+        "raw": {"sent": 70, "right": 66, "late": 2, "wrong": 0, "failed": 2, "not_sent": 0},
+        "aggregated": {"sent": 70, "right": 65, "late": 3, "wrong": 0, "failed": 2, "not_sent": 0},
+        "tags": {"sent": 70, "right": 69, "late": 0, "wrong": 0, "failed": 1, "not_sent": 0},
+    }
+    total = {key: sum(counts[key] for counts in kinds.values()) for key in kinds["raw"]}
+    answers = {**total, "kinds": kinds, "points_checked": 61_234, "points_late": 17}
+    answers |= {"errors": {"connection": 5}, "first_errors": ["Cannot connect"]}
+    answers |= {"hosts_without_final_counts": []}
+    latency = {"count": 180, "p50_ms": 21.0, "p75_ms": 33.0, "p90_ms": 60.0, "p95_ms": 88.0}
+    latency |= {"p98_ms": 120.0, "p99_ms": 131.0, "p99_9_ms": 140.0, "max_ms": 140.0}
+    latency |= {"mean_ms": 29.0, "warmup_count": 25}
+    intervals = [
+        {"t": t, "p50": 20 + t % 7, "p95": 80, "p99": 80, "max": 60 + 5 * (t % 17), "count": 2}
+        for t in range(21, SECONDS)
+        if t not in range(70, 76)
+    ]
+    _write(
+        run / "queries.json", {"answers": answers, "latency": {**latency, "intervals": intervals}}
+    )
+    return run
+
+
+def telnet(folder: Path) -> Path:
+    """The run that passed, over telnet: nothing was acknowledged, and all was found."""
+    run = passing(folder)
+    _change(run / "plan.json", load={**PLAN["load"], "protocol": "telnet-putm"})  # type: ignore[dict-item]
+    counts = {"acknowledged": 0, "unknown": TOTAL, "stored": 0, "unknown_stored": TOTAL}
+    text = "unknown = stored + queued + logged as failed"
+    equation = {"text": text, "left": TOTAL, "right": TOTAL, "holds": True}
+    note = "telnet acknowledges nothing: the ledger rests on read-back alone"
+    _change(
+        run / "ledger.json",
+        **{**counts, "acknowledges": False, "unknown_missing": 0, "notes": [note]},
+        equations=[equation],
+    )
+    for w in range(2):
+        path = run / f"load/worker-{w}.jsonl"
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        _lines(path, [{**r, "acknowledged": 0, "unknown": r["sent"]} for r in records])
+    return run
+
+
+def replay(folder: Path) -> Path:
+    """The run that passed, as history: a day of points in two minutes."""
+    run = passing(folder)
+    load = {"protocol": "rest", "replay": True, "replay_queue_points": 500_000, "warmup_s": 0}
+    load |= {"sensors_per_request": 100, "metric": "SENSOR_{n}", "tags": {"status": "good"}}
+    load |= {"value_type": "long", "points_per_request": 60}
+    _change(run / "plan.json", load={**PLAN["load"], **load, "duration_s": 86_400})  # type: ignore[dict-item]
+    rate = {"target": None, "achieved": 81_234.0}
+    _change(run / "measurements.json", points_per_s=rate)
+    why = "history has no planned send times: it is sent as fast as it is acknowledged"
+    judged = json.loads((run / "verdict.json").read_text())
+    for name in ("latency", "queue"):
+        judged["parts"][name] |= {"figure": None, "outcome": "not judged", "text": why}
+    _write(run / "verdict.json", judged)
+    return run
+
+
+def _change(path: Path, **values: Any) -> None:
+    _write(path, {**json.loads(path.read_text()), **values})
+
+
 def _full(folder: Path, *, killed: bool) -> Path:
     run = folder / "20261118T100000Z-laptop-local"
     _write(run / "manifest.json", MANIFEST)

@@ -1,13 +1,17 @@
 """The manifests that pin what Maven brings."""
 
+import ast
+import sys
 import tempfile
+import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import bundles
+from kairoscope import bundles, paths
 from kairoscope.errors import UserError
 
 pytestmark = pytest.mark.unit
@@ -52,3 +56,74 @@ def test_the_committed_manifests_hold_both_drivers_and_the_pinned_servers():
 def test_an_unknown_pin_is_an_error():
     with pytest.raises(UserError, match="no property"):
         bundles.property_of_pom("nothing.version")
+
+
+LOCK = """\
+# made by a tool
+aio==1.0 \\
+    --hash=sha256:aa \\
+    --hash=sha256:ab
+    # via somebody
+big-one==2.0 \\
+    --hash=sha256:ba
+    # via aio
+hdr==3 --hash=sha256:ca
+lost==4 \\
+    --hash=sha256:da
+"""
+
+
+def test_locked_takes_what_is_needed_and_nothing_else():
+    stated = {
+        "aio": ["Big_One>=1; python_version < '4'", "old-thing; python_version < '3'"],
+        "big-one": ["lost>=4; extra == 'speedups'", "AIO"],
+        "hdr": [],
+    }
+    part = bundles.locked(["AIO", "hdr"], LOCK, stated.__getitem__)
+    assert part == (
+        "aio==1.0 \\\n    --hash=sha256:aa \\\n    --hash=sha256:ab\n"
+        "big-one==2.0 \\\n    --hash=sha256:ba\n"
+        "hdr==3 --hash=sha256:ca\n"
+    )
+
+
+def test_locked_names_what_the_lock_does_not_have():
+    with pytest.raises(UserError, match=r"requirements\.lock: nothing for gone"):
+        bundles.locked(["hdr", "gone"], LOCK, lambda _: [])
+
+
+def test_the_loaders_state_what_they_import_and_import_nothing_of_ours():
+    imported = set()
+    for path in paths.LOADERS.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add((node.module or "").partition(".")[0])
+    foreign = imported - set(sys.stdlib_module_names) - {"loaders"}
+    stated = {"hdrh" if name == "hdrhistogram" else name for name in _dependencies()}
+    assert foreign == stated
+
+
+def _dependencies() -> list[str]:
+    return tomllib.loads((paths.LOADERS / "pyproject.toml").read_text())["project"]["dependencies"]
+
+
+def test_the_lock_pins_all_that_the_loaders_need():
+    part = bundles.locked(_dependencies(), paths.LOCK.read_text(), bundles._requires)
+    names = {line.partition("==")[0] for line in part.splitlines() if "==" in line}
+    assert names >= {"numpy", "hdrhistogram", "httptools"}
+    # Far from all of it: a loader host needs neither Ansible nor a plotting library.
+    assert not names & {"ansible-core", "matplotlib", "pytest"}
+
+
+def test_the_wheel_is_the_same_from_the_same_sources(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "BUNDLES", tmp_path)
+    sources = [paths.LOADERS / "pyproject.toml", *paths.LOADERS.glob("*.py")]
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    first = bundles._build_wheel(sources, wheels).read_bytes()
+    second = bundles._build_wheel(sources, wheels)
+    assert second.read_bytes() == first
+    packed = set(zipfile.ZipFile(second).namelist())
+    assert {f"loaders/{path.name}" for path in paths.LOADERS.glob("*.py")} <= packed

@@ -1,13 +1,21 @@
 """Every mistake in an experiment file is named by file, line and field, all at once."""
 
+import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
 from kairoscope import experiment
 from kairoscope.errors import UserError
-from kairoscope.experiment import Experiment, Overrides, load, model, replicas_needed
+from kairoscope.experiment import Experiment, Overrides, load, model, replicas_needed, schema
+from loaders import naming, spec
+from loaders.values import ValueType
 
 pytestmark = pytest.mark.unit
 
@@ -178,7 +186,7 @@ def test_the_laptop_has_what_the_demo_promises() -> None:
             "  duration_s: 120\n",
             "",
             "10: load.duration_s",
-            "give either duration_s (seconds) or points",
+            "give either duration_s (seconds), points (points of each sensor) or steps",
         ),
         ("warmup_s: 15", "warmup_s: 120", "14: load.warmup_s", "nothing would be left to measure"),
         ("rate: 1", "rate: 0.005", "13: load.duration_s", "120 s is shorter than the 200 s"),
@@ -196,9 +204,42 @@ def test_the_laptop_has_what_the_demo_promises() -> None:
             "10: kairosdb.min_batch_size",
             "≤ kairosdb.batch_size (50), got 51",
         ),
-        ("rate: 1", "metric: SENSOR", "12: load.metric", "exactly once, got 'SENSOR'"),
-        ("rate: 1", "metric: '{n}_{n}'", "12: load.metric", "exactly once"),
+        (
+            "rate: 1",
+            "metric: SENSOR",
+            "12: load.metric",
+            "neither it ('SENSOR') nor a tag's value has {n}",
+        ),
+        ("rate: 1", "metric: 'S_{n%9}'", "12: load.metric", "all sensors would be one series"),
+        ("rate: 1", "metric: '{n}{n%17}'", "12: load.metric", "put a - between them"),
+        ("rate: 1", "metric: '{n%17}0{n}'", "12: load.metric", "put a - between them"),
+        ("rate: 1", "metric: '{n}_{m}'", "12: load.metric", "braces may only hold n, or n%K"),
+        ("rate: 1", "metric: '{n}_{n%0}'", "12: load.metric", "braces may only hold n, or n%K"),
+        ("rate: 1", "metric: '{n}_{n%08}'", "12: load.metric", "braces may only hold n, or n%K"),
+        ("rate: 1", "metric: {n}", "12: load.metric", "got a mapping; put it in quotes"),
+        ("rate: 1", "metric: ''", "12: load.metric", "with {n} or {n%K} in it, got ''"),
         ("rate: 1", "metric: 'S={n}'", "12: load.metric", "holds '='"),
+        (
+            "{status: good}",
+            "{status: '{n%1.5}'}",
+            "15: load.tags.status",
+            "value '{n%1.5}' is not understood: braces may only hold n, or n%K",
+        ),
+        (
+            "{status: good}",
+            f"{{status: '{{n%1{'0' * 5000}}}'}}",
+            "15: load.tags.status",
+            "has 5,005 characters; at most 200",
+        ),
+        ("{status: good}", "{sensor: {n}}", "15: load.tags.sensor", "put it in quotes"),
+        ("{status: good}", "{'{n}': good}", "15: load.tags.{n}", "name '{n}' holds '{'"),
+        ("{status: good}", "{'': good}", "15: load.tags.", "the tag's name is empty"),
+        (
+            "kairosdb_nodes: 2",
+            "kairosdb_nodes: 2\n  loader_hosts: 201",
+            "7: cluster.loader_hosts",
+            "from 1 to 200",
+        ),
         ("rate: 1", "metric: '{n} é'", "12: load.metric", "holds ' '"),
         ("{status: good}", "{}", "15: load.tags", "at least one tag"),
         (
@@ -229,6 +270,72 @@ def test_the_laptop_has_what_the_demo_promises() -> None:
             "3 loader processes for 2 sensors",
         ),
         ("{heap_mb: 512}", "{ttl_s: 60}", "7: storage.ttl_s", "must be 0 or ≥ 780 s"),
+        # how points travel
+        (
+            "rate: 1",
+            "protocol: telnet",
+            "12: load.protocol",
+            "one of rest, rest-gzip, telnet-put, telnet-putm, got 'telnet' (did you mean "
+            "'telnet-put'?)",
+        ),
+        ("rate: 1", "pacing: even", "12: load.pacing", "one of spread, aligned, got 'even'"),
+        ("rate: 1", "value_type: int", "12: load.value_type", "one of long, double, string"),
+        (
+            "rate: 1",
+            "sensors_per_request: 1000\n  points_per_request: 101",
+            "13: load.points_per_request",
+            "× 101 points are 101,000 points in a request; at most 100,000",
+        ),
+        ("rate: 1", "points_per_request: 0", "12: load.points_per_request", "from 1 to 10,000"),
+        ("rate: 1", "failover_after_s: 0", "12: load.failover_after_s", "above 0, at most 3,600"),
+        # when they are due
+        (
+            "rate: 1",
+            "jitter_ms: 1001",
+            "12: load.jitter_ms",
+            "must be ≤ 1,000, the ms between two points of a sensor (at the highest rate), got "
+            "1,001",
+        ),
+        ("rate: 1", "seed: -1", "12: load.seed", "from 0 to 2,147,483,647, got -1"),
+        (
+            "rate: 1",
+            "ramp_s: 16",
+            "12: load.ramp_s",
+            "≤ load.warmup_s (15), got 16: while sensors still join, the rate is below the target",
+        ),
+        (
+            "rate: 1",
+            "rate: 0.4\n  lifetime_s: 61",
+            "13: load.lifetime_s",
+            "multiple of the 2.5 s between two points of a sensor, got 61",
+        ),
+        (
+            "rate: 1",
+            "points_per_request: 7\n  lifetime_s: 60",
+            "13: load.lifetime_s",
+            "is 60 points of a sensor, which must be a multiple of load.points_per_request (7)",
+        ),
+        ("rate: 1", "lifetime_s: 0", "12: load.lifetime_s", "from 1 to 2,592,000, got 0"),
+        ("p99_ms: 250", "clock_offset_ms: 0", "17: limits.clock_offset_ms", "above 0, at most"),
+        # reads
+        (
+            "limits:",
+            "queries: {last_s: 65}\nlimits:",
+            "16: queries.last_s",
+            "multiple of queries.bucket_s (10), got 65",
+        ),
+        ("limits:", "queries: {rate: 1001}\nlimits:", "16: queries.rate", "from 0 to 1,000"),
+        (
+            "limits:",
+            "queries: {rate: 1, sensors: 1001}\nlimits:",
+            "16: queries.sensors",
+            "queries.sensors must be ≤ load.sensors (1,000), got 1,001",
+        ),
+        ("limits:", "queries: 5\nlimits:", "16: queries", "a mapping of fields (rate, last_s, "),
+        ("rate: 1", "last_s: 5", "12: load.last_s", "did you mean queries.last_s?"),
+        # replay
+        ("rate: 1", "replay: 1", "12: load.replay", "must be true or false, got 1"),
+        ("rate: 1", "replay: true", "14: load.warmup_s", "makes no sense with load.replay, got 15"),
     ],
 )
 def test_one_mistake(old: str, new: str, where: str, says: str) -> None:
@@ -251,10 +358,179 @@ def test_what_is_absent_altogether_is_looked_for_in_the_file() -> None:
     found = errors("name: mine\n")
     assert [line.split(": ")[:3] for line in found] == [
         ["mine.yml", "cluster", "is missing; it must be a mapping of fields (storage_nodes, "
-         "replication_factor, kairosdb_nodes, datacenter, shards)"],
+         "replication_factor, kairosdb_nodes, loader_hosts, datacenter, shards)"],
         ["mine.yml", "description", "is missing; it must be a sentence of at most 300 characters"],
         ["mine.yml", "load", found[2].split(": ")[2]],
     ]  # fmt: skip
+
+
+HOSTS = ("kairosdb_nodes: 2", "kairosdb_nodes: 2\n  loader_hosts: 3")
+
+
+def test_more_loader_hosts_than_sensors() -> None:
+    (line,) = errors(changed(HOSTS, ("sensors: 1000", "sensors: 2")))
+    assert line.startswith("mine.yml:7: cluster.loader_hosts: 3 loader hosts for 2 sensors")
+
+
+@pytest.mark.parametrize(
+    ("workers", "nearest"), [(1, "3 and 6"), (4, "3 and 6"), (8, "6 and 9"), (511, "510 and 513")]
+)
+def test_every_loader_host_runs_as_many_workers(workers: int, nearest: str) -> None:
+    text = changed(HOSTS, ("sensors: 1000", f"sensors: 1000\n  workers: {workers}"))
+    assert errors(text) == [
+        "mine.yml:13: load.workers: must be a multiple of cluster.loader_hosts (3), each of which "
+        f"runs as many, got {workers}; the nearest are {nearest}"
+    ]
+
+
+def test_one_metric_with_a_tag_that_tells_sensors_apart() -> None:
+    text = changed(
+        ("rate: 1", "metric: temperature"),
+        ("{status: good}", "{sensor: 'a-{n}', site: 'b-{n%20}'}"),
+    )
+    found = load(write(text)).load
+    assert (found.metric, found.tags["site"]) == ("temperature", "b-{n%20}")
+
+
+NAMES = st.lists(st.sampled_from(["{n}", "{n%7}", "{n%17}", "{n%20}", "1", "-", "a"]), max_size=5)
+
+
+@settings(deadline=None)
+@given(NAMES.map("".join), NAMES.map("".join), st.integers(0, 5000), st.integers(0, 5000))
+@example("{n}{n%17}", "x", 12, 121)
+def test_patterns_that_are_let_pass_give_each_sensor_a_series(
+    metric: str, tag: str, one: int, other: int
+) -> None:
+    data = yaml.safe_load(GOOD)
+    data["load"] |= {"metric": metric, "tags": {"t": tag}}
+    try:
+        Experiment.model_validate(data)
+    except ValidationError:
+        return
+    names = {(naming.expand(metric, n), naming.expand(tag, n)) for n in (one, other)}
+    assert len(names) == len({one, other})
+
+
+STEPS = """\
+  steps:
+    - {rate: 1, duration_s: 60}
+    - {rate: 2.5, duration_s: 30}
+    - rate: 2
+      duration_s: 31
+"""
+
+
+def stepped(steps: str = STEPS, *changes: tuple[str, str]) -> str:
+    """GOOD with steps (from line 12) in the place of rate and duration."""
+    return changed(("  rate: 1\n  duration_s: 120\n", steps), *changes)
+
+
+def test_steps() -> None:
+    found = load(write(stepped())).load
+    assert found.steps_resolved == [(1000, 60), (400, 75), (500, 62)]
+    assert (found.ticks, found.period_ms, found.shortest_period_ms) == (197, 1000, 400)
+    assert found.warmup_ticks == 15
+
+
+def test_a_warmup_and_ramp_that_reach_into_a_later_step() -> None:
+    text = stepped(STEPS, ("warmup_s: 15", "warmup_s: 70\n  ramp_s: 61"))
+    found = load(write(text)).load
+    assert found.warmup_ticks == 60 + 25
+    assert found.ramp_ticks == 60 + 3, "the third point of that step is due after 0.8 s"
+
+
+@pytest.mark.parametrize(
+    ("steps", "line"),
+    [
+        ("  steps: []\n", "12: load.steps: must be a list of 1 to 100 steps such as {rate: 2,"),
+        ("  steps: 5\n", "12: load.steps: must be a list of 1 to 100 steps"),
+        (
+            "  steps:\n    - {rate: 1, duration_s: 60}\n    - 2\n",
+            "14: load.steps[2]: must be a mapping of fields (rate, duration_s), got 2",
+        ),
+        (
+            "  steps:\n    - {rate: 1, duration_s: 60}\n    - rate: 2\n",
+            "14: load.steps[2].duration_s: is missing; it must be a whole number from 1 to",
+        ),
+        (
+            "  steps:\n    - rate: 1\n      duration_s: 1.5\n",
+            "14: load.steps[1].duration_s: must be a whole number from 1 to 2,592,000, got 1.5",
+        ),
+        (
+            "  steps:\n    - {rate: 1, duration_s: 60, duration: 60}\n",
+            "13: load.steps[1].duration: unknown field; did you mean 'duration_s'?",
+        ),
+        (
+            "  steps:\n    - {rate: 1, duration_s: 60, rate: 2}\n",
+            "13: load.steps[1].rate: is given twice, first in line 13",
+        ),
+        (
+            "  steps:\n    - {rate: 1, duration_s: 60}\n    - {rate: 3, duration_s: 60}\n",
+            "14: load.steps[2].rate: 3 points/s is a point every 333.333 ms; it must be a whole",
+        ),
+        (
+            "  steps:\n    - {rate: 1, duration_s: 60}\n    - {rate: 0.5, duration_s: 1}\n",
+            "14: load.steps[2].duration_s: 1 s is shorter than the 2 s between two points",
+        ),
+        (
+            "  steps: [{rate: 1, duration_s: 10}, {rate: 2, duration_s: 5}]\n",
+            "13: load.warmup_s: the warm-up (load.warmup_s 15 s) must be shorter than the run (15 ",
+        ),
+        (STEPS + "  lifetime_s: 30\n", "17: load.lifetime_s: needs one rate"),
+        (STEPS + "  jitter_ms: 401\n", "17: load.jitter_ms: load.jitter_ms must be ≤ 400"),
+        (STEPS + "  rate: 1\n", "17: load.rate: cannot be combined with load.steps"),
+        (STEPS + "  points: 9\n", "17: load.points: cannot be combined with load.steps"),
+    ],
+)
+def test_bad_steps_are_one_line_each(steps: str, line: str) -> None:
+    (found,) = errors(stepped(steps))
+    assert found.startswith(f"mine.yml:{line}")
+
+
+def test_steps_of_one_rate_may_have_a_lifetime() -> None:
+    steps = "  steps: [{rate: 2, duration_s: 60}, {rate: 2, duration_s: 30}]\n  lifetime_s: 30\n"
+    assert load(write(stepped(steps))).load.lifetime_ticks == 60
+
+
+def test_steps_and_arguments_exclude_each_other() -> None:
+    assert errors(stepped(), Overrides(rate="2", duration_s="60")) == [
+        f"{argument}: cannot be combined with load.steps, in which each step has a rate and a "
+        "duration of its own; drop this or load.steps"
+        for argument in ("DURATION=60: load.duration_s", "RATE=2: load.rate")
+    ]
+
+
+REPLAY = ("warmup_s: 15", "replay: true")
+
+
+def test_replay_has_no_warmup_unless_it_is_asked_for() -> None:
+    text = changed(REPLAY, ("duration_s: 120", "duration_s: 86400"))
+    found = load(write(text)).load
+    assert (found.warmup_s, found.warmup_ticks, found.ticks) == (None, 0, 86_400)
+    assert load(write(changed(("warmup_s: 15", "replay: true\n  warmup_s: 0")))).load.replay
+
+
+@pytest.mark.parametrize(
+    ("given", "where"),
+    [
+        ("jitter_ms: 5", "12: load.jitter_ms: makes no sense with load.replay, got 5"),
+        ("ramp_s: 5", "12: load.ramp_s: makes no sense with load.replay, got 5"),
+        ("pacing: aligned", "12: load.pacing: makes no sense with load.replay, got aligned"),
+        ("protocol: telnet-putm", "12: load.protocol: telnet-putm acknowledges nothing"),
+    ],
+)
+def test_what_replay_refuses(given: str, where: str) -> None:
+    (line,) = errors(changed(REPLAY, ("rate: 1", given)))
+    assert line.startswith(f"mine.yml:{where}")
+
+
+def test_replay_refuses_queries() -> None:
+    (line,) = errors(changed(REPLAY, ("limits:", "queries: {rate: 2}\nlimits:")))
+    assert line.startswith("mine.yml:16: queries.rate: makes no sense with load.replay, got 2")
+
+
+def test_queries_that_are_off_may_ask_for_more_sensors_than_there_are() -> None:
+    assert load(write(changed(("sensors: 1000", "sensors: 3")))).queries.sensors == 10
 
 
 def test_consistency_up_to_the_copies() -> None:
@@ -362,8 +638,23 @@ def test_the_command_line_scales() -> None:
     assert same.load == found.load
 
 
+def test_the_command_line_chooses_the_protocol() -> None:
+    found = load(
+        write(changed(("rate: 1", "protocol: rest-gzip"))), Overrides(protocol="telnet-put")
+    )
+    assert found.load.protocol == "telnet-put"
+    assert found.source.command_line["load.protocol"] == "PROTOCOL=telnet-put"
+    assert found.source.replaced["load.protocol"] == "rest-gzip"
+
+
+def test_an_argument_that_a_replay_refuses() -> None:
+    (line,) = errors(changed(REPLAY), Overrides(protocol="telnet-put"))
+    assert line.startswith("PROTOCOL=telnet-put: load.protocol: telnet-put acknowledges nothing")
+
+
 def test_empty_arguments_leave_the_file_alone() -> None:
-    assert load(write(GOOD), Overrides(sensors="", rate="", duration_s="")) == load("mine.yml")
+    empty = Overrides(sensors="", rate="", duration_s="", protocol="")
+    assert load(write(GOOD), empty) == load("mine.yml")
 
 
 def test_duration_replaces_points() -> None:
@@ -389,6 +680,7 @@ def test_the_command_line_mends_a_bad_value_of_the_file() -> None:
         (Overrides(duration_s="1.5"), "DURATION=1.5: load.duration_s: must be a whole number"),
         (Overrides(duration_s="15"), "DURATION=15: load.duration_s: the warm-up (load.warmup_s 15"),
         (Overrides(rate="0.01"), "RATE=0.01: load.rate: the warm-up"),
+        (Overrides(protocol="udp"), "PROTOCOL=udp: load.protocol: must be one of rest, rest-gzip,"),
     ],
 )
 def test_a_bad_argument_is_refused_by_its_name(overrides: Overrides, starts: str) -> None:
@@ -415,13 +707,63 @@ def test_the_checks_hold_without_a_file_too() -> None:
         Experiment.model_validate(data)
 
 
+def test_an_experiment_survives_its_own_dump() -> None:
+    found = load(write(stepped(STEPS, ("limits:", "queries: {rate: 2}\nlimits:"))))
+    for again in (
+        Experiment.model_validate(found.model_dump()),
+        Experiment.model_validate_json(found.model_dump_json(exclude_none=True)),
+    ):
+        assert again.model_dump() == found.model_dump()
+
+
+def test_the_loader_knows_every_choice() -> None:
+    fields = schema.Load.model_fields
+    assert get_args(fields["protocol"].annotation) == spec.PROTOCOLS
+    assert get_args(fields["pacing"].annotation) == spec.PACINGS
+    assert set(get_args(fields["value_type"].annotation)) == {kind.value for kind in ValueType}
+
+
+SECTIONS: dict[str, type[schema.Section]] = {"load.steps": schema.Step}
+for _name in Experiment.model_fields:
+    if _section := model.section(_name):
+        SECTIONS[_name] = _section
+
+
 def test_every_field_has_its_reason() -> None:
-    for name in Experiment.model_fields:
-        section = model.section(name)
-        fields = section.model_fields if section else {name: Experiment.model_fields[name]}
+    plain = {n: info for n, info in Experiment.model_fields.items() if n not in SECTIONS}
+    for name, fields in [("", plain), *((n, s.model_fields) for n, s in SECTIONS.items())]:
         for key, info in fields.items():
             assert info.description, f"{name}.{key}"
             assert isinstance(info.json_schema_extra, dict), f"{name}.{key} has no unit"
+
+
+def default_in_words(info: FieldInfo) -> str:
+    assert isinstance(info.json_schema_extra, dict)
+    if info.is_required():
+        return ""
+    value = info.get_default(call_default_factory=True)
+    if value is None:
+        return str(info.json_schema_extra.get("absent", "*derived*"))
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, dict):
+        return "`{" + ", ".join(f"{key}: {text}" for key, text in value.items()) + "}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_readme_has_every_field_as_the_schema_says(name: str) -> None:
+    section = SECTIONS[name]
+    rows = [
+        f"| `{key}` | {info.json_schema_extra['unit']} | {default_in_words(info)} "
+        f"| {info.description} |"
+        for key, info in section.model_fields.items()
+    ]
+    wanted = [str(section.__doc__), "", "| field | unit | default | |", "|---|---|---|---|", *rows]
+    readme = (EXPERIMENTS / "README.md").read_text()
+    _, found, below = readme.partition(f"\n### {name}\n\n")
+    assert found
+    assert below.partition("\n### ")[0].rstrip("\n").split("\n") == wanted
 
 
 @pytest.mark.parametrize(
@@ -430,3 +772,11 @@ def test_every_field_has_its_reason() -> None:
 )
 def test_replicas_needed(level: str, copies: int, needed: int) -> None:
     assert replicas_needed(level, copies) == needed
+
+
+def test_the_readme_shows_experiments_that_load() -> None:
+    blocks = re.findall(r"```yaml\n(.*?)```", (EXPERIMENTS / "README.md").read_text(), re.DOTALL)
+    whole, *parts = map(yaml.safe_load, blocks)
+    assert parts
+    for part in ({}, *parts):
+        Experiment.model_validate(whole | part)

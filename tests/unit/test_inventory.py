@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import inventory
+from kairoscope import bundles, experiment, inventory, plan
 from kairoscope.errors import UserError
 
 pytestmark = pytest.mark.unit
@@ -46,3 +46,27 @@ def test_jmx_ports_of_the_default_net_are_the_usual_ones():
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 9))
 def test_jmx_ports_are_ports(second, third, node):
     assert 1024 < inventory.jmx_port(f"127.{second}.{third}", node) < 32768
+
+
+def test_local_loader_hosts_have_folders_of_their_own_and_share_what_is_installed(
+    monkeypatch, tmp_path
+):
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", "127.9.8")
+    monkeypatch.setattr(inventory, "java17", lambda: "/java")
+    monkeypatch.setattr(bundles.Bundle, "folder", property(lambda self: f"{self.name}-of-hash"))
+    made = plan.make(experiment.load("laptop"), "local")
+    cluster = made.experiment.cluster.model_copy(update={"loader_hosts": 3})
+    made = made.model_copy(
+        update={"experiment": made.experiment.model_copy(update={"cluster": cluster})}
+    )
+    inventory.write_local(made)
+    found = inventory.load("local")
+    assert [host.name for host in found.loader] == ["loader-1", "loader-2", "loader-3"]
+    assert [host.address for host in found.loader] == ["127.9.8.1", "127.9.8.2", "127.9.8.3"]
+    assert len({host.home for host in found.loader}) == 3
+    assert {host.vars["loader_venv"] for host in found.loader} == {
+        str(tmp_path / "local" / "opt" / "loader-of-hash" / "venv")
+    }
+    # No server runs on them for status and captures to look at.
+    assert not [host for host in found.hosts if host.role == "loader"]

@@ -1,207 +1,238 @@
-"""The ledger against a brute-force count, and the comparison that feeds it."""
+"""The ledger against a brute-force count."""
 
 import json
 import tempfile
 from collections import Counter
 from pathlib import Path
 
+import load_samples
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kairoscope import ledger, outcomes, readback
-from loaders import schedule, shard
+from loaders.schedule import Schedule, Series
 from loaders.spec import LoadSpec
-from loaders.values import values
 
 pytestmark = pytest.mark.unit
 
-WORDS = ("acknowledged", "rejected", "unknown", "not_sent")
+Points = list[tuple[int, int]]
 
 
-def spec_of(sensors: int, ticks: int, workers: int, nodes: int, per_request: int) -> LoadSpec:
-    return LoadSpec(
-        sensors=sensors,
-        period_ms=1000,
-        ticks=ticks,
-        warmup_ticks=0,
-        start_ms=1_700_000_000_000,
-        nodes=[f"http://127.0.0.{n + 1}:8080" for n in range(nodes)],
-        workers=workers,
-        metric="SENSOR_{n}",
-        tags={"status": "good"},
-        sensors_per_request=per_request,
-        request_timeout_s=1,
-        retry_for_s=1,
-        latency_limit_ms=100,
-        connections_per_node=1,
-    )
+def result_of(schedule: Schedule, series: Series, points: Points) -> readback.SeriesResult:
+    got = np.array(points, dtype=np.int64).reshape(-1, 2)
+    return readback.compare(schedule, series, got)
 
 
-SPECS = st.builds(
-    spec_of,
-    st.integers(1, 12),
-    st.integers(1, 6),
-    st.integers(1, 3),
-    st.integers(1, 2),
-    st.integers(1, 4),
-)
+def settled(
+    schedule: Schedule,
+    found: outcomes.Outcomes,
+    back: dict[int, Points],
+    queued: int | None = 0,
+    failed: list[tuple[str, int]] | None = None,
+) -> ledger.Ledger:
+    """The ledger if `back` came back, by series number; all of a series that is not in it."""
+    settlement = ledger.Settlement(schedule, found)
+    for series in schedule.series():
+        points = back.get(series.number, load_samples.points_of(schedule, series))
+        settlement.add(result_of(schedule, series, points))
+    return settlement.close(queued, failed or [])
 
 
-def write_loader_files(spec: LoadSpec, folder: Path, became: dict[tuple[int, int, int], str]):
-    """Worker files as a loader leaves them; `became`: outcome by (worker, group, tick)."""
-    for worker in range(spec.workers):
-        counts = Counter()
-        lines = []
-        for group in schedule.groups(spec, worker):
-            for tick in range(spec.ticks):
-                word = became[worker, group.index, tick]
-                counts[word] += len(group.sensors)
-                if word != "acknowledged":
-                    lines.append({"group": group.index, "tick": tick, "outcome": word})
-        scheduled = len(shard.worker_range(spec.sensors, spec.workers, worker)) * spec.ticks
-        final = {
-            "scheduled": scheduled,
-            "not_sent": counts["not_sent"],
-            "sent": scheduled - counts["not_sent"],
-            "acknowledged": counts["acknowledged"],
-            "acknowledged_in_time": counts["acknowledged"],
-            "rejected": counts["rejected"],
-            "unknown": counts["unknown"],
-        }
-        (folder / f"worker-{worker}.json").write_text(json.dumps(final))
-        text = "".join(json.dumps(line) + "\n" for line in lines)
-        (folder / f"worker-{worker}.outcomes.jsonl").write_text(text)
+def read_as(schedule: Schedule, word: str, *, died: dict[int, dict[str, int]] | None = None):
+    """Outcomes if all had this one; `died`: last words of workers that died."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        became = dict.fromkeys(load_samples.cells(schedule), word)
+        load_samples.write_worker_files(schedule, folder, became)
+        for worker, last in (died or {}).items():
+            (folder / f"worker-{worker}.json").unlink()
+            (folder / f"worker-{worker}.jsonl").write_text(json.dumps(last) + "\n")
+        return outcomes.read(schedule, folder)
 
 
-def points_of(spec: LoadSpec, sensor: int) -> list[list[int]]:
-    times = schedule.timestamps_ms(spec, sensor)
-    return np.stack([times, values(np.full(len(times), sensor), times)], axis=1).tolist()
+def label_of(spec: LoadSpec, series: Series) -> str:
+    return ledger.label(spec, spec.metric_name(series.number), spec.tags_of(series.number))
 
 
 @settings(deadline=None)
-@given(SPECS, st.data())
+@given(load_samples.specs(), st.data())
 def test_the_ledger_equals_a_count_by_hand(spec, data):
-    became = {
-        (w, g.index, t): data.draw(st.sampled_from(WORDS))
-        for w in range(spec.workers)
-        for g in schedule.groups(spec, w)
-        for t in range(spec.ticks)
-    }
-    outcome_of = {
-        (sensor, t): became[w, g.index, t]
-        for w in range(spec.workers)
-        for g in schedule.groups(spec, w)
-        for sensor in g.sensors.tolist()
-        for t in range(spec.ticks)
-    }
-    expected: Counter[str] = Counter()
-    failed, results = [], []
-    for sensor in range(spec.sensors):
-        returned = []
-        for tick, (time_ms, value) in enumerate(points_of(spec, sensor)):
+    schedule = Schedule(spec)
+    words = [w for w in load_samples.WORDS if spec.acknowledges or w != "acknowledged"]
+    became = {c: data.draw(st.sampled_from(words)) for c in load_samples.cells(schedule)}
+    claimed = "acknowledged" if spec.acknowledges else "unknown"
+    expected: Counter = Counter()
+    failed, back, gaps = [], {}, set()
+    for series in schedule.series():
+        back[series.number] = []
+        for tick, (t, value) in zip(
+            series.ticks, load_samples.points_of(schedule, series), strict=True
+        ):
             fate = data.draw(st.sampled_from(["right", "right", "wrong", "absent", "given up"]))
-            word = outcome_of[sensor, tick]
+            word = became[series.worker, series.group, tick]
             expected[word] += 1
             expected[word, fate] += 1
+            expected[fate] += 1
             if fate == "right":
-                returned.append([time_ms, value])
+                back[series.number].append((t, value))
             elif fate == "wrong":
-                returned.append([time_ms, value + 1])
+                back[series.number].append((t, value + 1))
+                gaps.add((label_of(spec, series), "wrong value", t))
             elif fate == "given up":
-                failed.append((spec.metric_name(sensor), time_ms))
-        results.append(readback.compare(spec, sensor, data.draw(st.permutations(returned))))
+                failed.append((label_of(spec, series), t))
+            elif word == claimed:
+                kind = "missing" if spec.acknowledges else "missing (unacknowledged)"
+                gaps.add((label_of(spec, series), kind, t))
     queued = data.draw(st.one_of(st.none(), st.integers(0, 10)))
 
     with tempfile.TemporaryDirectory() as folder:
-        write_loader_files(spec, Path(folder), became)
-        found = outcomes.read(spec, Path(folder))
-    book = ledger.settle(spec, found, readback.ReadBack(results), queued, failed)
+        load_samples.write_worker_files(schedule, Path(folder), became)
+        found = outcomes.read(schedule, Path(folder))
+    book = settled(schedule, found, back, queued, failed)
 
-    assert book.scheduled == spec.points
-    for word in WORDS:
+    assert book.scheduled == schedule.points
+    for word in load_samples.WORDS:
         assert getattr(book, word) == expected[word]
     assert book.stored == expected["acknowledged", "right"]
-    assert book.wrong_value == expected["acknowledged", "wrong"]
-    assert book.failed_logged == expected["acknowledged", "given up"]
-    assert book.queued + book.missing == expected["acknowledged", "absent"]
-    assert book.queued == min(queued or 0, expected["acknowledged", "absent"])
     for word in ("unknown", "rejected", "not_sent"):
-        back = expected[word, "right"] + expected[word, "wrong"]
-        assert getattr(book, f"{word}_stored") == back
-    assert book.rows_expected == sum(r.present.sum() for r in results)
-    named = sum(len(g.timestamps_ms) for g in book.gaps if g.kind == "missing")
-    assert named == expected["acknowledged", "absent"]
+        assert getattr(book, f"{word}_stored") == expected[word, "right"]
+    assert book.wrong_value == expected["wrong"]
+    assert book.failed_logged == expected[claimed, "given up"]
+    assert book.queued == min(queued or 0, expected[claimed, "absent"])
+    assert book.queued + book.claimed_missing == expected[claimed, "absent"]
+    if spec.acknowledges:
+        not_back = expected["unknown", "absent"] + expected["unknown", "given up"]
+        assert book.unknown_missing == not_back
+    else:
+        assert book.missing == 0
+    assert book.rows_expected == expected["right"] + expected["wrong"]
+    assert {(g.series, g.kind, t) for g in book.gaps for t in g.timestamps_ms} == gaps
+    assert sum(g.count for g in book.gaps) == len(gaps)
     book.rows_by_cql = book.rows_expected
-    amiss = book.missing or book.wrong_value or book.not_sent_stored
+    amiss = book.claimed_missing or book.wrong_value or book.not_sent_stored
     assert book.balanced == (not amiss)
-    assert book.equations[0].holds
-    assert book.equations[1].holds
-    assert book.equations[2].holds == (book.missing == 0 and book.wrong_value == 0)
+    assert [e.holds for e in book.equations] == [
+        *(True, True),
+        not book.claimed_missing and not expected[claimed, "wrong"],
+        True,
+    ]
 
 
-def test_a_gap_names_series_and_timestamps():
-    spec = spec_of(4, 3, 1, 1, 2)
-    results = []
-    for sensor in range(4):
-        points = points_of(spec, sensor)
-        if sensor == 2:
-            del points[1]
-        results.append(readback.compare(spec, sensor, points))
+@settings(deadline=None)
+@given(load_samples.specs(), st.data())
+def test_incomplete_is_what_must_be_there_and_is_not(spec, data):
+    schedule = Schedule(spec)
+    claimed = "acknowledged" if spec.acknowledges else "unknown"
+    became = {
+        c: data.draw(st.sampled_from([claimed, "rejected"])) for c in load_samples.cells(schedule)
+    }
     with tempfile.TemporaryDirectory() as folder:
-        became = {
-            (0, g.index, t): "acknowledged" for g in schedule.groups(spec, 0) for t in range(3)
-        }
-        write_loader_files(spec, Path(folder), became)
-        found = outcomes.read(spec, Path(folder))
-        book = ledger.settle(spec, found, readback.ReadBack(results), 0, [])
-        ledger.write(book, Path(folder))
-        written = json.loads((Path(folder) / "ledger.json").read_text())
-        every = (Path(folder) / "ledger-gaps.jsonl").read_text().splitlines()
+        load_samples.write_worker_files(schedule, Path(folder), became)
+        found = outcomes.read(schedule, Path(folder))
+    settlement = ledger.Settlement(schedule, found)
+    for series in schedule.series():
+        points = load_samples.points_of(schedule, series)
+        kept = [data.draw(st.booleans()) for _ in points]
+        result = result_of(schedule, series, [p for p, k in zip(points, kept, strict=True) if k])
+        lacks = [
+            not there and became[series.worker, series.group, tick] == claimed
+            for tick, there in zip(series.ticks, kept, strict=True)
+        ]
+        assert settlement.incomplete(result) == any(lacks)
+
+
+@pytest.mark.parametrize(
+    ("model", "name"), [(0, "SENSOR_2"), (2, "temperature{sensor=2, site=site-2}")]
+)
+def test_a_gap_names_series_and_timestamps(tmp_path, model, name):
+    metric, tags = load_samples.MODELS[model]
+    schedule = Schedule(load_samples.spec_of(metric=metric, tags=tags))
+    series = next(s for s in schedule.series() if s.number == 2)
+    points = load_samples.points_of(schedule, series)
+    lost = points.pop(1)[0]
+    book = settled(schedule, read_as(schedule, "acknowledged"), {2: points})
+    ledger.write(book, tmp_path)
+    written = json.loads((tmp_path / "ledger.json").read_text())
     (gap,) = written["gaps"]
-    lost = schedule.timestamps_ms(spec, 2).tolist()[1]
-    assert gap == {"series": "SENSOR_2", "kind": "missing", "count": 1, "timestamps_ms": [lost]}
-    assert json.loads(every[0])["timestamps_ms"] == [lost]
+    assert gap == {"series": name, "kind": "missing", "count": 1, "timestamps_ms": [lost]}
+    (line,) = (tmp_path / "ledger-gaps.jsonl").read_text().splitlines()
+    assert json.loads(line)["spans"] == [{"first_ms": lost, "last_ms": lost, "count": 1}]
     assert written["balanced"] is False
     assert [e["holds"] for e in written["equations"]] == [True, True, False, False]
 
 
+def test_a_long_gap_is_told_by_its_ends(tmp_path):
+    schedule = Schedule(load_samples.spec_of(sensors=1, ticks=5000))
+    (series,) = schedule.series()
+    points = load_samples.points_of(schedule, series)
+    book = settled(
+        schedule, read_as(schedule, "acknowledged"), {0: points[:100] + points[4000:4500]}
+    )
+    assert book.missing == 3900 + 500
+    ledger.write(book, tmp_path)
+    assert len(json.loads((tmp_path / "ledger.json").read_text())["gaps"][0]["timestamps_ms"]) == 20
+    gap = json.loads((tmp_path / "ledger-gaps.jsonl").read_text())
+    times = [t for t, _ in points]
+    assert gap["spans"] == [
+        {"first_ms": times[100], "last_ms": times[3999], "count": 3900},
+        {"first_ms": times[4500], "last_ms": times[4999], "count": 500},
+    ]
+
+
 def test_points_at_times_never_scheduled_are_seen():
-    spec = spec_of(1, 3, 1, 1, 1)
-    points = [*points_of(spec, 0), [spec.start_ms + 1, 7]]
-    result = readback.compare(spec, 0, points)
-    assert result.unexpected == 1
-    assert result.right.all()
+    schedule = Schedule(load_samples.spec_of(sensors=1))
+    (series,) = schedule.series()
+    points = [*load_samples.points_of(schedule, series), (schedule.spec.start_ms + 1, 7)]
+    book = settled(schedule, read_as(schedule, "acknowledged"), {0: points})
+    book.rows_by_cql = book.rows_expected
+    assert (book.unexpected, book.stored) == (1, 3)
+    assert all(e.holds for e in book.equations)
+    assert not book.balanced
 
 
-def test_a_worker_that_died_claims_no_more_than_it_said():
-    spec = spec_of(4, 5, 2, 1, 2)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        became = {
-            (w, g.index, t): "acknowledged"
-            for w in range(2)
-            for g in schedule.groups(spec, w)
-            for t in range(5)
-        }
-        write_loader_files(spec, folder, became)
-        (folder / "worker-1.json").unlink()
-        record = {"sent": 8, "acknowledged": 6, "rejected": 0, "unknown": 0}
-        (folder / "worker-1.jsonl").write_text(json.dumps(record) + "\n" + '{"sent": 9, "ackno')
-        found = outcomes.read(spec, folder)
-    assert found.counts.acknowledged == 10 + 6
-    assert found.counts.unknown == 2
-    assert found.counts.not_sent == 2
-    results = [readback.compare(spec, s, points_of(spec, s)) for s in range(4)]
-    book = ledger.settle(spec, found, readback.ReadBack(results), 0, [])
-    assert (book.stored, book.missing, book.unknown_stored) == (16, 0, 4)
+@pytest.mark.parametrize("protocol", ["rest", "telnet-put"])
+def test_a_worker_that_died_claims_no_more_than_it_said(protocol):
+    spec = load_samples.spec_of(sensors=4, ticks=5, workers_per_host=2, protocol=protocol)
+    schedule = Schedule(spec)
+    # Ten points of its: eight sent, six of them acknowledged where that is told.
+    done = 6 if spec.acknowledges else 0
+    last = {"sent": 8, "acknowledged": done, "rejected": 0, "unknown": 8 - done}
+    usual = "acknowledged" if spec.acknowledges else "unknown"
+    found = read_as(schedule, usual, died={1: last})
+    book = settled(schedule, found, {})
+    claimed = 10 + (done or 8)
+    assert (book.claimed, book.claimed_stored, book.claimed_missing) == (claimed, claimed, 0)
+    # More is found than was known to be sent: none of the unknown ones is missing.
+    assert book.unknown_missing == 0
     assert book.equations[2].holds
-    # Only five of its points are there, six were acknowledged: one is lost.
-    short = [readback.compare(spec, s, points_of(spec, s)[: 5 if s < 2 else 2]) for s in range(3)]
-    short.append(readback.compare(spec, 3, points_of(spec, 3)[:3]))
-    book = ledger.settle(spec, found, readback.ReadBack(short), 0, [])
-    assert (book.stored, book.missing) == (15, 1)
+    # Only five of its points are there.
+    of_worker = {
+        s.number: load_samples.points_of(schedule, s) for s in schedule.series() if s.worker == 1
+    }
+    first, second = of_worker
+    short = {first: of_worker[first][:2], second: of_worker[second][:3]}
+    book = settled(schedule, found, short)
+    assert (book.claimed_stored, book.claimed_missing) == (10 + 5, claimed - 15)
+    assert not book.equations[2].holds
+    assert any(f"{claimed - 15} of its" in note for note in book.notes)
+
+
+def test_telnet_rests_on_what_came_back():
+    schedule = Schedule(load_samples.spec_of(sensors=2, protocol="telnet-putm"))
+    found = read_as(schedule, "unknown")
+    whole = settled(schedule, found, {})
+    whole.rows_by_cql = whole.rows_expected
+    assert whole.balanced
+    assert (whole.acknowledged, whole.unknown, whole.unknown_stored) == (0, 6, 6)
+    assert "telnet acknowledges nothing" in whole.notes[0]
+    book = settled(schedule, found, {1: []})
+    book.rows_by_cql = book.rows_expected
+    assert (book.unknown_stored, book.unknown_missing) == (3, 3)
+    assert not book.balanced
+    assert book.equations[2].text == "unknown = stored + queued + logged as failed"
+    assert [(g.kind, g.count) for g in book.gaps] == [("missing (unacknowledged)", 3)]
 
 
 def test_not_read_back_is_unknown_never_zero():
@@ -215,7 +246,15 @@ def test_not_read_back_is_unknown_never_zero():
 
 
 def test_failed_log_of_kairosdb(tmp_path):
+    metric, tags = load_samples.MODELS[2]
+    spec = load_samples.spec_of(metric=metric, tags=tags)
     log = tmp_path / "failed.log"
-    point = {"name": "SENSOR_2", "timestamp": 2, "value": 1, "tags": {"status": "good"}, "ttl": 0}
-    log.write_text(json.dumps(point) + "\n{broken\n")
-    assert list(ledger.failed_points([log])) == [("SENSOR_2", 2)]
+    point = {"name": metric, "timestamp": spec.start_ms + 5, "value": 1, "ttl": 0}
+    point["tags"] = spec.tags_of(2)
+    earlier = {**point, "timestamp": spec.start_ms - 1}
+    log.write_text(json.dumps(point) + "\n{broken\n" + json.dumps(earlier) + "\n")
+    name = "temperature{sensor=2, site=site-2}"
+    assert list(ledger.failed_points(spec, [log])) == [(name, spec.start_ms + 5)]
+    plain = load_samples.spec_of()
+    log.write_text(json.dumps({**point, "name": "SENSOR_2"}))
+    assert list(ledger.failed_points(plain, [log])) == [("SENSOR_2", spec.start_ms + 5)]

@@ -1,5 +1,6 @@
 """The plan's arithmetic: invariants for any experiment, and the known ones to the number."""
 
+import dataclasses
 import io
 import json
 import math
@@ -15,6 +16,8 @@ from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
 from kairoscope.plan import Plan, make, render
 from kairoscope.plan.load import requests_per_tick
+from loaders.schedule import Schedule
+from loaders.spec import LoadSpec, Queries, Step
 
 pytestmark = pytest.mark.unit
 # No deadlines: a busy machine is no mistake of the plan's.
@@ -45,35 +48,88 @@ def printed(plan: Plan, width: int) -> str:
 
 
 @st.composite
-def experiments(draw: st.DrawFn) -> Experiment:
+def schedules(draw: st.DrawFn) -> dict[str, Any]:
+    """Rate, length, warm-up, ramp, lifetime and pacing of a load that is let pass."""
+    periods = draw(st.lists(st.integers(100, 20_000), min_size=1, max_size=4))
+    ticks = [draw(st.integers(2, 1000)) for _ in periods]
+    rates = [1000 / period for period in periods]
+    seconds = [math.ceil(p * t / 1000) for p, t in zip(periods, ticks, strict=True)]
+    load: dict[str, Any] = {"replay": draw(st.booleans())}
+    length = draw(st.sampled_from(["points", "duration_s", "steps"]))
+    if length == "steps":
+        steps = zip(rates, seconds, strict=True)
+        load |= {"rate": None, "duration_s": None}
+        load["steps"] = [{"rate": rate, "duration_s": each} for rate, each in steps]
+        run_ms = sum(s * 1000 // p * p for p, s in zip(periods, seconds, strict=True))
+        last_ms = periods[-1]
+    else:
+        load |= {"rate": rates[0], "duration_s": None}
+        load[length] = ticks[0] if length == "points" else seconds[0]
+        run_ms, last_ms = periods[0] * ticks[0], periods[0]
+    load["warmup_s"] = 0
+    if not load["replay"]:
+        load["warmup_s"] = draw(st.integers(0, max(0, math.floor((run_ms - last_ms) / 1000))))
+        load["ramp_s"] = draw(st.integers(0, load["warmup_s"]))
+        load["pacing"] = draw(st.sampled_from(["spread", "aligned"]))
+        load["jitter_ms"] = draw(st.integers(0, 100))
+    load["points_per_request"] = draw(st.integers(1, 10))
+    if length != "steps" and draw(st.booleans()):
+        # The least number of whole seconds that is whole requests, some times over.
+        lifetime_ms = math.lcm(1000, periods[0] * load["points_per_request"])
+        load["lifetime_s"] = lifetime_ms // 1000 * draw(st.integers(1, 3))
+        if load["lifetime_s"] > 2_592_000:
+            del load["lifetime_s"]
+    return load
+
+
+@st.composite
+def experiments(draw: st.DrawFn, max_sensors: int = 10_000_000) -> Experiment:
     nodes = draw(st.integers(1, 12))
-    period = draw(st.integers(100, 20_000))
-    rate = 1000 / period
-    ticks = draw(st.integers(2, 5000))
-    warmup = draw(st.integers(0, max(0, math.floor((ticks - 1) * period / 1000))))
-    length = draw(st.sampled_from(["points", "duration_s"]))
-    duration = math.ceil(ticks * period / 1000)
+    sensors = draw(st.integers(1, max_sensors))
+    load = draw(schedules())
+    protocols = ["rest", "rest-gzip"] + ["telnet-put", "telnet-putm"] * (not load["replay"])
+    queried = not load["replay"] and draw(st.booleans())
     return Experiment.model_validate(
         described(
             cluster={
                 "storage_nodes": nodes,
                 "replication_factor": draw(st.integers(1, nodes)),
                 "kairosdb_nodes": draw(st.integers(1, 12)),
+                "loader_hosts": draw(st.integers(1, min(sensors, 20))),
                 "shards": draw(st.integers(1, 64)),
             },
             load={
-                "sensors": draw(st.integers(1, 10_000_000)),
-                "rate": rate,
-                "duration_s": duration if length == "duration_s" else None,
-                "points": ticks if length == "points" else None,
-                "warmup_s": warmup,
+                "sensors": sensors,
+                **load,
+                "protocol": draw(st.sampled_from(protocols)),
+                "metric": draw(st.sampled_from(["SENSOR_{n}", "m", "m-{n%5}"])),
+                "tags": {"sensor": "{n}", "site": "{n%20}"},
                 "sensors_per_request": draw(st.integers(1, 10_000)),
             },
+            queries={"rate": 2.5, "sensors": min(10, sensors)} if queried else {},
             assume={
                 "write_latency_ms": draw(st.floats(0.1, 100)),
                 "bytes_per_point_on_wire": draw(st.integers(20, 2000)),
             },
         )
+    )
+
+
+def spec_of(plan: Plan) -> LoadSpec:
+    """The loader's specification of a plan, for KairosDB nodes that nobody asks for."""
+    names = {field.name for field in dataclasses.fields(LoadSpec)}
+    values = {name: value for name, value in plan.load.items() if name in names}
+    queries = values.pop("queries")
+    nodes = range(plan.kairosdb["nodes"])
+    return LoadSpec(
+        **{
+            **values,
+            "steps": [Step(**step) for step in values["steps"]],
+            "start_ms": 1_700_000_000_000,
+            "nodes": [f"http://127.0.0.1:{8000 + node}" for node in nodes],
+            "telnet": [f"127.0.0.1:{9000 + node}" for node in nodes],
+            "queries": Queries(**queries) if queries else None,
+        }
     )
 
 
@@ -86,8 +142,17 @@ def test_what_holds_for_every_plan(experiment: Experiment) -> None:
 
     after = totals["series_per_node_after_failover"]
     assert after * survivors >= experiment.load.sensors
-    assert min(kairosdb["row_key_cache_size"], kairosdb["string_cache_size"]) >= after
+    replaced = experiment.load.lifetime_s is not None
+    assert kairosdb["row_key_cache_size"] >= after * (2 if replaced else 1)
+    if experiment.load.metric == "SENSOR_{n}":
+        assert kairosdb["string_cache_size"] == kairosdb["row_key_cache_size"]
+    else:
+        assert kairosdb["string_cache_size"] == 50_000
     assert totals["points"] == experiment.load.sensors * experiment.load.ticks
+    shortest = min(step["period_ms"] for step in plan.load["steps"])
+    assert totals["points_per_s"] == pytest.approx(
+        experiment.load.sensors * 1000 / shortest, abs=1e-6
+    )
 
     assert 10 < kairosdb["batch_size"] <= 1000
     assert 1 <= kairosdb["min_batch_size"] <= kairosdb["batch_size"]
@@ -113,9 +178,12 @@ def test_what_holds_for_every_plan(experiment: Experiment) -> None:
     assert kairosdb["heap_mb"] % 256 == 0
 
     assert 1 <= plan.load["workers"] <= experiment.load.sensors
-    assert 0 <= plan.load["warmup_ticks"] < plan.load["ticks"]
-    points_per_request = totals["points_per_s"] / plan.load["requests_per_s"]
-    assert points_per_request <= experiment.load.sensors_per_request * (1 + 1e-6)
+    assert plan.load["workers"] == plan.load["hosts"] * plan.load["workers_per_host"]
+    assert 0 <= plan.load["ramp_ticks"] <= plan.load["warmup_ticks"] < plan.load["ticks"]
+    assert plan.load["ticks"] == sum(step["ticks"] for step in plan.load["steps"])
+    assert plan.load["period_ms"] == plan.load["steps"][0]["period_ms"]
+    per_request = experiment.load.sensors_per_request * experiment.load.points_per_request
+    assert totals["points_per_s"] / plan.load["requests_per_s"] <= per_request * (1 + 1e-3)
     assert totals["disk_bytes"] > totals["data_bytes"] > 0
 
     for section, final in (("kairosdb", kairosdb), ("storage", storage), ("load", plan.load)):
@@ -131,6 +199,29 @@ def test_what_holds_for_every_plan(experiment: Experiment) -> None:
     assert all(setting.reason for setting in plan.settings)
     assert all(s.arithmetic for s in plan.settings if s.origin == "derived")
     assert len({s.name for s in plan.settings}) == len(plan.settings)
+
+
+@settings(deadline=None, max_examples=60)
+@given(experiments(max_sensors=300))
+def test_the_loader_takes_the_plan_and_comes_to_the_same_totals(experiment: Experiment) -> None:
+    plan = make(experiment, "local")
+    spec = spec_of(plan)
+    schedule = Schedule(spec)
+    groups = [group for worker in range(spec.workers) for group in schedule.groups(worker)]
+    if spec.ramp_ticks:
+        assert schedule.points <= plan.totals["points"]
+        assert all(group.first_tick <= spec.warmup_ticks for group in groups)
+    else:
+        assert schedule.points == plan.totals["points"]
+    lives = sum(len(list(schedule.lives(group))) * len(group.slots) for group in groups)
+    assert lives <= plan.totals["series"]
+    if not spec.lifetime_ticks:
+        assert lives == plan.totals["series"]
+    shortest_ms = min(step.period_ms for step in spec.steps)
+    together = min(spec.points_per_request, spec.ticks)
+    a_second = len(groups) * 1000 / shortest_ms / together
+    assert plan.load["requests_per_s"] == pytest.approx(a_second, rel=1e-5, abs=1e-6)
+    assert spec.duration_s == pytest.approx(plan.load["duration_s"])
 
 
 @settings(deadline=None)
@@ -187,6 +278,8 @@ def test_the_laptop_to_the_number() -> None:
     assert plan.storage["batch_size_fail_kib"] == 1024
     assert plan.load["workers"] == 2
     assert plan.load["requests_per_s"] == 50
+    assert plan.load["steps"] == [{"period_ms": 1000, "ticks": 120}]
+    assert plan.load["queries"] is None
     assert plan.totals["points"] == 600_000
     assert plan.setting("kairosdb.batch_size").arithmetic == "5,000 points/s × 100 ms = 500"
     assert "one Java heap per node" in plan.notices[0]
@@ -339,6 +432,160 @@ def test_a_length_that_is_no_whole_number_of_periods_is_remarked_on() -> None:
     assert any("121 s is not a whole number of periods" in notice for notice in plan.notices)
 
 
+STEPS = [{"rate": 1.0, "duration_s": 60}, {"rate": 4.0, "duration_s": 61}]
+STEPPED = {"rate": None, "duration_s": None, "steps": STEPS}
+
+
+def test_steps_are_planned_for_at_their_highest_rate() -> None:
+    plan = planned(load=STEPPED)
+    assert plan.load["steps"] == [
+        {"period_ms": 1000, "ticks": 60},
+        {"period_ms": 250, "ticks": 244},
+    ]
+    assert (plan.load["ticks"], plan.load["duration_s"]) == (304, 121)
+    assert "rate" not in plan.load
+    assert plan.totals["points_per_s"] == 20_000
+    assert plan.totals["points"] == 5000 * 304
+    assert plan.load["requests_per_s"] == 50 * 4
+    assert plan.kairosdb["batch_size"] == 1000
+    steps = plan.setting("load.steps")
+    assert steps.arithmetic == (
+        "rate 1 for 60 s = 60 points, 1,000 ms apart; rate 4 for 61 s = 244 points, 250 ms apart"
+    )
+    assert "2 steps" in printed(plan, 100)
+
+
+def test_a_step_that_is_no_whole_number_of_periods_is_remarked_on() -> None:
+    steps = [{"rate": 0.4, "duration_s": 61}, {"rate": 1.0, "duration_s": 60}]
+    plan = planned(load={**STEPPED, "steps": steps})
+    assert any("121 s is not a whole number of periods" in notice for notice in plan.notices)
+    assert not any("whole number" in notice for notice in planned(load=STEPPED).notices)
+
+
+def test_workers_are_derived_from_the_peak_and_the_same_for_each_host() -> None:
+    assert planned(load={"sensors": 180_000}).load["workers"] == 2
+    stepped = planned(load={**STEPPED, "sensors": 180_000}, cluster={"loader_hosts": 3})
+    assert (stepped.load["workers"], stepped.load["workers_per_host"]) == (9, 3)
+    assert stepped.setting("load.workers").arithmetic == (
+        "720,000 points/s / 90,000 = 8, rounded up to a multiple of 3 hosts = 9"
+    )
+    given = planned(load={"workers": 6}, cluster={"loader_hosts": 3})
+    assert (given.load["workers"], given.load["workers_per_host"], given.load["hosts"]) == (6, 2, 3)
+    assert given.setting("load.workers").derived_value == 3
+
+
+def test_points_that_travel_together_are_fewer_requests() -> None:
+    assert planned(load={"points_per_request": 5}).load["requests_per_s"] == 10
+    whole_run = planned(load={"points_per_request": 1000})
+    assert whole_run.load["requests_per_s"] == pytest.approx(50 / 120)
+
+
+def test_a_ramp_leaves_points_out() -> None:
+    plan = planned(load={"ramp_s": 10})
+    assert plan.load["ramp_ticks"] == 10
+    total = plan.setting("totals.points")
+    assert total.value == 600_000
+    assert total.arithmetic == "5,000 sensors × 120 = 600,000, less what the ramp leaves out"
+    assert Schedule(spec_of(plan)).points < 600_000
+    assert "ramp" not in planned().setting("totals.points").arithmetic
+
+
+def test_churn_makes_series_and_room_for_them() -> None:
+    still = planned(cluster={"kairosdb_nodes": 3}, load={"sensors": 180_000})
+    churn = planned(cluster={"kairosdb_nodes": 3}, load={"sensors": 180_000, "lifetime_s": 60})
+    assert churn.load["lifetime_ticks"] == 60
+    assert still.load["lifetime_ticks"] == 0
+    assert (still.totals["series"], churn.totals["series"]) == (180_000, 540_000)
+    assert churn.setting("totals.series").arithmetic == (
+        "180,000 sensors × (1 + 119 / 60 rounded up) = 540,000, at most"
+    )
+    for key in ("row_key_cache_size", "string_cache_size"):
+        assert churn.setting(f"kairosdb.{key}").arithmetic == (
+            "180,000 series / 2 nodes × 2 with churn × 1.25 = 225,000"
+        )
+
+
+def test_a_cache_for_the_sensors_but_not_for_their_successors_is_remarked_on() -> None:
+    load = {"sensors": 60_000, "lifetime_s": 60}
+    plan = planned(load=load, kairosdb={"row_key_cache_size": 75_000})
+    assert any("less room than the 150,000 derived" in notice for notice in plan.notices)
+    with pytest.raises(UserError, match="60,000 series on a KairosDB node, but 59,999 entries"):
+        planned(load=load, kairosdb={"row_key_cache_size": 59_999})
+
+
+def test_metric_names_are_fewer_than_series_where_tags_tell_sensors_apart() -> None:
+    tags = {"sensor": "{n}"}
+    plan = planned(
+        load={"sensors": 200_000, "metric": "m-{n%3}", "tags": tags},
+        kairosdb={"string_cache_size": 3},
+    )
+    assert plan.kairosdb["row_key_cache_size"] == 250_000
+    setting = plan.setting("kairosdb.string_cache_size")
+    assert setting.arithmetic == "3 metric names × 1.25 = 4, at least 50,000"
+
+
+def test_queries_are_shown_whole_or_as_off() -> None:
+    assert [s.name for s in planned().settings if s.name.startswith("queries.")] == ["queries.rate"]
+    plan = planned(queries={"rate": 2.0})
+    assert plan.load["queries"] == {
+        "rate": 2.0,
+        "last_s": 60,
+        "lag_s": 10,
+        "sensors": 10,
+        "bucket_s": 10,
+    }
+    assert "2 queries/s" in printed(plan, 100)
+
+
+@pytest.mark.parametrize("protocol", ["telnet-put", "telnet-putm"])
+def test_telnet_is_remarked_on(protocol: str) -> None:
+    notices = planned(load={"protocol": protocol}).notices
+    assert any(f"{protocol} acknowledges nothing: the ledger rests on" in n for n in notices)
+    assert not any("acknowledges nothing" in n for n in planned().notices)
+
+
+def test_replay_of_a_day() -> None:
+    load = {"duration_s": 86_400, "replay": True, "warmup_s": None, "replay_queue_points": 10**8}
+    plan = planned(load=load)
+    assert (plan.load["ticks"], plan.load["warmup_ticks"], plan.load["warmup_s"]) == (86_400, 0, 0)
+    assert plan.setting("load.warmup_s").origin == "default"
+    assert any("Replay goes as fast as" in notice for notice in plan.notices)
+    # Its queue is the one that it is let fill: 10 GB more than with none.
+    less = planned(load={**load, "replay_queue_points": 0})
+    assert plan.totals["disk_bytes"] - less.totals["disk_bytes"] == (10**8 - 50_000) * 100
+
+
+def test_giving_up_before_failing_over_is_remarked_on() -> None:
+    def remarked(nodes: int, patience: float) -> bool:
+        plan = planned(cluster={"kairosdb_nodes": nodes}, load={"retry_for_s": patience})
+        return any("(load.failover_after_s)" in notice for notice in plan.notices)
+
+    assert remarked(2, 5.0)
+    assert not remarked(2, 5.1)
+    assert not remarked(1, 5.0), "nobody to fail over to"
+
+
+def test_the_fleet_is_all_of_it() -> None:
+    plan = make(load("fleet"), "local")
+    assert plan.load["hosts"] == plan.kairosdb["nodes"] == 2
+    assert plan.load["protocol"] == "rest-gzip"
+    assert 0 < plan.load["ramp_ticks"] < plan.load["warmup_ticks"]
+    assert plan.load["lifetime_ticks"] == 60
+    assert plan.load["queries"]["rate"] == 2
+    spec = spec_of(plan)
+    assert spec.tags_of(2025) == {"sensor": "sensor-2025", "site": "site-5"}
+    assert spec.metric_name(2025) == "sensor.temperature"
+
+
+def test_defaults_that_are_not_in_the_file_are_shown() -> None:
+    data = described()
+    del data["load"]["rate"], data["load"]["warmup_s"]
+    plan = make(Experiment.model_validate(data), "local")
+    for name, value in (("load.rate", 1.0), ("load.warmup_s", 15)):
+        assert (plan.setting(name).value, plan.setting(name).origin) == (value, "default")
+    assert plan.load["warmup_s"] == 15
+
+
 def test_other_targets_are_not_there_yet() -> None:
     with pytest.raises(UserError, match="target aws is not available yet; available: local"):
         make(load("laptop"), "aws")
@@ -351,8 +598,22 @@ def test_plan_json_is_what_the_templates_read(experiment: Experiment) -> None:
     assert data["format"] == 1
     assert data["experiment"]["cluster"] == experiment.cluster.model_dump()
     assert None not in data["experiment"]["load"].values()
+    reads = data["load"].pop("queries")
+    assert (reads is None) == (experiment.queries.rate == 0)
     for section in ("kairosdb", "storage", "load"):
         assert None not in data[section].values()
+
+
+# Of a run itself are only its start and its nodes.
+OF_THE_RUN = {"start_ms", "nodes", "telnet"}
+LOAD_KEYS = {field.name for field in dataclasses.fields(LoadSpec)} - OF_THE_RUN
+LOAD_KEYS |= {"ticks", "workers", "duration_s", "period_ms", "warmup_s", "requests_per_s"}
+
+
+@settings(deadline=None, max_examples=20)
+@given(experiments())
+def test_the_load_has_all_that_a_run_reads(experiment: Experiment) -> None:
+    assert set(make(experiment, "local").load) >= LOAD_KEYS
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 2}'])

@@ -23,6 +23,18 @@ def test_memory(laptop):
     assert "2,000 MiB available" in problem
 
 
+def test_loader_processes_take_memory_too(laptop):
+    def needed(plan: plan.Plan) -> int:
+        return int(
+            preflight.memory_problem(plan, 0).split("memory: ")[1].split()[0].replace(",", "")
+        )
+
+    more = laptop.model_copy(
+        update={"load": laptop.load | {"workers": laptop.load["workers"] + 100}}
+    )
+    assert needed(more) - needed(laptop) == 100 * preflight.LOADER_MIB
+
+
 def test_disk(laptop):
     assert preflight.disk_problem(laptop, 10**12, Path("/x")) is None
     assert "too little disk" in preflight.disk_problem(laptop, 10**6, Path("/x"))

@@ -394,3 +394,86 @@ def test_nodes_without_a_capture_are_said(tmp_path: Path) -> None:
     )
     page, _, _ = report(run)
     assert "Captures exist of 1 of 3 storage nodes only" in page.text
+
+
+def test_all_that_a_fleet_has_is_shown(tmp_path: Path) -> None:
+    page, _, markdown = report(report_samples.fleet(tmp_path))
+    assert page.charts() == [*CHARTS[:3], "query-latency", *CHARTS[3:]]
+    for text in (page.text, markdown.replace("|", "").replace("  ", " ")):
+        assert "REST, compressed with gzip" in text
+        assert "each request up to 50 ms later at random" in text
+        assert "sensor.temperature with sensor=s-{n}, site=site-{n%20}" in text
+        assert "0.5 points/s for 1 min, then 1 points/s for 1 min" in text
+        assert "a sensor is replaced by a new one after 1 min" in text
+        assert "14,321 series, none with a gap" in text
+        assert "loader-2 10.0.0.12 4 3.11.7 1 -3.40 ± 0.19 ms 4.2 ms 300,000" in text
+        assert "kairosdb-2 2,500 240,000 40 % 240,000" in text
+        assert "count and sum in buckets 70 65 3 0 2 0" in text
+        assert "all 210 200 5 0 5 0" in text
+        assert "61,234 points were due in the answers; 17 were not yet." in text
+        assert "p99 131 ms 180 2" in text
+    assert in_order(
+        page.text.split("Events", 1)[1],
+        "process ended kairosdb-2",
+        "node down kairosdb-2: no answer (seen by 2 of 2 workers)",
+        "node up kairosdb-2",
+    )
+    charts = [json.loads(s) for s in page.scripts if s[0] == "{"]
+    throughput, queries = charts[0], charts[3]
+    due = next(s["values"] for s in throughput["series"] if s["label"] == "scheduled")
+    assert due[0] == pytest.approx(250, abs=30)  # the ramp begins with the first second
+    assert (due[30], due[90]) == (pytest.approx(2500), pytest.approx(5000))
+    assert throughput["marks"] == [65, 70, 88]
+    assert [s["label"] for s in queries["series"]] == ["median", "max"]
+    assert queries["x"] == [t for t in range(21, 120) if t not in range(70, 76)]
+
+
+def test_plain_runs_have_no_sections_for_what_they_lack(tmp_path: Path) -> None:
+    page, _, markdown = report(report_samples.passing(tmp_path))
+    for text in (page.text, markdown):
+        assert "Queries beside" not in text
+        assert "Loader hosts" not in text
+        assert "Balance of" not in text
+        assert "How it was sent" not in text
+
+
+def test_planned_queries_without_a_record_are_missing(tmp_path: Path) -> None:
+    run = report_samples.fleet(tmp_path)
+    (run / "queries.json").unlink()
+    page, _, _ = report(run)
+    assert "queries.json not there. Not known: what became of the queries" in page.text
+    assert "Queries beside" not in page.text
+
+
+def test_telnet_is_never_called_acknowledged(tmp_path: Path) -> None:
+    page, _, markdown = report(report_samples.telnet(tmp_path))
+    for text in (page.text, markdown):
+        assert "telnet, putm (acknowledges nothing)" in text
+        assert "600,000 handed to the socket (100 %)" in text
+        assert "unknown = stored + queued + logged as failed" in text
+        assert "every point sent is read back" in text
+    assert "Telnet acknowledges nothing" in page.text
+    labels = [s["label"] for s in json.loads(page.scripts[0])["series"]]
+    assert labels == ["scheduled", "handed to the socket"]
+    assert "ours ends with the hand-over to the socket" in page.text
+
+
+def test_a_replay_is_not_judged_by_latency(tmp_path: Path) -> None:
+    page, _, markdown = report(report_samples.replay(tmp_path))
+    assert page.text.count("– not judged –") == 2
+    assert "as fast as acknowledged 81,234" in page.text
+    assert "Time that the history covers, and that it took 24 h" in page.text
+    assert "while no node's queue holds more than 500,000 points" in page.text
+    assert "## Client latency, from the start of the request to the acknowledgement" in markdown
+    charts = dict(zip(CHARTS, [json.loads(s) for s in page.scripts if s[0] == "{"], strict=True))
+    assert [s["label"] for s in charts["throughput"]["series"]] == ["acknowledged"]
+    assert not any("limit" in s["label"] for s in charts["client-latency"]["series"])
+
+
+def test_damaged_extras_do_not_stop_the_report(tmp_path: Path) -> None:
+    run = report_samples.fleet(tmp_path)
+    for content in ("{", "null", "[]", "[3, null]", '{"answers": [1], "latency": {"count": "x"}}'):
+        (run / "queries.json").write_text(content)
+        (run / "load/hosts.json").write_text(content)
+        page, _, _ = report(run)
+        assert "PASS" in page.text

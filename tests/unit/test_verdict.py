@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kairoscope import verdict
 from kairoscope.ledger import Ledger
+from kairoscope.outcomes import Counts
 
 pytestmark = pytest.mark.unit
 
@@ -17,10 +18,17 @@ def whole(**changes: int) -> Ledger:
     counts = {
         "scheduled": 1000, "not_sent": 0, "sent": 1000, "acknowledged": 1000, "rejected": 0,
         "unknown": 0, "stored": 1000, "queued": 0, "failed_logged": 0, "missing": 0,
-        "wrong_value": 0, "unknown_stored": 0, "rejected_stored": 0, "not_sent_stored": 0,
+        "wrong_value": 0, "unknown_stored": 0, "unknown_missing": 0, "rejected_stored": 0,
+        "not_sent_stored": 0,
         "unexpected": 0, "rows_by_cql": 1000, "rows_expected": 1000,
     }  # fmt: skip
     return Ledger(**(counts | changes))
+
+
+def telnet(**changes: int) -> Ledger:
+    """The same over telnet: nothing is acknowledged, and all was found."""
+    counts = {"acknowledged": 0, "unknown": 1000, "stored": 0, "unknown_stored": 1000}
+    return whole(**(counts | {"acknowledges": False} | changes))
 
 
 def parts(**outcomes: verdict.Outcome) -> dict[str, verdict.Part]:
@@ -30,8 +38,24 @@ def parts(**outcomes: verdict.Outcome) -> dict[str, verdict.Part]:
 
 @pytest.mark.parametrize(("in_time", "outcome"), [(999, "pass"), (1000, "pass"), (998, "fail")])
 def test_schedule(in_time, outcome):
-    part = verdict.schedule_part(whole(), in_time, 0.999)
+    counts = Counts(acknowledged_in_time=in_time, sent_in_time=in_time)
+    part = verdict.schedule_part(whole(), counts, 0.999)
     assert (part.figure, part.outcome) == (in_time / 1000, outcome)
+    over_telnet = verdict.schedule_part(
+        telnet(), dataclasses.replace(counts, acknowledged_in_time=0), 0.999
+    )
+    assert (over_telnet.figure, over_telnet.outcome) == (in_time / 1000, outcome)
+    assert "handed to the socket (telnet acknowledges nothing) in time" in over_telnet.text
+
+
+@pytest.mark.parametrize(("arrived", "outcome"), [(1000, "pass"), (998, "fail")])
+def test_a_replay_has_no_time_to_be_in(arrived, outcome):
+    book = whole(acknowledged=arrived, unknown=1000 - arrived)
+    part = verdict.schedule_part(book, Counts(), 0.999, replay=True)
+    assert (part.figure, part.outcome) == (arrived / 1000, outcome)
+    assert "in whatever time" in part.text
+    book = telnet(sent=arrived, not_sent=1000 - arrived)
+    assert verdict.schedule_part(book, Counts(), 0.999, replay=True).outcome == outcome
 
 
 def test_latency():
@@ -39,6 +63,8 @@ def test_latency():
     assert verdict.latency_part(100.1, 10, 100).outcome == "fail"
     assert verdict.latency_part(None, 0, 100).outcome == "unknown"
     assert "over 12,345 points" in verdict.latency_part(1, 12345, 100).text
+    over_telnet = verdict.latency_part(1, 12345, 100, acknowledges=False)
+    assert "until handed to the socket, over 12,345 points" in over_telnet.text
 
 
 @given(st.floats(-500, 500), st.floats(0, 1e6), st.integers(5, 60))
@@ -91,6 +117,33 @@ def test_readback_fails_on_anything_amiss(changes):
     assert verdict.readback_part(whole(**changes)).outcome == "fail"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"unknown_stored": 999, "unknown_missing": 1},
+        {"unknown_stored": 999, "wrong_value": 1},
+        {"unknown_stored": 999, "queued": 1},
+        {"rows_by_cql": 999},
+        {"unexpected": 1},
+        {"sent": 0, "not_sent": 1000, "unknown": 0, "unknown_stored": 0},
+    ],
+)
+def test_over_telnet_every_point_sent_must_be_there(changes):
+    assert verdict.readback_part(telnet()).outcome == "pass"
+    part = verdict.readback_part(telnet(**changes))
+    assert part.outcome == "fail"
+    assert "sent points read back" in part.text
+
+
+def test_wrong_answers_to_queries_fail_the_readback():
+    part = verdict.readback_part(whole(), wrong_answers=3)
+    assert part.outcome == "fail"
+    assert part.text.endswith("3 queries gave wrong values")
+    assert verdict.readback_part(whole(rows_by_cql=None), wrong_answers=3).outcome == "fail"
+    unread = dataclasses.replace(whole(), stored=None)
+    assert verdict.readback_part(unread, wrong_answers=3).outcome == "fail"
+
+
 def test_a_ledger_that_does_not_balance_says_where():
     assert "rows by CQL" in verdict.readback_part(whole(rows_by_cql=990)).text
 
@@ -113,6 +166,18 @@ def test_words_and_exit_statuses():
     assert verdict.judge(parts(), ["loader late"], ["Ctrl-C"]).verdict == "incomplete"
     assert verdict.judge(parts(queue="unknown"), [], []).verdict == "incomplete"
     assert verdict.EXIT_STATUS == {"pass": 0, "fail": 1, "invalid": 2, "incomplete": 2}
+
+
+def test_what_is_not_judged_does_not_hinder_and_is_said():
+    spared = parts(latency="not judged", queue="not judged")
+    judged = verdict.judge(spared, [], [])
+    assert judged.verdict == "pass"
+    assert judged.summary.endswith("not judged: latency, queue.")
+    assert judged.reasons == []
+    spared["drain"] = parts(drain="fail")["drain"]
+    assert verdict.judge(spared, [], []).verdict == "fail"
+    part = verdict.not_judged(100, "ms", "because")
+    assert (part.figure, part.outcome, part.text) == (None, "not judged", "because")
 
 
 def test_every_failed_part_is_a_reason_also_beside_another_word():

@@ -1,0 +1,246 @@
+"""From a run folder to measurements, ledger and verdict, whatever the load was."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import load_samples
+import numpy as np
+import pytest
+
+from kairoscope import conclusion, ledger, outcomes, readback, run
+from kairoscope.capture.samplers import JsonLines
+from kairoscope.experiment import Experiment
+from kairoscope.inventory import Host, Inventory
+from kairoscope.load_spec import build
+from kairoscope.plan import make
+from loaders.histograms import LogWriter, new_histogram, record
+from loaders.schedule import Schedule
+
+pytestmark = pytest.mark.unit
+
+NOW_S = 1_790_000_000
+NODES = ("kairosdb-1", "kairosdb-2")
+
+
+def state_of(tmp_path: Path, queries: dict[str, Any] | None = None, **load: Any):
+    """A run that has been loaded, drained and not yet read back: all went well."""
+    cluster = {"storage_nodes": 3, "replication_factor": 3, "kairosdb_nodes": 2, "shards": 2}
+    fields = {"sensors": 20, "rate": 1.0, "duration_s": 20, "warmup_s": 5, "workers": 4}
+    document = {
+        "name": "mine",
+        "description": "A small one.",
+        "cluster": {**cluster, "loader_hosts": 2},
+        "load": fields | load,
+        "queries": queries or {},
+    }
+    plan = make(Experiment.model_validate(document), "local")
+    for sub in ("load", "latency"):
+        (tmp_path / sub).mkdir()
+    telnet = ["127.0.0.1:4242", "127.0.0.2:4242"]
+    spec = build(plan, ["http://127.0.0.1:8080", "http://127.0.0.2:8080"], telnet, NOW_S)
+    schedule = Schedule(spec)
+    usual = "acknowledged" if spec.acknowledges else "unknown"
+    became = dict.fromkeys(load_samples.cells(schedule), usual)
+    folder = tmp_path / "load"
+    load_samples.write_worker_files(schedule, folder, became)
+    (folder / "spec.json").write_text(spec.to_json())
+    (folder / "hosts.json").write_text(json.dumps([{"host": "loader-1"}, {"host": "loader-2"}]))
+    # A replay goes on now, whatever time its points are of.
+    began_s = NOW_S + 1 if spec.replay else spec.start_ms / 1000
+    for worker in range(spec.workers):
+        change(
+            folder / f"worker-{worker}.json",
+            send_error_us={"p50": 1, "p99": 2000, "max": 3000, "count": 75},
+            cpu_s=0.5,
+            started_ms=round(began_s * 1000),
+            ended_ms=round(began_s * 1000) + 20_000,
+        )
+        with (folder / f"worker-{worker}.hlog").open("w") as file:
+            histogram = new_histogram()
+            record(histogram, 20_000, 75)
+            log = LogWriter(file, spec.start_ms)
+            log.write(histogram, began_s - spec.start_ms / 1000, 1.0)
+    queue = JsonLines(tmp_path / "queue.jsonl")
+    for second in range(30):
+        for node in NODES:
+            queue.write(t=began_s + second, node=node, waiting=7)
+    hosts = [Host(name, "kairosdb", {}) for name in NODES]
+    inventory = Inventory(tmp_path / "inventory.yml", [], hosts, [])
+    state = conclusion.State(tmp_path, plan, inventory, JsonLines(tmp_path / "events.jsonl"))
+    state.schedule = schedule
+    state.drain_watched, state.drained_s, state.left_in_queue = True, 0.5, 0
+    return state
+
+
+def change(path: Path, **values: Any) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def read_back(state: conclusion.State) -> None:
+    """All of it is there."""
+    assert state.schedule is not None
+    state.outcomes = outcomes.read(state.schedule, state.folder / "load")
+    settlement = ledger.Settlement(state.schedule, state.outcomes)
+    for series in state.schedule.series():
+        points = np.array(load_samples.points_of(state.schedule, series), dtype=np.int64)
+        settlement.add(readback.compare(state.schedule, series, points))
+    state.ledger = settlement.close(0, [])
+    state.ledger.rows_by_cql = state.ledger.rows_expected
+
+
+def of(state: conclusion.State, name: str) -> Any:
+    return json.loads((state.folder / name).read_text())
+
+
+def test_a_run_in_which_all_went_well(tmp_path):
+    state = state_of(tmp_path)
+    read_back(state)
+    judged = conclusion.judge(state)
+    assert (judged.verdict, judged.reasons) == ("pass", [])
+    assert list(judged.parts) == ["schedule", "latency", "queue", "drain", "readback"]
+    assert of(state, "latency/merged.json")["count"] == 4 * 75
+    assert of(state, "ledger.json")["stored"] == 400
+    measured = of(state, "measurements.json")
+    assert measured["points_per_s"] == {"target": 20, "achieved": 20}
+    assert [node["points_sent"] for node in measured["kairosdb_nodes"]] == [200, 200]
+    assert measured["cpu_us_per_point"]["loader"] == pytest.approx(2.0 / 400 * 1e6)
+    assert not (tmp_path / "queries.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("load", "per_s"),
+    [
+        ({}, 20),
+        # After 5 s of warm-up: 5 s at 1 point/s of each, and 10 s at 4.
+        (
+            {
+                "rate": None,
+                "duration_s": None,
+                "steps": [{"rate": 1.0, "duration_s": 10}, {"rate": 4.0, "duration_s": 10}],
+            },
+            (5 * 20 + 10 * 80) / 15,
+        ),
+        ({"ramp_s": 5}, 20),
+    ],
+)
+def test_the_queue_is_held_against_what_was_due(tmp_path, load, per_s):
+    state = state_of(tmp_path, **load)
+    read_back(state)
+    text = conclusion.judge(state).parts["queue"].text
+    assert f" at {per_s:,.0f} points/s" in text
+    assert "15 samples" in text or "16 samples" in text
+
+
+def test_a_late_worker_is_named_with_its_host(tmp_path):
+    state = state_of(tmp_path)
+    read_back(state)
+    error = {"p50": 1, "p99": 900_000, "max": 900_000, "count": 75}
+    change(tmp_path / "load" / "worker-3.json", send_error_us=error)
+    judged = conclusion.judge(state)
+    assert judged.verdict == "invalid"
+    (reason,) = judged.reasons
+    assert "worker 3 on loader-2 sent late, 99th percentile 900 ms" in reason
+    assert "over 75 points" in reason
+
+
+def test_a_node_that_was_down_is_told(tmp_path):
+    state = state_of(tmp_path)
+    read_back(state)
+    for worker in range(3):
+        line = {"t": NOW_S + 7 + worker / 10, "event": "node down", "node": 1, "detail": "silent"}
+        (tmp_path / "load" / f"worker-{worker}.events.jsonl").write_text(json.dumps(line))
+    state.events.write(t=NOW_S + 6, what="process ended", detail="kairosdb-2: pid 1 → none")
+    judged = conclusion.judge(state)
+    assert judged.verdict == "pass"
+    assert judged.summary.endswith(
+        "nothing was lost. During the run ended: kairosdb-2. Loaders failed over from: kairosdb-2."
+    )
+    last = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[-1])
+    assert (last["t"], last["what"]) == (NOW_S + 7, "node down")
+    assert last["detail"] == "kairosdb-2: silent (seen by 3 of 4 workers)"
+
+
+def test_an_interrupted_run_gets_a_verdict(tmp_path):
+    state = state_of(tmp_path)
+    (tmp_path / "load" / "worker-2.json").unlink()
+    state.incomplete.append("interrupted by the user (Ctrl-C)")
+    judged = conclusion.judge(state)
+    assert judged.verdict == "incomplete"
+    assert judged.reasons[0] == "interrupted by the user (Ctrl-C)"
+    assert of(state, "ledger.json")["stored"] is None
+
+
+def test_nothing_was_sent(tmp_path):
+    state = state_of(tmp_path)
+    state.schedule = None
+    assert conclusion.judge(state).reasons == ["the load never started"]
+    assert conclusion.times(state) is None
+
+
+def test_over_telnet_the_verdict_rests_on_read_back(tmp_path):
+    state = state_of(tmp_path, protocol="telnet-put")
+    read_back(state)
+    judged = conclusion.judge(state)
+    assert judged.verdict == "pass"
+    assert "handed to the socket" in judged.parts["schedule"].text
+    assert "400 of 400 sent points read back" in judged.parts["readback"].text
+
+
+def test_a_replay_is_judged_by_what_arrived(tmp_path):
+    state = state_of(tmp_path, replay=True, warmup_s=0, duration_s=3600)
+    read_back(state)
+    judged = conclusion.judge(state)
+    assert judged.verdict == "pass"
+    outcomes_of = {name: part.outcome for name, part in judged.parts.items()}
+    assert (outcomes_of["latency"], outcomes_of["queue"]) == ("not judged", "not judged")
+    times = conclusion.times(state)
+    assert times == {
+        "start_ms": (NOW_S + 1) * 1000,
+        "end_ms": (NOW_S + 21) * 1000,
+        "history": {"start_ms": (NOW_S - 3600) * 1000, "end_ms": NOW_S * 1000},
+    }
+    assert [i["t"] for i in of(state, "latency/merged.json")["intervals"]] == [0]
+    rate = of(state, "measurements.json")["points_per_s"]
+    assert rate == {"target": None, "achieved": 20 * 3600 / 20}
+
+
+def test_wrong_answers_to_queries_fail_and_late_ones_do_not(tmp_path):
+    state = state_of(tmp_path, queries={"rate": 1.0, "last_s": 10, "bucket_s": 5})
+    read_back(state)
+    kind = {"sent": 5, "not_sent": 0, "right": 3, "late": 2, "wrong": 0, "failed": 0}
+    final = {**kind, "kinds": {"raw": kind}, "points_checked": 50, "points_late": 4}
+    final |= {"errors": {}, "first_errors": []}
+    for host in range(2):
+        (tmp_path / "load" / f"queries-{host}.json").write_text(json.dumps(final))
+        with (tmp_path / "load" / f"queries-{host}.hlog").open("w") as file:
+            histogram = new_histogram()
+            record(histogram, 250_000, 5)
+            LogWriter(file, NOW_S * 1000).write(histogram, 7.0, 1.0)
+    assert conclusion.judge(state).verdict == "pass"
+    written = of(state, "queries.json")
+    assert (written["answers"]["late"], written["latency"]["count"]) == (4, 10)
+    assert written["latency"]["p99_ms"] == pytest.approx(250, rel=0.01)
+    # Reads do not get into the latency of the writes.
+    assert of(state, "latency/merged.json")["count"] == 4 * 75
+
+    change(tmp_path / "load" / "queries-1.json", wrong=1, right=2)
+    judged = conclusion.judge(state)
+    assert judged.verdict == "fail"
+    assert judged.reasons == [
+        "readback: 400 of 400 acknowledged points read back; 1 query gave wrong values"
+    ]
+
+
+def test_a_host_that_died_is_one_reason():
+    lost = "loader host loader-2: silent for 30 s"
+    results = [
+        {"worker": 0, "sent": 5},
+        {"worker": 1, "died": "signal 9 (SIGKILL) on loader-1"},
+        {"worker": 2, "died": lost, "last": None},
+        {"worker": 3, "died": lost, "last": None},
+    ]
+    assert run._died(results) == [
+        f"{lost}; with it went workers 2, 3",
+        "loader worker 1 died: signal 9 (SIGKILL) on loader-1",
+    ]
