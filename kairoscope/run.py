@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
 import yaml
 from cassandra.cluster import NoHostAvailable
 from rich.console import Console
@@ -33,6 +32,7 @@ from kairoscope import (
     ledger,
     load_spec,
     loader_hosts,
+    machine,
     outcomes,
     paths,
     readback,
@@ -160,14 +160,8 @@ def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, A
         "started": datetime.fromtimestamp(now, UTC).isoformat(),
         "ended": None,
         "command": " ".join(sys.argv),
-        "git": _git(),
-        "machine": {
-            "cpus": psutil.cpu_count(),
-            "cpu_model": _cpu_model(),
-            "memory_bytes": psutil.virtual_memory().total,
-            "kernel": platform.release(),
-            "os": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
-        },
+        "git": machine.git(),
+        "machine": machine.machine(),
         "versions": {
             "kairoscope": __version__,
             "kairosdb": kairosdb.version,
@@ -179,34 +173,6 @@ def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, A
         },
         "load": None,
     }
-
-
-def _git() -> dict[str, Any]:
-    def git(*arguments: str) -> str | None:
-        try:
-            done = subprocess.run(
-                ["git", *arguments],
-                cwd=paths.CHECKOUT,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-        except OSError:
-            return None
-        return done.stdout.strip() if done.returncode == 0 else None
-
-    changes = git("status", "--porcelain")
-    return {
-        "commit": git("rev-parse", "HEAD"),
-        "dirty": bool(changes) if changes is not None else None,
-    }
-
-
-def _cpu_model() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
 
 
 def _keyspace_bytes(state: State) -> int | None:

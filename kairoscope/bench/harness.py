@@ -8,7 +8,6 @@ import contextlib
 import json
 import platform
 import statistics
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 from rich.console import Console
 from rich.table import Table
 
-from kairoscope import __version__, paths
+from kairoscope import __version__, machine, paths
 
 RATIO = "ratio"
 ROUNDS = 5
@@ -128,7 +126,7 @@ def results(bench: Bench, ours: Sequence[Round], theirs: Sequence[Round]) -> dic
         "ratio": ratio,
         "figures": figures,
         "limits": [limit.judge(medians[limit.figure]) for limit in bench.limits],
-        "machine": _machine(),
+        "machine": machine.machine(),
         "versions": _versions(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
@@ -191,36 +189,10 @@ def _working(console: Console, text: str) -> Iterator[None]:
         yield
 
 
-def _machine() -> dict[str, Any]:
-    model = platform.processor()
-    for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-        if line.startswith("model name"):
-            model = line.split(":", 1)[1].strip()
-            break
-    return {
-        "cpu_model": model,
-        "cpus": psutil.cpu_count(),
-        "memory_bytes": psutil.virtual_memory().total,
-        "kernel": platform.release(),
-    }
-
-
 def _versions() -> dict[str, Any]:
-    changes = _git("status", "--porcelain")
     return {
         "python": platform.python_version(),
         "numpy": np.__version__,
         "kairoscope": __version__,
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(changes) if changes is not None else None,
+        **machine.git(),
     }
-
-
-def _git(*arguments: str) -> str | None:
-    try:
-        done = subprocess.run(
-            ["git", *arguments], cwd=paths.CHECKOUT, capture_output=True, text=True, check=False
-        )
-    except OSError:
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None

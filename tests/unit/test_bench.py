@@ -109,7 +109,7 @@ def test_results_file(console: Console, home: Path, monkeypatch: pytest.MonkeyPa
         result
     )
     assert (result["name"], result["unit"], result["rounds"]) == ("one", "µs", 3)
-    assert set(result["machine"]) == {"cpu_model", "cpus", "memory_bytes", "kernel"}
+    assert set(result["machine"]) == {"cpu_model", "cpus", "memory_bytes", "kernel", "os"}
     assert set(result["versions"]) == {"python", "numpy", "kairoscope", "commit", "dirty"}
     assert datetime.fromisoformat(result["date"]).tzinfo
     printed = console.export_text()
