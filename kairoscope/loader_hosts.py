@@ -37,8 +37,9 @@ _POLL_S = 0.1
 _READY_S = 60.0  # to log in, and to start Python on a busy machine
 _PING_S = 10.0
 _PINGS = 9
-# While a load runs a ping is sent every second, and something comes back every second.
+# While a load runs a ping is sent with every report, and something comes back for each.
 _BEAT = "beat"
+_BEAT_S = 1.0
 _SILENT_BEATS = 30
 _STOP_S = 60.0  # an agent gives its workers half of it
 _COLLECT_S = 600.0
@@ -277,11 +278,11 @@ class _Agent:
         return not _is_local(self.host) and self._popen.poll() == _SSH_FAILED
 
     def beat(self) -> None:
-        """Give a sign of life, once a second, and expect one."""
+        """Give a sign of life, every _BEAT_S seconds, and expect one."""
         self.send({"ping": _BEAT})
         self._unanswered += 1
         if self._unanswered > _SILENT_BEATS and self.running():
-            self.kill(f"silent for {_SILENT_BEATS} s")
+            self.kill(f"silent for {_SILENT_BEATS * _BEAT_S:g} s")
 
     def kill(self, why: str) -> None:
         """End the channel, and a local agent with all its workers."""
@@ -479,7 +480,7 @@ class Fleet:
         next_report = time.monotonic()
         while any(agent.running() for agent in self._agents) and not stop.wait(_POLL_S):
             if time.monotonic() >= next_report:
-                next_report = time.monotonic() + 1
+                next_report = time.monotonic() + _BEAT_S
                 for agent in self._agents:
                     agent.beat()
                 show()

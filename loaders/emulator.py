@@ -32,6 +32,7 @@ Records = list[dict[str, Any]]
 _SPEC = "spec.json"
 _POLL_S = 0.1
 _STOP_S = 30.0  # a stopped worker needs two seconds, and some to list what it did not send
+_REPORT_S = 1.0
 _HANG_REPORTS = 60  # a worker writes a record a second, which is how often we report
 
 
@@ -157,7 +158,7 @@ class _Process:
         else:
             how = f"exit status {status}"
         if self._hung:
-            how = f"killed, as it had not reported for {_HANG_REPORTS} s"
+            how = f"killed, as it had not reported for {_HANG_REPORTS * _REPORT_S:g} s"
         if self._last_words:
             how += f": {self._last_words[-1]}"
         return {"died": how, "last": self._read()}
@@ -280,7 +281,7 @@ def _follow(
     while not stop.wait(_POLL_S):
         running = any(process.running() for process in [*workers, *readers])
         if time.monotonic() >= next_report or not running:
-            next_report = time.monotonic() + 1
+            next_report = time.monotonic() + _REPORT_S
             on_records([record for process in workers if (record := process.progress())])
             for process in readers:
                 process.progress()  # it may hang

@@ -7,6 +7,7 @@ request than everything else here together. Parsing is left to httptools (llhttp
 from __future__ import annotations
 
 import asyncio
+import functools
 import ssl
 from dataclasses import dataclass
 from urllib.parse import urlsplit
@@ -48,6 +49,12 @@ class Address:
         return cls(host, parts.port or (443 if tls else 80), tls, f"Host: {parts.netloc}\r\n")
 
 
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    # It reads all certificates of the machine: once is enough.
+    return ssl.create_default_context()
+
+
 class HttpConnection(asyncio.Protocol):
     """One connection; `exchange` one request after the other, until it is no longer `usable`."""
 
@@ -67,7 +74,7 @@ class HttpConnection(asyncio.Protocol):
     @classmethod
     async def connect(cls, address: Address) -> HttpConnection:
         """Open a connection. Raises OSError."""
-        context = ssl.create_default_context() if address.tls else None
+        context = _tls() if address.tls else None
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(cls, address.host, address.port, ssl=context)
         return connection

@@ -29,7 +29,8 @@ class Reply:
     Attributes:
         kind: short name to count errors by, such as "http_503" or "timeout"; "" if it succeeded.
         detail: one line for a person, with an excerpt of the server's answer.
-        silent: the server gave no sign of life: refused, reset or timed out.
+        silent: the server gave no sign of life that makes sense: refused, reset, timed out, half an
+            answer.
     """
 
     answer: Answer

@@ -125,7 +125,7 @@ class Telnet:
         except ConnectionRefusedError as error:
             return Reply(Answer.FAILED, "refused", _line(error), silent=True)
         except TimeoutError:
-            # The connection may hold half a line: what follows on it would be spoilt.
+            # What is given up must neither pile up here nor be sent some time later all the same.
             if connection:
                 connection.cut()
             limit = f"not taken within {self._timeout_s:g} s"

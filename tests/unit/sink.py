@@ -32,7 +32,9 @@ class Sink:
         arrivals: when each request was there, epoch s.
         most_at_once: most requests that were under way at a time.
         kinds: content types.
+        ports: of the loader's side: one for each connection.
         probes: requests for the version.
+        looks: requests for the depth of the queue.
     """
 
     def __init__(self) -> None:
@@ -46,8 +48,10 @@ class Sink:
         self.batches: list[list[dict[str, Any]]] = []
         self.arrivals: list[float] = []
         self.kinds: set[str] = set()
+        self.ports: set[int] = set()
         self.most_at_once = 0
         self.probes = 0
+        self.looks = 0
         self._at_once = 0
         self._flowing = asyncio.Event()
         self._flowing.set()
@@ -121,6 +125,8 @@ class Sink:
     async def _take(self, request: web.Request) -> web.Response:
         body = await request.read()
         self.kinds.add(request.content_type)
+        assert request.transport
+        self.ports.add(request.transport.get_extra_info("peername")[1])
         if request.content_type == "application/gzip":
             body = zlib.decompress(body, 31)
         self.arrivals.append(time.time())
@@ -128,7 +134,6 @@ class Sink:
         status = self.first.pop(0) if self.first else self.status
         await asyncio.sleep(self.delay_s)
         await self._flowing.wait()
-        assert request.transport
         if self.half:
             request.transport.write(b"HTTP/1.1 204 No Con")
             await asyncio.sleep(0.01)
@@ -142,6 +147,7 @@ class Sink:
         return web.json_response({"version": "sink"})
 
     async def _queue(self, _: web.Request) -> web.Response:
+        self.looks += 1
         if self.waiting is None:
             raise web.HTTPNotFound
         return web.json_response({"since_checkpoint": 0, "waiting": self.waiting})

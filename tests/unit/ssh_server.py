@@ -103,9 +103,8 @@ class SshServer:
             self.stop()
         finally:
             for child in self._children:
-                with contextlib.suppress(ProcessLookupError):
+                with child, contextlib.suppress(ProcessLookupError):
                     os.killpg(child.pid, signal.SIGKILL)
-                child.wait()
             self._end_loop()
 
     def _call(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -201,9 +200,9 @@ class _Login(asyncssh.SSHServer):
         return False
 
 
-def new_key(path: Path, passphrase: str | None = None) -> asyncssh.SSHKey:
+def new_key(path: Path) -> asyncssh.SSHKey:
     """Make a key and write its private half to a file."""
     key = asyncssh.generate_private_key("ssh-ed25519")
     path.touch(mode=0o600)  # or ssh will not have it
-    key.write_private_key(path, passphrase=passphrase)
+    key.write_private_key(path)
     return key

@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import fcntl
-import getpass
 import itertools
 import json
 import os
@@ -22,12 +21,15 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from ssh_server import SshServer, new_key
 
 from kairoscope import loader_hosts
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host
 from loaders import emulator, files, host, reader, shard
 from loaders.emulator import Progress
+from loaders.queries import QueryLoad
+from loaders.schedule import Schedule
 from loaders.sink import SinkProcess
 from loaders.spec import LoadSpec, Queries, Step
 
@@ -35,21 +37,39 @@ pytestmark = [pytest.mark.unit, pytest.mark.timeout(120)]
 
 LIMIT_MS = 500  # on one machine there is one clock, but a ping may have to wait
 SENSORS = 40
+FOR_EVER = [Step(50, 100_000)]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sink() -> Iterator[SinkProcess]:
     with SinkProcess(count=True) as sink:
         yield sink
 
 
+@pytest.fixture(autouse=True, scope="module")
+def often() -> Iterator[None]:
+    """Reports that do not come once a second, but as soon as there is something to report."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loader_hosts, "_BEAT_S", 0.2)
+        patch.setattr(emulator, "_REPORT_S", 0.2)
+        yield
+
+
 @pytest.fixture(autouse=True)
 def nothing_left(tmp_path: Path) -> Iterator[None]:
     """No agent and no worker outlives a test; both have their folder on the command line."""
-    yield
-    left = processes(tmp_path)
-    for process in left:
-        process.kill()
+    with nothing_left_below(tmp_path):
+        yield
+
+
+@contextlib.contextmanager
+def nothing_left_below(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        left = processes(folder)
+        for process in left:
+            process.kill()
     assert not left
 
 
@@ -75,27 +95,40 @@ def wait_for(what: str, probe: Callable[[], Any]) -> Any:
     return found
 
 
-def local(folder: Path, number: int = 2, **of_the_last: Any) -> list[Host]:
-    """Loader hosts on this machine, with some variables of the last one replaced."""
-    return [
-        Host(
-            f"loader-{i}",
-            "loader",
-            {
-                "ansible_connection": "local",
-                "address": f"127.0.0.{i}",
-                "home": str(folder / f"loader-{i}"),
-                "loader_venv": sys.prefix,
-            }
-            | (of_the_last if i == number else {}),
-        )
-        for i in range(1, number + 1)
-    ]
+def local(folder: Path, name: str = "loader-1", **more: Any) -> Host:
+    """A loader host on this machine."""
+    return Host(
+        name,
+        "loader",
+        {
+            "ansible_connection": "local",
+            "address": "127.0.0.1",
+            "home": str(folder / name),
+            "loader_venv": sys.prefix,
+        }
+        | more,
+    )
+
+
+def two(folder: Path, **of_the_second: Any) -> list[Host]:
+    """Two loader hosts on this machine."""
+    second = {"address": "127.0.0.2"} | of_the_second
+    return [local(folder), local(folder, "loader-2", **second)]
+
+
+def remote(folder: Path, name: str = "loader-1", **more: Any) -> Host:
+    """A loader host that is reached by ssh, with a home that a shell might take for two."""
+    return Host(
+        name,
+        "loader",
+        {"address": "10.0.0.8", "home": str(folder / "a home" / name), "loader_venv": sys.prefix}
+        | more,
+    )
 
 
 def python_that(folder: Path, prelude: str) -> str:
-    """An environment whose Python runs some lines before the agent; its folder."""
-    path = folder / "other" / "bin" / "python"
+    """An environment in a new folder whose Python runs some lines before the agent."""
+    path = folder / "bin" / "python"
     path.parent.mkdir(parents=True)
     path.write_text(
         f"#!{sys.prefix}/bin/python -P\n"
@@ -106,14 +139,14 @@ def python_that(folder: Path, prelude: str) -> str:
         "sys.exit(host.main(sys.argv[1:]))\n"
     )
     path.chmod(0o755)
-    return str(folder / "other")
+    return str(folder)
 
 
-def load(sink: SinkProcess, *, start_in_ms: int = 700, ticks: int = 20, **more: Any) -> LoadSpec:
+def load(sink: SinkProcess, *, start_in_ms: int = 0, **more: Any) -> LoadSpec:
     return LoadSpec(
         **{
             "sensors": SENSORS,
-            "steps": [Step(100, ticks)],
+            "steps": [Step(50, 10)],
             "warmup_ticks": 2,
             "start_ms": int(time.time() * 1000) + start_in_ms,
             "nodes": [sink.url],
@@ -125,25 +158,31 @@ def load(sink: SinkProcess, *, start_in_ms: int = 700, ticks: int = 20, **more: 
             "latency_limit_ms": 5000,
             "connections_per_node": 4,
             "hosts": 2,
-            "workers_per_host": 2,
+            "workers_per_host": 1,
             **more,
         }
     )
 
 
-def result_files(folder: Path) -> set[str]:
-    return {path.name for path in folder.glob("worker-*.json")}
+def in_mid_run(
+    sink: SinkProcess, trouble: Callable[[], None], ready: Callable[[], bool] = lambda: True
+) -> Callable[[Progress], None]:
+    """A callback that makes trouble once points have come, and what it needs is ready."""
+    before = sink.stats()["points"]
+    done = False
+
+    def on_progress(_: Progress) -> None:
+        nonlocal done
+        if not done and sink.stats()["points"] > before and ready():
+            done = True
+            trouble()
+
+    return on_progress
 
 
-def check_lost(results: list[dict[str, Any]], why: str) -> None:
-    """The first host did all of its share; each worker of the second says what became of it."""
-    assert [r["worker"] for r in results] == [0, 1, 2, 3]
-    for result in results[:2]:
-        assert "died" not in result
-        assert result["acknowledged"] == result["scheduled"] > 0
-    for result in results[2:]:
-        assert result["died"].startswith("loader host loader-2: ")
-        assert why in result["died"]
+def written(path: Path) -> bool:
+    """Whether there is something in a file."""
+    return path.exists() and path.stat().st_size > 0
 
 
 # A load that goes well
@@ -155,23 +194,43 @@ def test_all_hosts_send_their_share_and_their_files_come_here(
     folder = tmp_path / "run" / "load"
     folder.mkdir(parents=True)
     (folder / "worker-9.json").write_text("of an earlier load")
+    there = [tmp_path / "loader-1" / "load", tmp_path / "loader-2" / "load"]
+    there[0].mkdir(parents=True)
+    for name in ("worker-1.json", "worker-77.jsonl", "queries-0.json"):
+        (there[0] / name).write_text("of an earlier load")
+    before = sink.stats()["points"]
     seen: list[Progress] = []
-    with loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet:
-        spec = load(sink)
+    with loader_hosts.connect(two(tmp_path), LIMIT_MS) as fleet:
+        spec = load(sink, workers_per_host=2)
         results = fleet.run(spec, folder, seen.append)
 
     assert [r["worker"] for r in results] == [0, 1, 2, 3]
     assert sum(r["acknowledged"] for r in results) == SENSORS * spec.ticks
-    assert sink.stats()["points"] == SENSORS * spec.ticks
+    assert sink.stats()["points"] - before == SENSORS * spec.ticks
     assert seen[-1].acknowledged == seen[-1].due == SENSORS * spec.ticks
 
     assert LoadSpec.from_json((folder / "spec.json").read_text()) == spec
+    every = (
+        files.progress_path,
+        files.histogram_path,
+        files.outcomes_path,
+        files.events_path,
+        files.result_path,
+    )
     for worker in range(4):
         assert json.loads(files.result_path(folder, worker).read_text()) == results[worker]
-        there = tmp_path / f"loader-{worker // 2 + 1}" / "load"
-        for name in (files.progress_path, files.histogram_path, files.outcomes_path):
-            assert name(folder, worker).read_bytes() == name(there, worker).read_bytes()
-    assert len(list(folder.glob("worker-*"))) == 4 * 5
+        for path in every:
+            assert (
+                path(folder, worker).read_bytes() == path(there[worker // 2], worker).read_bytes()
+            )
+    names = {path(folder, worker).name for path in every for worker in range(4)}
+    assert {path.name for path in folder.iterdir()} == names | {"spec.json", "hosts.json"}
+    # A host forgets an earlier load: its files would be taken for those of this one.
+    assert {path.name for path in there[0].iterdir()} == {
+        host.LOCK,
+        "spec.json",
+        *(path(folder, worker).name for path in every for worker in (0, 1)),
+    }
 
     first, second = json.loads((folder / "hosts.json").read_text())
     assert (first["host"], first["workers"]) == ("loader-1", [0, 1])
@@ -179,21 +238,6 @@ def test_all_hosts_send_their_share_and_their_files_come_here(
     assert second["workers"] == [2, 3]
     assert second["cpus"] >= 1
     assert abs(second["offset_us"]) - second["rtt_us"] / 2 <= LIMIT_MS * 1000
-
-
-def test_a_host_forgets_an_earlier_load(sink: SinkProcess, tmp_path: Path) -> None:
-    """Its files would be taken for those of workers of this one."""
-    old = tmp_path / "loader-1" / "load"
-    old.mkdir(parents=True)
-    (old / "worker-1.json").write_text("{}")
-    (old / "worker-77.jsonl").write_text("{}")
-    (old / "queries-0.json").write_text("{}")
-    with loader_hosts.connect(local(tmp_path, 1), LIMIT_MS) as fleet:
-        fleet.run(load(sink, hosts=1, workers_per_host=1, ticks=4), tmp_path / "run")
-    assert {path.name for path in old.glob("*.json*")} == {
-        "spec.json",
-        *(f"worker-0.{end}" for end in ("json", "jsonl", "outcomes.jsonl", "events.jsonl")),
-    }
 
 
 @given(st.integers(1, 20), st.integers(1, 20))
@@ -204,61 +248,29 @@ def test_hosts_share_the_workers(hosts: int, each: int) -> None:
 
 
 def test_a_spec_for_another_number_of_hosts(sink: SinkProcess, tmp_path: Path) -> None:
-    with (
-        loader_hosts.connect(local(tmp_path, 1), LIMIT_MS) as fleet,
-        pytest.raises(ValueError, match=r"hosts: 1 are connected, the spec has 2"),
-    ):
+    fleet = loader_hosts.Fleet([])
+    with pytest.raises(ValueError, match=r"hosts: 0 are connected, the spec has 2"):
         fleet.run(load(sink), tmp_path / "run")
-
-
-def queries() -> Queries:
-    return Queries(rate=10, last_s=1, lag_s=1, sensors=2, bucket_s=1)
-
-
-def test_each_host_asks_its_share_of_the_queries(sink: SinkProcess, tmp_path: Path) -> None:
-    with loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet:
-        fleet.run(load(sink, ticks=30, queries=queries()), tmp_path / "run")
-    assert fleet.readers_died == []
-    for number in (0, 1):
-        final = json.loads(reader.result_path(tmp_path / "run", number).read_text())
-        # The sink knows nothing of queries.
-        assert final["host"] == number
-        assert final["scheduled"] == final["failed"] > 0
-        assert reader.histogram_path(tmp_path / "run", number).exists()
-
-
-def test_a_reader_is_killed(sink: SinkProcess, tmp_path: Path) -> None:
-    def kill() -> None:
-        (process,) = processes(tmp_path / "loader-2", "loaders.reader")
-        process.kill()
-
-    with loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet:
-        spec = load(sink, ticks=80, queries=queries())
-        results = fleet.run(spec, tmp_path / "run", in_mid_run(kill))
-    assert fleet.readers_died == ["the reader of loader-2 died: signal 9 (SIGKILL)"]
-    assert all(result["acknowledged"] == result["scheduled"] for result in results)
-    assert reader.result_path(tmp_path / "run", 0).exists()
-    assert not reader.result_path(tmp_path / "run", 1).exists()
-    assert reader.progress_path(tmp_path / "run", 1).read_text()
+    assert not (tmp_path / "run").exists()
 
 
 # Refused before anything is sent
 
 
-def test_a_host_whose_clock_is_wrong(sink: SinkProcess, tmp_path: Path) -> None:
+def refused(hosts: list[Host]) -> str:
+    """What is said of hosts that no load can be started on."""
+    with pytest.raises(UserError) as caught, loader_hosts.connect(hosts, LIMIT_MS):
+        pytest.fail("connected")
+    return caught.value.message
+
+
+def test_a_host_whose_clock_is_wrong(tmp_path: Path) -> None:
     late = "true = time.time_ns\ntime.time_ns = lambda: true() - 7_000_000_000"
-    hosts = local(tmp_path, loader_venv=python_that(tmp_path, late))
-    with (
-        pytest.raises(UserError) as caught,
-        loader_hosts.connect(hosts, LIMIT_MS) as fleet,
-    ):
-        fleet.run(load(sink), tmp_path / "run")
-    assert "loader host loader-2 (127.0.0.2): its clock is " in caught.value.message
-    assert "loader-1" not in caught.value.message
-    assert " ms behind of this machine's" in caught.value.message
-    assert "limits.clock_offset_ms (500 ms)" in caught.value.message
-    assert sink.stats()["requests"] == 0
-    assert not (tmp_path / "run").exists()
+    said = refused(two(tmp_path, loader_venv=python_that(tmp_path / "late", late)))
+    assert "loader host loader-2 (127.0.0.2): its clock is " in said
+    assert "loader-1" not in said
+    assert " ms behind of this machine's" in said
+    assert "limits.clock_offset_ms (500 ms)" in said
 
 
 @given(
@@ -285,45 +297,43 @@ def test_a_limit_is_exceeded_only_for_certain() -> None:
     assert loader_hosts.ClockOffset(25_000, 9_999).exceeds(20)
 
 
-@pytest.mark.parametrize(
-    ("prelude", "said"),
-    [
-        ("host.fingerprint = lambda: 'other'", "its loader (other) is not this checkout's ("),
-        ("print('Welcome!', flush=True)", "its login prints text of its own ('Welcome!')"),
-        ("sys.exit('no memory')", "its agent ended with exit status 1: no memory"),
-        ("host._Agent.run = lambda self: print('{\"bye\": 1}')", "its agent ended with"),
-    ],
-    ids=["other code", "noise", "ends", "says something else"],
-)
-def test_a_host_that_is_not_fit(tmp_path: Path, prelude: str, said: str) -> None:
-    hosts = local(tmp_path, loader_venv=python_that(tmp_path, prelude))
-    with pytest.raises(UserError) as caught, loader_hosts.connect(hosts, LIMIT_MS):
-        pytest.fail("connected")
-    assert f"loader host loader-2 (127.0.0.2): {said}" in caught.value.message
-    assert "make deploy" in caught.value.message
-    assert "loader-1" not in caught.value.message
+def test_hosts_that_are_not_fit(tmp_path: Path) -> None:
+    preludes = {
+        "other code": "host.fingerprint = lambda: 'other'",
+        "noise": "print('Welcome!', flush=True)",
+        "ends": "sys.exit('no memory')",
+        "says something else": "host._Agent.run = lambda self: print('{\"bye\": 1}')",
+    }
+    hosts = [local(tmp_path, "fit"), local(tmp_path, "bare", loader_venv="/nowhere")]
+    for name, prelude in preludes.items():
+        python = python_that(tmp_path / f"python that {name}", prelude)
+        hosts.append(local(tmp_path, name, loader_venv=python))
+    first, *lines, advice = refused(hosts).splitlines()
+    assert first == "The load cannot be started:"
+    begins = {
+        "bare": "[Errno 2] No such file or directory: '/nowhere/bin/python'",
+        "other code": "its loader (other) is not this checkout's (",
+        "noise": "its login prints text of its own ('Welcome!')",
+        "ends": "its agent ended with exit status 1: no memory",
+        "says something else": "its agent ended with exit status 0",
+    }
+    assert len(lines) == len(begins)
+    for line, (name, begin) in zip(lines, begins.items(), strict=True):
+        assert line.startswith(f"  loader host {name} (127.0.0.1): {begin}")
+    assert "make deploy" in advice
 
-
-def test_a_host_without_the_loader(tmp_path: Path) -> None:
-    hosts = local(tmp_path, loader_venv="/nowhere")
-    with (
-        pytest.raises(UserError, match=r"(?s)loader-2 .*/nowhere/bin/python.*make deploy"),
-        loader_hosts.connect(hosts, LIMIT_MS),
-    ):
-        pytest.fail("connected")
     assert loader_hosts.version(hosts[0]) == loader_hosts.current_version()
     assert loader_hosts.version(hosts[1]) is None
 
 
-def test_a_host_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hosts_that_do_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All have the same time, which is said of each, and it is not spent on each in turn."""
     monkeypatch.setattr(loader_hosts, "_READY_S", 0.5)
-    monkeypatch.setattr(loader_hosts, "_STOP_S", 0.5)
-    hosts = local(tmp_path, 1, loader_venv=python_that(tmp_path, "time.sleep(1000)"))
-    with (
-        pytest.raises(UserError, match=r"loader-1 .*: it did not answer within"),
-        loader_hosts.connect(hosts, LIMIT_MS),
-    ):
-        pytest.fail("connected")
+    monkeypatch.setattr(loader_hosts, "_STOP_S", 0.1)
+    asleep = python_that(tmp_path / "asleep", "time.sleep(1000)")
+    said = refused([local(tmp_path, name, loader_venv=asleep) for name in ("one", "other")])
+    for name in ("one", "other"):
+        assert f"loader host {name} (127.0.0.1): it did not answer within 0.5 s" in said
 
 
 def test_no_hosts() -> None:
@@ -337,164 +347,226 @@ def test_no_hosts() -> None:
 # Trouble in mid-run
 
 
-def in_mid_run(trouble: Callable[[], None]) -> Callable[[Progress], None]:
-    """A callback that makes trouble once points have been acknowledged."""
-    done = False
+@dataclasses.dataclass(frozen=True)
+class Troubled:
+    """What is left of a load in which one host after the other was lost."""
 
-    def on_progress(progress: Progress) -> None:
-        nonlocal done
-        if progress.acknowledged and not done:
-            done = True
-            trouble()
+    numbers: dict[str, int]
+    results: list[dict[str, Any]]
+    folder: Path
 
-    return on_progress
+    def result(self, name: str) -> dict[str, Any]:
+        """Of the one worker of a host."""
+        return self.results[self.numbers[name]]
 
+    def result_file(self, name: str) -> Path:
+        """Where it is if it was collected."""
+        return files.result_path(self.folder, self.numbers[name])
 
-def kill_the_agent(folder: Path) -> None:
-    (agent,) = processes(folder, "loaders.host")
-    agent.kill()
-
-
-def test_an_agent_is_killed(sink: SinkProcess, tmp_path: Path) -> None:
-    kill = in_mid_run(lambda: kill_the_agent(tmp_path / "loader-2"))
-    with loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet:
-        results = fleet.run(load(sink, ticks=80), tmp_path / "run", kill)
-    check_lost(results, "its agent was killed by signal 9")
-    for result in results[2:]:
-        assert result["last"]["worker"] == result["worker"]
+    def progress_file(self, name: str) -> Path:
+        """Likewise."""
+        return files.progress_path(self.folder, self.numbers[name])
 
 
-def test_workers_of_a_killed_agent_settle_before_they_are_collected(
-    sink: SinkProcess, tmp_path: Path
-) -> None:
-    kill = in_mid_run(lambda: kill_the_agent(tmp_path / "loader-1"))
-    with loader_hosts.connect(local(tmp_path, 1), LIMIT_MS) as fleet:
-        results = fleet.run(load(sink, hosts=1, ticks=10_000), tmp_path / "run", kill)
-        assert not processes(tmp_path)
-    assert all("its agent was killed by signal 9" in result["died"] for result in results)
-    for worker in (0, 1):
-        left = json.loads(files.result_path(tmp_path / "run", worker).read_text())
-        assert left["stopped_early"]
-        assert left["scheduled"] == left["acknowledged"] + left["not_sent"] + left["unknown"]
-
-
-def test_a_silent_host_is_given_up(
-    sink: SinkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def freeze() -> None:
-        monkeypatch.setattr(loader_hosts, "_SILENT_BEATS", 5)
-        for process in processes(tmp_path / "loader-2"):
-            process.suspend()
-
-    with loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet:
-        results = fleet.run(load(sink, ticks=80), tmp_path / "run", in_mid_run(freeze))
-    check_lost(results, "silent for 5 s")
-    assert result_files(tmp_path / "run") == {"worker-0.json", "worker-1.json"}
-    assert files.progress_path(tmp_path / "run", 2).read_text()
-
-
-def test_workers_that_do_not_end_after_their_agent(
-    sink: SinkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(loader_hosts, "_STOP_S", 3)
-
-    def freeze() -> None:
-        for process in processes(tmp_path / "loader-2", "loaders.worker"):
-            process.suspend()
-        for process in processes(tmp_path / "loader-2", "loaders.host"):
-            process.kill()
-
-    with loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet:
-        results = fleet.run(load(sink, ticks=80), tmp_path / "run", in_mid_run(freeze))
-        wait_for("the frozen workers' end", lambda: not processes(tmp_path))
-    check_lost(results, "its agent was killed by signal 9")
-
-
-def test_a_worker_is_killed(sink: SinkProcess, tmp_path: Path) -> None:
-    def kill() -> None:
-        for process in processes(tmp_path / "loader-2", "loaders.worker"):
-            command = process.cmdline()
-            if command[command.index("loaders.worker") + 2] == "3":
-                process.kill()
-
-    with loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet:
-        results = fleet.run(load(sink, ticks=80), tmp_path / "run", in_mid_run(kill))
-    assert results[3]["died"] == "signal 9 (SIGKILL) on loader-2"
-    assert results[3]["last"]["worker"] == 3
-    assert all(r["acknowledged"] == r["scheduled"] for r in results[:3])
-
-
-def test_stop(sink: SinkProcess, tmp_path: Path) -> None:
-    stop = threading.Event()
-    with loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet:
-        spec = load(sink, ticks=10_000)
-        results = fleet.run(spec, tmp_path / "run", in_mid_run(stop.set), stop)
-    for result in results:
-        assert result["stopped_early"]
-        assert result["acknowledged"] > 0
-        assert result["not_sent"] > 0
-    assert len(result_files(tmp_path / "run")) == 4
-
-
-def test_ctrl_c_stops_and_collects(sink: SinkProcess, tmp_path: Path) -> None:
-    def interrupt() -> None:
-        # A second one, while the hosts are being stopped, does not cut that short.
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-        raise KeyboardInterrupt
-
-    with (
-        pytest.raises(KeyboardInterrupt),
-        loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet,
-    ):
-        fleet.run(load(sink, ticks=10_000), tmp_path / "run", in_mid_run(interrupt))
-    assert not processes(tmp_path)
-    assert len(result_files(tmp_path / "run")) == 4
-
-
-def test_garbage_in_the_output_of_an_agent(sink: SinkProcess, tmp_path: Path) -> None:
-    garbage = (
+@pytest.fixture(scope="module")
+def troubled(sink: SinkProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Troubled]:
+    """Two hosts that nothing befalls, and one for each thing that may befall a host."""
+    home = tmp_path_factory.mktemp("troubled")
+    noisy = (
         "run = emulator.run_hosts\n"
         "def noisy(*arguments, **more):\n"
         "    sys.stdout.buffer.write(b'\\xff\\x00\\n[1]\\n\"x\"\\n{}\\n\\n{\\n')\n"
         "    return run(*arguments, **more)\n"
         "emulator.run_hosts = noisy"
     )
-    hosts = local(tmp_path, loader_venv=python_that(tmp_path, garbage))
-    with loader_hosts.connect(hosts, LIMIT_MS) as fleet:
-        results = fleet.run(load(sink), tmp_path / "run")
-    assert sum(r["acknowledged"] for r in results) == SENSORS * 20
-
-
-def test_a_host_that_cannot_run_its_workers(sink: SinkProcess, tmp_path: Path) -> None:
     full = (
         "def fail(*arguments, **more):\n"
         "    raise OSError(28, 'No space left on device')\n"
         "emulator.run_hosts = fail"
     )
-    hosts = local(tmp_path, loader_venv=python_that(tmp_path, full))
-    with loader_hosts.connect(hosts, LIMIT_MS) as fleet:
-        results = fleet.run(load(sink), tmp_path / "run")
-    check_lost(results, "exit status 3: [Errno 28] No space left on device")
-    assert results[2]["last"] is None
+    tar = home / "bin" / "tar"
+    tar.parent.mkdir()
+    tar.write_text(
+        f'#!/bin/sh\n{shutil.which("tar")} "$@" || exit\n'
+        "case $2 in *broken-tar*) echo broken >&2; exit 2;; esac\n"
+    )
+    tar.chmod(0o755)
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        nothing_left_below(home),
+        SshServer(home / "server-1") as dropping,
+        SshServer(home / "server-2") as stopping,
+    ):
+        patch.setenv("PATH", f"{tar.parent}:{os.environ['PATH']}")
+        hosts = [
+            local(home, "well"),
+            local(home, "noisy", loader_venv=python_that(home / "python that is noisy", noisy)),
+            local(home, "full-disk", loader_venv=python_that(home / "python that fails", full)),
+            local(home, "broken-tar"),
+            local(home, "killed"),
+            local(home, "silent"),
+            remote(home, "ssh-killed", **dropping.variables()),
+            remote(home, "ssh-dropped", **dropping.variables()),
+            remote(home, "ssh-stopped", **stopping.variables()),
+        ]
+
+        def all_work() -> bool:
+            return all(
+                written(files.progress_path(host.home / "load", number))
+                for number, host in enumerate(hosts)
+                if host.name != "full-disk"
+            )
+
+        def trouble() -> None:
+            patch.setattr(loader_hosts, "_SILENT_BEATS", 10)
+            (killed,) = processes(home / "killed", "loaders.host")
+            killed.kill()
+            for process in processes(home / "silent"):
+                process.suspend()
+            (ssh,) = (
+                child
+                for child in psutil.Process().children()
+                if child.name() == "ssh" and "ssh-killed" in child.cmdline()[-1]
+            )
+            ssh.kill()
+            dropping.drop()
+            stopping.stop()
+
+        with loader_hosts.connect(hosts, LIMIT_MS) as fleet:
+            spec = load(sink, hosts=len(hosts), steps=[Step(100, 30)], start_in_ms=2500)
+            results = fleet.run(spec, home / "run", in_mid_run(sink, trouble, all_work))
+        # Nobody could wait for those behind the server that is gone.
+        wait_for("the end of all", lambda: not processes(home))
+        numbers = {host.name: number for number, host in enumerate(hosts)}
+        yield Troubled(numbers, results, home / "run")
 
 
-def test_files_that_do_not_come(
+@pytest.mark.parametrize("name", ["well", "noisy"])
+def test_other_hosts_do_their_share(troubled: Troubled, name: str) -> None:
+    result = troubled.result(name)
+    assert "died" not in result
+    assert result["acknowledged"] == result["scheduled"] > 0
+    assert json.loads(troubled.result_file(name).read_text()) == result
+
+
+LOST = {
+    "full-disk": "its agent ended with exit status 3: [Errno 28] No space left on device",
+    "broken-tar": "its files could not be collected: broken",
+    "killed": "its agent was killed by signal 9",
+    "silent": "silent for 2 s",
+    "ssh-killed": "ssh to it was killed by signal 9",
+    "ssh-dropped": "ssh failed: ",
+    "ssh-stopped": "ssh failed: ",
+}
+
+
+@pytest.mark.parametrize("name", LOST)
+def test_a_lost_host_is_named(troubled: Troubled, name: str) -> None:
+    result = troubled.result(name)
+    assert result["worker"] == troubled.numbers[name]
+    assert result["died"].startswith(f"loader host {name}: {LOST[name]}")
+
+
+@pytest.mark.parametrize("name", ["killed", "ssh-killed", "ssh-dropped"])
+def test_workers_of_a_lost_host_settle_before_they_are_collected(
+    troubled: Troubled, name: str
+) -> None:
+    left = json.loads(troubled.result_file(name).read_text())
+    assert left["stopped_early"]
+    assert left["scheduled"] == left["acknowledged"] + left["not_sent"] + left["unknown"]
+
+
+@pytest.mark.parametrize("name", ["full-disk", "broken-tar", "silent", "ssh-stopped"])
+def test_half_of_the_files_of_a_host_are_worse_than_none(troubled: Troubled, name: str) -> None:
+    """Its last words are what counts; what it did until then may be looked at."""
+    assert not troubled.result_file(name).exists()
+    assert written(troubled.progress_file(name)) == (name in ("broken-tar", "silent"))
+
+
+def test_workers_that_do_not_end_after_their_agent(
     sink: SinkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of a host's files are worse than none: its last words are what counts."""
-    real = shutil.which("tar")
-    broken = tmp_path / "bin" / "tar"
-    broken.parent.mkdir()
-    broken.write_text(
-        f'#!/bin/sh\ncase $2 in *loader-2*) {real} "$@"; echo broken >&2; exit 2;; '
-        f'esac\nexec {real} "$@"\n'
-    )
-    broken.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{broken.parent}:{os.environ['PATH']}")
-    with loader_hosts.connect(local(tmp_path), LIMIT_MS) as fleet:
-        results = fleet.run(load(sink), tmp_path / "run")
-    check_lost(results, "its files could not be collected: broken")
-    assert result_files(tmp_path / "run") == {"worker-0.json", "worker-1.json"}
+    monkeypatch.setattr(loader_hosts, "_STOP_S", 1)
+    frozen = False
+
+    def freeze(progress: Progress) -> None:
+        nonlocal frozen
+        if progress.acknowledged and not frozen:
+            frozen = True
+            for process in processes(tmp_path, "loaders.worker"):
+                process.suspend()
+            for process in processes(tmp_path, "loaders.host"):
+                process.kill()
+
+    with loader_hosts.connect([local(tmp_path)], LIMIT_MS) as fleet:
+        (result,) = fleet.run(load(sink, hosts=1, steps=FOR_EVER), tmp_path / "run", freeze)
+        wait_for("the frozen worker's end", lambda: not processes(tmp_path))
+    assert result["died"] == "loader host loader-1: its agent was killed by signal 9"
+    assert result["last"]["acknowledged"] > 0
+
+
+def test_a_worker_and_a_reader_are_killed(sink: SinkProcess, tmp_path: Path) -> None:
+    there = tmp_path / "loader-2" / "load"
+
+    def kill() -> None:
+        for process in processes(tmp_path / "loader-2"):
+            command = process.cmdline()
+            if "loaders.reader" in command or str(there / "spec.json") + " 3" in " ".join(command):
+                process.kill()
+
+    def both_work() -> bool:
+        return written(files.progress_path(there, 3)) and written(reader.progress_path(there, 1))
+
+    with loader_hosts.connect(two(tmp_path), LIMIT_MS) as fleet:
+        # Queries can be asked from the first whole second on.
+        spec = load(
+            sink,
+            steps=[Step(100, 25)],
+            workers_per_host=2,
+            start_in_ms=1000,
+            queries=Queries(rate=10, last_s=1, lag_s=0, sensors=2, bucket_s=1),
+        )
+        results = fleet.run(spec, tmp_path / "run", in_mid_run(sink, kill, both_work))
+    assert results[3]["died"] == "signal 9 (SIGKILL) on loader-2"
+    assert results[3]["last"] is None or results[3]["last"]["worker"] == 3
+    assert all(r["acknowledged"] == r["scheduled"] > 0 for r in results[:3])
+
+    assert fleet.readers_died == ["the reader of loader-2 died: signal 9 (SIGKILL)"]
+    assert not reader.result_path(tmp_path / "run", 1).exists()
+    assert written(reader.progress_path(tmp_path / "run", 1))
+    final = json.loads(reader.result_path(tmp_path / "run", 0).read_text())
+    # The sink knows nothing of queries.
+    share = QueryLoad(Schedule(spec)).of_host(0)
+    assert final["scheduled"] == final["failed"] == len(share) > 0
+    assert reader.histogram_path(tmp_path / "run", 0).exists()
+
+
+def test_stop(sink: SinkProcess, tmp_path: Path) -> None:
+    stop = threading.Event()
+    with loader_hosts.connect(two(tmp_path), LIMIT_MS) as fleet:
+        spec = load(sink, steps=FOR_EVER)
+        results = fleet.run(spec, tmp_path / "run", in_mid_run(sink, stop.set), stop)
+    assert sum(result["acknowledged"] for result in results) > 0
+    for worker, result in enumerate(results):
+        assert result["stopped_early"]
+        assert result["not_sent"] > 0
+        assert files.result_path(tmp_path / "run", worker).exists()
+
+
+def test_ctrl_c_stops_and_collects(sink: SinkProcess, tmp_path: Path) -> None:
+    def interrupt() -> None:
+        # A second one, while the hosts are being stopped, does not cut that short.
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        raise KeyboardInterrupt
+
+    with (
+        pytest.raises(KeyboardInterrupt),
+        loader_hosts.connect(two(tmp_path), LIMIT_MS) as fleet,
+    ):
+        fleet.run(load(sink, steps=FOR_EVER), tmp_path / "run", in_mid_run(sink, interrupt))
+    assert not processes(tmp_path)
+    for worker in (0, 1):
+        assert files.result_path(tmp_path / "run", worker).exists()
 
 
 # The agent, when its controller is gone
@@ -533,9 +605,9 @@ def test_without_its_controller_an_agent_ends_its_workers(
 ) -> None:
     python = sys.prefix
     if how == "silence":
-        python = python_that(tmp_path, "host._SILENCE_S = 2")
+        python = python_that(tmp_path / "impatient", "host._SILENCE_S = 1")
     with agent(tmp_path, python) as process:
-        start_load(process, load(sink, hosts=1, ticks=10_000))
+        start_load(process, load(sink, hosts=1, steps=FOR_EVER))
         if how == "end of input":
             process.stdin.close()
             process.stdin = None
@@ -547,14 +619,14 @@ def test_without_its_controller_an_agent_ends_its_workers(
     assert status == (0 if how == "end of input" else host.EXIT_STOPPED)
     results = json.loads(output.splitlines()[-1])["results"]
     assert all(result["stopped_early"] for result in results)
-    reason = {"SIGTERM": "SIGTERM", "silence": "nothing was heard of the controller for 2 s"}
+    reason = {"SIGTERM": "SIGTERM", "silence": "nothing was heard of the controller for 1 s"}
     assert errors == (f"the load was stopped: {reason[how]}\n" if how in reason else "")
 
 
 def test_a_killed_controller_leaves_nothing(sink: SinkProcess, tmp_path: Path) -> None:
-    spec = load(sink, start_in_ms=4000, ticks=10_000)
+    spec = load(sink, steps=FOR_EVER)
     (tmp_path / "spec.json").write_text(spec.to_json())
-    hosts = [(one.name, one.vars) for one in local(tmp_path)]
+    hosts = [(one.name, one.vars) for one in two(tmp_path)]
     code = (
         "from pathlib import Path; from kairoscope import loader_hosts as l\n"
         "from kairoscope.inventory import Host; from loaders.spec import LoadSpec\n"
@@ -565,7 +637,7 @@ def test_a_killed_controller_leaves_nothing(sink: SinkProcess, tmp_path: Path) -
     )
     controller = subprocess.Popen([sys.executable, "-c", code])
     try:
-        wait_for("all workers", lambda: len(processes(tmp_path, "loaders.worker")) == 4)
+        wait_for("all workers", lambda: len(processes(tmp_path, "loaders.worker")) == 2)
     finally:
         controller.kill()
         controller.wait()
@@ -585,17 +657,11 @@ def test_one_load_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     ("arguments", "said"),
     [([], "usage: "), (["x", "one"], "usage: "), (["/proc/no/such", "0"], "/proc/no")],
 )
-def test_an_agent_that_cannot_start(arguments: list[str], said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "loaders.host", *arguments],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode in (host.EXIT_USAGE, host.EXIT_FILES)
-    assert said in done.stderr
-    assert "Traceback" not in done.stderr
+def test_an_agent_that_cannot_start(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert host.main(arguments) in (host.EXIT_USAGE, host.EXIT_FILES)
+    assert said in capsys.readouterr().err
 
 
 def test_a_bad_spec_ends_the_agent_with_its_reason(sink: SinkProcess, tmp_path: Path) -> None:
@@ -606,34 +672,40 @@ def test_a_bad_spec_ends_the_agent_with_its_reason(sink: SinkProcess, tmp_path: 
     assert errors.startswith("sensors: ")
 
 
-def test_a_worker_that_reports_nothing_is_killed(
+def test_processes_that_report_nothing_are_killed(
     sink: SinkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    spec = load(
+        sink,
+        hosts=1,
+        steps=FOR_EVER,
+        queries=Queries(rate=10, last_s=1, lag_s=1, sensors=2, bucket_s=1),
+    )
     frozen = False
 
-    def freeze(progress: Progress) -> None:
+    def freeze(records: emulator.Records) -> None:
         nonlocal frozen
-        if progress.acknowledged and not frozen:
+        if records and written(reader.progress_path(tmp_path, 0)) and not frozen:
             frozen = True
             monkeypatch.setattr(emulator, "_HANG_REPORTS", 5)
-            processes(tmp_path, "loaders.worker")[0].suspend()
+            for process in processes(tmp_path):
+                process.suspend()
 
-    results = emulator.run(load(sink, hosts=1, ticks=80), tmp_path, freeze)
-    (dead,) = [result for result in results if "died" in result]
-    (alive,) = [result for result in results if "died" not in result]
-    assert dead["died"] == "killed, as it had not reported for 5 s"
-    assert alive["acknowledged"] == alive["scheduled"]
+    results = emulator.run_hosts(spec, range(1), tmp_path, freeze)
+    died = "killed, as it had not reported for 1 s"
+    assert results.readers_died == [died]
+    (worker,) = results.workers
+    assert worker["died"] == died
+    assert worker["last"]["worker"] == 0
 
 
 # Over ssh
 
 
-def remote(folder: Path, **more: Any) -> Host:
-    return Host(
-        "loader-1",
-        "loader",
-        {"address": "10.0.0.8", "home": str(folder / "a home"), "loader_venv": sys.prefix} | more,
-    )
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[SshServer]:
+    with SshServer(tmp_path / "server") as server:
+        yield server
 
 
 def test_the_ssh_command_says_what_the_inventory_says(tmp_path: Path) -> None:
@@ -670,81 +742,85 @@ def test_a_connection_that_is_not_known(tmp_path: Path, more: dict[str, str], sa
     assert said in caught.value.message
 
 
-def run_over(host: Host, sink: SinkProcess, folder: Path) -> None:
-    """A whole load over a remote host."""
+def test_ssh_is_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "loader-1" in (said := refused([remote(tmp_path)]))
+    assert "scripts/need ssh" in said
+
+
+def test_a_load_over_ssh(sink: SinkProcess, server: SshServer, tmp_path: Path) -> None:
+    # Where the login happens to be.
+    decoy = server.home / "loaders" / "__init__.py"
+    decoy.parent.mkdir()
+    decoy.write_text("raise SystemExit('not this one')")
+    host = remote(tmp_path, **server.variables())
+    assert loader_hosts.version(host) == loader_hosts.current_version()
+    before = sink.stats()["points"]
     with loader_hosts.connect([host], LIMIT_MS) as fleet:
-        results = fleet.run(load(sink, hosts=1), folder / "run")
-    assert sum(result["acknowledged"] for result in results) == SENSORS * 20
-    assert result_files(folder / "run") == {"worker-0.json", "worker-1.json"}
+        spec = load(sink, hosts=1, workers_per_host=2)
+        results = fleet.run(spec, tmp_path / "run")
+    assert sum(result["acknowledged"] for result in results) == SENSORS * spec.ticks
+    assert sink.stats()["points"] - before == SENSORS * spec.ticks
+    for worker, result in enumerate(results):
+        assert json.loads(files.result_path(tmp_path / "run", worker).read_text()) == result
+        for path in (files.progress_path, files.histogram_path, files.outcomes_path):
+            assert (
+                path(tmp_path / "run", worker).read_bytes()
+                == path(host.home / "load", worker).read_bytes()
+            )
+    server.stop()
+    assert loader_hosts.version(host) is None
 
 
-def test_what_a_remote_shell_is_given(
-    sink: SinkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ("another host key", "Host key verification failed."),
+        ("unknown host key", "Host key verification failed."),
+        ("key may not log in", "Permission denied ("),
+        ("key has a passphrase", "Permission denied ("),
+        ("nobody listens", "Connection refused"),
+        ("nobody speaks", "timed out"),
+    ],
+)
+def test_ssh_that_fails(
+    server: SshServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: str,
+    said: str,
 ) -> None:
-    """A stand-in for ssh that gives its last argument to a shell, as sshd does."""
-    ssh = tmp_path / "bin" / "ssh"
-    ssh.parent.mkdir()
-    ssh.write_text('#!/bin/sh\nfor last; do :; done\ncd /\nexec sh -c "$last"\n')
-    ssh.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
-    run_over(remote(tmp_path), sink, tmp_path)
+    """The host and ssh's reason are named, and nobody is asked for anything, ever."""
+    askpass = tmp_path / "askpass"
+    askpass.write_text(f"#!/bin/sh\necho \"$@\" >> '{tmp_path}/asked'\necho yes\n")
+    askpass.chmod(0o755)
+    monkeypatch.setenv("SSH_ASKPASS", str(askpass))
+    monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
+    monkeypatch.setenv("DISPLAY", ":0")
 
-
-SSHD = "/usr/sbin/sshd"
-
-
-@pytest.fixture
-def sshd(tmp_path: Path) -> Iterator[Host]:
-    """A host behind an sshd of our own, with keys that live as long as the test."""
-    for tool in (SSHD, "ssh", "ssh-keygen"):
-        if not shutil.which(tool):
-            pytest.skip(f"{tool} is not installed")
-    for key in ("host_key", "user_key"):
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / key], check=True
-        )
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    (tmp_path / "sshd_config").write_text(
-        f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {tmp_path}/host_key\nPidFile none\n"
-        f"AuthorizedKeysFile {tmp_path}/user_key.pub\nStrictModes no\nUsePAM no\n"
-    )
-    known = (tmp_path / "host_key.pub").read_text().split()
-    (tmp_path / "known_hosts").write_text(f"[127.0.0.1]:{port} {known[0]} {known[1]}\n")
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd insists on it, for root only
-    log = tmp_path / "sshd.log"
-    server = subprocess.Popen([SSHD, "-D", "-f", tmp_path / "sshd_config", "-E", log])
-    try:
-
-        def listens() -> bool:
-            if server.poll() is not None:
-                pytest.fail(f"sshd ended: {log.read_text()}")
-            with socket.socket() as probe:
-                return probe.connect_ex(("127.0.0.1", port)) == 0
-
-        wait_for("sshd", listens)
-        yield remote(
-            tmp_path,
-            ansible_host="127.0.0.1",
-            ansible_port=port,
-            ansible_user=getpass.getuser(),
-            ansible_ssh_private_key_file=str(tmp_path / "user_key"),
-            ansible_ssh_common_args=f"-F none -o UserKnownHostsFile={tmp_path}/known_hosts",
-        )
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def test_a_load_over_ssh(sshd: Host, sink: SinkProcess, tmp_path: Path) -> None:
-    run_over(sshd, sink, tmp_path)
-
-
-def test_a_login_that_is_refused(sshd: Host, tmp_path: Path) -> None:
-    (tmp_path / "user_key.pub").write_text("")
-    with (
-        pytest.raises(UserError, match=r"loader-1 .*exit status 255: .*Permission denied"),
-        loader_hosts.connect([sshd], LIMIT_MS),
-    ):
-        pytest.fail("connected")
+    variables = server.variables()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        match trouble:
+            case "another host key":
+                other = new_key(tmp_path / "other").export_public_key().decode()
+                server.known_hosts.write_text(f"[127.0.0.1]:{server.port} {other}")
+            case "unknown host key":
+                server.known_hosts.write_text("")
+            case "key may not log in":
+                new_key(server.user_key)
+            case "key has a passphrase":
+                encrypt = ["ssh-keygen", "-q", "-p", "-N", "secret", "-f", server.user_key]
+                subprocess.run(encrypt, check=True)
+            case "nobody listens":
+                server.stop()
+            case "nobody speaks":
+                variables = server.variables(ConnectTimeout="1")
+                variables["ansible_port"] = silent.getsockname()[1]
+        message = refused([remote(tmp_path, **variables)])
+    _, line, _, advice = message.splitlines()
+    assert line.startswith("  loader host loader-1 (10.0.0.8): ssh failed: ")
+    assert said in line
+    assert advice.endswith(" -i " + str(server.user_key) + " 127.0.0.1 true")
+    assert not (tmp_path / "asked").exists()
+    assert not server.passwords
+    assert not server.commands

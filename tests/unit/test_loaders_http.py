@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import itertools
+import socket
+import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -51,8 +53,8 @@ def then_reset(act: Act) -> Act:
     async def resetting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await act(reader, writer)
         # Without lingering, closing is a reset.
-        socket = writer.get_extra_info("socket")
-        socket.setsockopt(1, 13, b"\x01\x00\x00\x00\x00\x00\x00\x00")  # SO_LINGER, on, 0 s
+        raw = writer.get_extra_info("socket")
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         writer.close()
 
     return resetting

@@ -1,6 +1,8 @@
 """Telnet: nothing is acknowledged, and still every point that was handed over is accounted for."""
 
 import asyncio
+import socket
+import struct
 import time
 from collections import Counter
 from pathlib import Path
@@ -149,7 +151,8 @@ async def test_what_is_not_taken_in_time_is_given_up_with_a_reason(tmp_path: Pat
         result = await work(spec, tmp_path)
         sink.resume()
         await until(lambda: not sink.open)
-        # A connection that may hold half a line was not used again.
+        # What was given up was not sent later, and the lines that came are whole.
+        assert sink.connections >= 2
         assert set(received(sink)) <= expected_points(spec)
     assert result["errors"]["timeout"] >= 1
     given_up = [row for row in outcomes(tmp_path) if row["outcome"] == "unknown"]
@@ -330,6 +333,22 @@ async def test_bytes_that_a_closing_connection_would_swallow_are_not_handed_over
         assert await protocol.close() == ""
         assert sink.connections == 3
         assert len(sink.lines) == 3 * len(groups[0].slots)
+
+
+async def test_a_reset_that_only_sending_shows() -> None:
+    """asyncio throws the bytes away then, and says so later, to nobody in particular."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        schedule = Schedule(load_spec(protocol="telnet-put", telnet=[f"127.0.0.1:{port}"]))
+        groups = schedule.groups(0)
+        protocol = Telnet(schedule, groups)
+        reply = await protocol.send(0, Batch(groups[0], 0, 1), int)
+        assert reply.answer is Answer.HANDED_OVER
+        server, _ = listener.accept()
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        server.close()
+        reply = await protocol.send(0, Batch(groups[0], 1, 1), int)
+    assert (reply.answer, reply.kind, reply.silent) == (Answer.FAILED, "reset", True)
 
 
 async def test_connections_are_shared_and_made_once() -> None:
