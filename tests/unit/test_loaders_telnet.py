@@ -38,6 +38,9 @@ pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
 KERNEL_BYTES = int(Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2]) + 2**20
 """More than the kernel takes for a server that does not read."""
 
+LONG_LINES = {"sensors": 1800, "sensors_per_request": 180, "tags": {"filler": "x" * 400}}
+"""Most of a megabyte a tick: the kernel takes no more, long before the end."""
+
 
 def load(*sinks: TelnetSink, **changes: Any) -> LoadSpec:
     rest = [f"http://127.0.0.{number + 1}:9" for number in range(len(sinks))]  # nobody asks it
@@ -112,10 +115,7 @@ async def test_back_pressure_shows_in_the_latency(tmp_path: Path) -> None:
     resumed_ms = 0.0
     async with TelnetSink() as sink:
         sink.stall()
-        # About a megabyte a tick: more than the kernel takes, long before the server reads.
-        spec = load(
-            sink, sensors=15_000, sensors_per_request=1500, warmup_ticks=0, ticks=15, retry_for_s=30
-        )
+        spec = load(sink, **LONG_LINES, warmup_ticks=0, ticks=15, retry_for_s=30)
 
         async def resume() -> None:
             nonlocal resumed_ms
@@ -133,7 +133,7 @@ async def test_back_pressure_shows_in_the_latency(tmp_path: Path) -> None:
     for latency_ms in (200, 500):
         waited = [due for due in planned if due <= resumed_ms - latency_ms]
         # All that were due so long before, but those that the kernel took.
-        blocked = 1500 * len(waited) - taken
+        blocked = LONG_LINES["sensors_per_request"] * len(waited) - taken
         assert at_least(histogram, (latency_ms - 2) * 1000) >= blocked > 0
 
 
@@ -142,8 +142,7 @@ async def test_what_is_not_taken_in_time_is_given_up_with_a_reason(tmp_path: Pat
         sink.stall()
         spec = load(
             sink,
-            sensors=15_000,
-            sensors_per_request=1500,
+            **LONG_LINES,
             warmup_ticks=0,
             request_timeout_s=0.5,
             retry_for_s=0,
@@ -171,7 +170,7 @@ async def test_what_is_not_taken_in_time_is_given_up_with_a_reason(tmp_path: Pat
 async def test_a_reset_is_tried_again_as_a_whole(tmp_path: Path) -> None:
     async with TelnetSink() as sink:
         sink.stall()
-        spec = load(sink, sensors=15_000, sensors_per_request=1500, warmup_ticks=0, retry_for_s=30)
+        spec = load(sink, **LONG_LINES, warmup_ticks=0, retry_for_s=30)
         worker = Worker(spec, 0, tmp_path)
         running = asyncio.create_task(worker.run())
         assert isinstance(worker._protocol, Telnet)
