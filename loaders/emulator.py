@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from loaders import files, reader, shard
+from loaders.process import PARENT_VARIABLE, STOP_SIGNALS
 from loaders.spec import LoadSpec
-from loaders.worker import PARENT_VARIABLE, STOP_SIGNALS
 
 START_MARGIN_MS = 3000
 """How far ahead `start_ms` should be, so that all workers are up before the first point is due."""
@@ -85,6 +85,8 @@ class _Process:
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(filter(None, search)),
             PARENT_VARIABLE: str(os.getpid()),
+            # numpy's linear algebra, which is not used, would start a thread that spins.
+            "OPENBLAS_NUM_THREADS": "1",
         }
         with _blocked(STOP_SIGNALS):
             self._popen = subprocess.Popen(

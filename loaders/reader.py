@@ -17,7 +17,6 @@ import contextlib
 import gc
 import json
 import os
-import signal
 import sys
 import time
 from collections import Counter
@@ -30,7 +29,7 @@ from typing import Any
 import aiohttp
 from hdrh.histogram import HdrHistogram
 
-from loaders import shard
+from loaders import process, shard
 from loaders.answers import FAILED, LATE, RIGHT, WRONG, AnswerError, Judgement, judge
 from loaders.clock import Clock
 from loaders.files import FilesError
@@ -39,7 +38,6 @@ from loaders.queries import KINDS, TAGS, Query, QueryLoad
 from loaders.recorder import Recorder
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec
-from loaders.worker import EXIT_FILES, EXIT_USAGE, PARENT_VARIABLE, STOP_SIGNALS
 
 MAX_IN_FLIGHT = 32
 
@@ -116,7 +114,7 @@ class Reader:
         self._tally = _Tally()
         self._recorder = Recorder(spec, self._clock.now_us())
         self._files = _ReaderFiles(outdir, host, spec.start_ms)
-        self._parent = int(os.environ.get(PARENT_VARIABLE, os.getppid()))
+        self._parent = int(os.environ.get(process.PARENT_VARIABLE, os.getppid()))
 
         self._due_us: int | None = None  # of the query that is to be sent next
         self._asking: set[asyncio.Task[None]] = set()
@@ -443,48 +441,17 @@ def _as_files_error(result: Path) -> Iterator[None]:
         raise FilesError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-async def _run(spec: LoadSpec, host: int, outdir: Path) -> None:
-    reader = Reader(spec, host, outdir)
-    loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, reader.stop)
-    # As a worker's: whoever starts it may block the signals until here.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    # The thread that judges gives way soon when a query is due or an answer comes.
-    sys.setswitchinterval(_SWITCH_S)
-    try:
-        await reader.run()
-    finally:
-        # A second signal must not spoil the exit status now that all is written.
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+def _check(spec: LoadSpec, host: int) -> None:
+    shard.host_workers(spec.hosts, spec.workers_per_host, host)
+    if spec.queries is None:
+        raise ValueError("queries: there are none, so no reader is needed")
 
 
 def main(arguments: list[str]) -> int:
-    """Run a reader from command line arguments SPEC.json HOST OUTDIR.
-
-    Returns:
-        The exit status; anything but 0 comes with a line on stderr.
-    """
-    try:
-        spec_path, host_text, outdir = arguments
-        host = int(host_text)
-    except ValueError:
-        print("usage: python -m loaders.reader SPEC.json HOST OUTDIR", file=sys.stderr)
-        return EXIT_USAGE
-    try:
-        spec = LoadSpec.from_json(Path(spec_path).read_text(encoding="utf-8"))
-        shard.host_workers(spec.hosts, spec.workers_per_host, host)
-        if spec.queries is None:
-            raise ValueError("queries: there are none, so no reader is needed")
-    except (OSError, ValueError) as error:
-        print(f"reader {host}: {spec_path}: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    try:
-        asyncio.run(_run(spec, host, Path(outdir)))
-    except FilesError as error:
-        print(f"reader {host}: {error}", file=sys.stderr)
-        return EXIT_FILES
-    return 0
+    """Run a reader from command line arguments; see `loaders.process.main`."""
+    # The thread that judges gives way soon when a query is due or an answer comes.
+    sys.setswitchinterval(_SWITCH_S)
+    return process.main("reader", arguments, _check, Reader)
 
 
 if __name__ == "__main__":

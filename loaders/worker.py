@@ -20,18 +20,17 @@ import asyncio
 import gc
 import os
 import resource
-import signal
 import sys
 import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
-from loaders import shard
+from loaders import process, shard
 from loaders.clock import Clock
 from loaders.delivery import Delivery
 from loaders.failover import NODE_DOWN, Event, Failover
-from loaders.files import FilesError, WorkerFiles
+from loaders.files import WorkerFiles
 from loaders.protocol import Batch, Protocol
 from loaders.recorder import Recorder
 from loaders.rest import Rest
@@ -40,15 +39,6 @@ from loaders.spec import LoadSpec
 from loaders.tally import Outcome, Tally
 from loaders.telnet import Telnet
 from loaders.throttle import Throttle
-
-PARENT_VARIABLE = "LOADERS_PARENT_PID"
-"""Environment variable with the id of the process whose death ends the worker; if it is not set,
-the process that is the parent when the worker starts."""
-
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-EXIT_USAGE = 2
-EXIT_FILES = 3
 
 _GRACE_S = 2.0
 _SECOND_US = 1_000_000
@@ -97,7 +87,7 @@ class Worker:
         )
         self._delivery = Delivery(spec, self._protocol, self._failover, self._clock, self._tally)
         self._failovers = 0
-        self._parent = int(os.environ.get(PARENT_VARIABLE, os.getppid()))
+        self._parent = int(os.environ.get(process.PARENT_VARIABLE, os.getppid()))
 
         self._due_us: int | None = None  # of the request that is to be started next
         self._begun = [group.first_tick for group in self._groups]  # the next tick of each group
@@ -330,45 +320,13 @@ def _max_rss_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-async def _run(spec: LoadSpec, index: int, outdir: Path) -> None:
-    worker = Worker(spec, index, outdir)
-    loop = asyncio.get_running_loop()
-    for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, worker.stop)
-    # Whoever starts a worker may block the signals until here, so that none is lost, or met with
-    # a traceback, while Python starts.
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-    try:
-        await worker.run()
-    finally:
-        # A second signal must not spoil the exit status now that all is written.
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+def _check(spec: LoadSpec, index: int) -> None:
+    shard.worker_range(spec.sensors, spec.workers, index)
 
 
 def main(arguments: list[str]) -> int:
-    """Run a worker from command line arguments SPEC.json WORKER_INDEX OUTDIR.
-
-    Returns:
-        The exit status; anything but 0 comes with a line on stderr.
-    """
-    try:
-        spec_path, index_text, outdir = arguments
-        index = int(index_text)
-    except ValueError:
-        print("usage: python -m loaders.worker SPEC.json WORKER_INDEX OUTDIR", file=sys.stderr)
-        return EXIT_USAGE
-    try:
-        spec = LoadSpec.from_json(Path(spec_path).read_text(encoding="utf-8"))
-        shard.worker_range(spec.sensors, spec.workers, index)
-    except (OSError, ValueError) as error:
-        print(f"worker {index}: {spec_path}: {error}", file=sys.stderr)
-        return EXIT_USAGE
-    try:
-        asyncio.run(_run(spec, index, Path(outdir)))
-    except FilesError as error:
-        print(f"worker {index}: {error}", file=sys.stderr)
-        return EXIT_FILES
-    return 0
+    """Run a worker from command line arguments; see `loaders.process.main`."""
+    return process.main("worker", arguments, _check, Worker)
 
 
 if __name__ == "__main__":

@@ -115,14 +115,14 @@ def test_replay_is_acknowledged_and_stored_whole(pair: Deployment) -> None:
             # The sensors of the other loads have points in that time already.
             "metric": "HISTORY_{n}",
             "replay": True,
-            "duration_s": 600,
+            "duration_s": 200,
             "warmup_s": 0,
             "points_per_request": 60,
-            "replay_queue_points": 20_000,
+            "replay_queue_points": 10_000,
         },
     )
     book = passed(run)
-    assert book["acknowledged"] == book["stored"] == 300 * 2 * 600
+    assert book["acknowledged"] == book["stored"] == 300 * 2 * 200
     outcomes = {k: part["outcome"] for k, part in run.json("verdict.json")["parts"].items()}
     assert outcomes["latency"] == outcomes["queue"] == "not judged"
     assert outcomes["schedule"] == outcomes["readback"] == outcomes["drain"] == "pass"

@@ -27,12 +27,12 @@ from hypothesis import strategies as st
 
 from loaders import histograms, naming, reader
 from loaders.answers import LATE, RIGHT, WRONG, AnswerError, Judgement, judge, series_number
+from loaders.process import EXIT_FILES, EXIT_USAGE, PARENT_VARIABLE
 from loaders.queries import AGGREGATED, KINDS, RAW, TAGS, Query, QueryLoad
 from loaders.reader import MAX_IN_FLIGHT, Reader
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec, Queries, Step
 from loaders.values import ValueType, values
-from loaders.worker import EXIT_FILES, EXIT_USAGE, PARENT_VARIABLE
 
 pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
 
