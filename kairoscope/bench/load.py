@@ -15,6 +15,8 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from kairoscope import paths
 from kairoscope.bench.harness import RATIO, Bench, BenchError, Limit, Round
 from loaders import emulator
@@ -126,11 +128,14 @@ class _Found:
     rss_bytes: int
     send_error_p99_us: float
     send_error_max_us: float
+    stolen_s: float
 
 
 def _run(spec: LoadSpec) -> _Found:
+    stolen_before_s = _stolen_s()
     with tempfile.TemporaryDirectory(prefix="kairoscope-bench-") as folder:
         results = emulator.run(spec, Path(folder))
+    stolen_s = _stolen_s() - stolen_before_s
     for result in results:
         if "died" in result:
             raise BenchError(f"loader worker {result['worker']} died: {result['died']}")
@@ -150,6 +155,7 @@ def _run(spec: LoadSpec) -> _Found:
         rss_bytes=total("max_rss_bytes"),
         send_error_p99_us=max(result["send_error_us"]["p99"] for result in results),
         send_error_max_us=max(result["send_error_us"]["max"] for result in results),
+        stolen_s=stolen_s,
     )
 
 
@@ -162,12 +168,21 @@ def _speed(found: _Found, points: int, sink_cpu_s: float) -> dict[str, float]:
     }
 
 
+def _stolen_s() -> float:
+    """CPU time that the hypervisor gave to others while this machine wanted it, since its start.
+
+    On a shared host that is what lateness of some tens of milliseconds comes from.
+    """
+    return float(psutil.cpu_times().steal)
+
+
 def _punctuality(spec: LoadSpec, found: _Found) -> dict[str, float]:
     return {
         "send_error_p99_ms": found.send_error_p99_us / 1000,
         "send_error_max_ms": found.send_error_max_us / 1000,
         "loader_cores": found.cpu_s / spec.duration_s,
         "loader_rss_mb": found.rss_bytes / 1e6,
+        "stolen_cpu_s": found.stolen_s,
     }
 
 
