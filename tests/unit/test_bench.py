@@ -216,11 +216,12 @@ def test_a_million_sensors_for_a_day_are_planned_exactly() -> None:
     assert planned["day_points"] == 1_000_000 * 86_400
     # Two workers and three nodes share the sensors, so at most one request of each is not full.
     assert 1_000 <= planned["day_requests"] / 86_400 <= 1_006
-    found = load._Found(1, 1, 4.0, 20.0, 300_000_000, 10_000, 30_000)
+    found = load._Found(1, 1, 4.0, 20.0, 300_000_000, 10_000, 30_000, 0.5)
     assert load._punctuality(spec, found) == {
         "send_error_p99_ms": 10,
         "send_error_max_ms": 30,
         "loader_cores": 0.4,
         "loader_rss_mb": 300,
+        "stolen_cpu_s": 0.5,
     }
     assert limited_figures("pacing") <= set(load._punctuality(spec, found))
