@@ -383,13 +383,19 @@ def _settle(state: State, console: Console) -> None:
     with live_progress(console) as bar:
         task = bar.add_task("read back", total=total, figures="")
         done = 0
+        next_line = time.monotonic() + 10
 
         def add(result: readback.SeriesResult) -> None:
-            nonlocal done
+            nonlocal done, next_line
             settlement.add(result)
             done += 1
+            figures = f"{done:,} of {total:,} series"
             if done % 100 == 0:
-                bar.update(task, completed=done, figures=f"{done:,} of {total:,} series")
+                bar.update(task, completed=done, figures=figures)
+            # Without a terminal the bar shows nothing: a line every ten seconds instead.
+            if not console.is_terminal and time.monotonic() >= next_line:
+                next_line = time.monotonic() + 10
+                console.print(f"  {figures}")
 
         console.print(f"read back: {schedule.points:,} points of {total:,} series …")
         passes = asyncio.run(readback.read_all(schedule, settlement.incomplete, add))
