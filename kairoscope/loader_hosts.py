@@ -27,7 +27,7 @@ from typing import Any
 
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host
-from loaders import emulator, files, reader, shard
+from loaders import emulator, files, query_files, shard
 from loaders.clock import Clock
 from loaders.emulator import Progress, WorkerResult
 from loaders.host import FILES, LOCK, fingerprint
@@ -381,7 +381,7 @@ class _Agent:
             # Without them a process counts as dead: its other files may be cut off.
             for worker in self.workers:
                 files.result_path(folder, worker).unlink(missing_ok=True)
-            reader.result_path(folder, self.index).unlink(missing_ok=True)
+            query_files.result_path(folder, self.index).unlink(missing_ok=True)
             return f"its files could not be collected: {(said or [problem])[-1]}"
         return ""
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loaders import files, reader, shard
+from loaders import files, query_files, shard
 from loaders.process import PARENT_VARIABLE, STOP_SIGNALS
 from loaders.spec import LoadSpec
 
@@ -254,7 +254,7 @@ def run_hosts(
     for worker in numbers:
         files.remove_old(outdir, worker)
     for host in hosts:
-        reader.remove_old(outdir, host)
+        query_files.remove_old(outdir, host)
     stop = stop or threading.Event()
     workers: list[_Process] = []
     readers: list[_Process] = []
@@ -263,7 +263,7 @@ def run_hosts(
             paths = files.progress_path(outdir, worker), files.result_path(outdir, worker)
             workers.append(_Process("loaders.worker", worker, *paths, keep_open))
         for host in hosts if spec.queries else ():
-            paths = reader.progress_path(outdir, host), reader.result_path(outdir, host)
+            paths = query_files.progress_path(outdir, host), query_files.result_path(outdir, host)
             readers.append(_Process("loaders.reader", host, *paths, keep_open))
         _follow(workers, readers, on_records, stop)
     finally:

@@ -1,4 +1,5 @@
-"""The files a worker leaves: names, formats, and one clear error when they cannot be written."""
+"""The files a process leaves: formats, one clear error when they cannot be written, and a worker's
+names."""
 
 from __future__ import annotations
 
@@ -66,45 +67,48 @@ def _dumps(record: dict[str, Any]) -> str:
     return json.dumps(record, separators=(",", ":")) + "\n"
 
 
-class WorkerFiles:
-    """Open output files of one worker.
+class OutputFiles:
+    """Open output files of one process: a progress log, an interval log, and what else it names.
 
     Every method but `abandon` raises FilesError if the disk is full or a file cannot be written:
-    figures that nobody can read afterwards are no figures, so the worker must not go on.
+    figures that nobody can read afterwards are no figures, so the process must not go on.
     """
 
-    def __init__(self, outdir: Path, worker: int, start_ms: int) -> None:
-        """Create the files; intervals count from `start_ms` (epoch)."""
-        self._progress_path = progress_path(outdir, worker)
-        self._hlog_path = histogram_path(outdir, worker)
-        self._outcomes_path = outcomes_path(outdir, worker)
-        self._events_path = events_path(outdir, worker)
-        self._result_path = result_path(outdir, worker)
-        self._open: list[tuple[Path, TextIO]] = []
+    def __init__(self, result: Path, logs: list[Path], hlog: Path, start_ms: int, head: str = ""):
+        """Create the files.
+
+        Args:
+            result: where the final figures will be; an old one is removed.
+            logs: JSON lines; the first is for progress.
+            hlog: interval log, whose intervals count from `start_ms` (epoch).
+            head: comment lines at the beginning of the interval log.
+        """
+        self._result_path = result
+        self._hlog_path = hlog
+        self._open: dict[Path, TextIO] = {}
+        self._progress_path = logs[0]
         try:
-            with _naming(self._result_path):
-                self._result_path.unlink(missing_ok=True)
-            self._progress = self._create(self._progress_path)
-            self._outcomes = self._create(self._outcomes_path)
-            self._events = self._create(self._events_path)
-            hlog = self._create(self._hlog_path)
-            with _naming(self._hlog_path):
-                self._log = LogWriter(hlog, start_ms)
+            with _naming(result):
+                result.unlink(missing_ok=True)
+            for path in (*logs, hlog):
+                with _naming(path):
+                    # Line by line to the system: a killed process loses nothing that it knew.
+                    self._open[path] = path.open("w", buffering=1, encoding="utf-8")
+            with _naming(hlog):
+                self._open[hlog].write(head)
+                self._log = LogWriter(self._open[hlog], start_ms)
         except FilesError:
             self.abandon()
             raise
 
-    def _create(self, path: Path) -> TextIO:
+    def append(self, path: Path, record: dict[str, Any]) -> None:
+        """Append a record to one of the logs."""
         with _naming(path):
-            # Line by line to the system: a killed worker loses no outcome it knew.
-            file = path.open("w", buffering=1, encoding="utf-8")
-        self._open.append((path, file))
-        return file
+            self._open[path].write(_dumps(record))
 
     def progress(self, record: dict[str, Any]) -> None:
         """Append a progress record."""
-        with _naming(self._progress_path):
-            self._progress.write(_dumps(record))
+        self.append(self._progress_path, record)
 
     def latencies(
         self, warmup: HdrHistogram, measured: HdrHistogram, start_s: float, length_s: float
@@ -114,28 +118,10 @@ class WorkerFiles:
             self._log.write(warmup, start_s, length_s, tag=WARMUP)
             self._log.write(measured, start_s, length_s)
 
-    def outcome(self, group: int, ticks: range, outcome: Outcome, reason: str, points: int) -> None:
-        """Append what became of consecutive ticks of a group; `points` are all of them."""
-        record = {
-            "group": group,
-            "tick": ticks.start,
-            "ticks": len(ticks),
-            "outcome": outcome.value,
-            "reason": reason,
-            "points": points,
-        }
-        with _naming(self._outcomes_path):
-            self._outcomes.write(_dumps(record))
-
-    def event(self, record: dict[str, Any]) -> None:
-        """Append an event."""
-        with _naming(self._events_path):
-            self._events.write(_dumps(record))
-
     def finish(self, result: dict[str, Any]) -> None:
         """Close the logs and write the final figures, all or nothing."""
         while self._open:
-            path, file = self._open.pop()
+            path, file = self._open.popitem()
             with _naming(path):
                 file.close()
         draft = self._result_path.with_suffix(".json.part")
@@ -146,6 +132,39 @@ class WorkerFiles:
     def abandon(self) -> None:
         """Close the logs without a result, whatever state they are in."""
         while self._open:
-            _, file = self._open.pop()
+            _, file = self._open.popitem()
             with contextlib.suppress(OSError):
                 file.close()
+
+
+class WorkerFiles(OutputFiles):
+    """Open output files of one worker."""
+
+    def __init__(self, outdir: Path, worker: int, start_ms: int) -> None:
+        """Create the files; intervals count from `start_ms` (epoch)."""
+        self._outcomes_path = outcomes_path(outdir, worker)
+        self._events_path = events_path(outdir, worker)
+        super().__init__(
+            result_path(outdir, worker),
+            [progress_path(outdir, worker), self._outcomes_path, self._events_path],
+            histogram_path(outdir, worker),
+            start_ms,
+        )
+
+    def outcome(self, group: int, ticks: range, outcome: Outcome, reason: str, points: int) -> None:
+        """Append what became of consecutive ticks of a group; `points` are all of them."""
+        self.append(
+            self._outcomes_path,
+            {
+                "group": group,
+                "tick": ticks.start,
+                "ticks": len(ticks),
+                "outcome": outcome.value,
+                "reason": reason,
+                "points": points,
+            },
+        )
+
+    def event(self, record: dict[str, Any]) -> None:
+        """Append an event."""
+        self.append(self._events_path, record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 import typing
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from loaders.clock import Clock
 from loaders.files import FilesError
 from loaders.spec import LoadSpec
 
@@ -21,6 +23,28 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 EXIT_USAGE = 2
 EXIT_FILES = 3
+
+
+_SECOND_US = 1_000_000
+
+
+async def every_second(
+    clock: Clock, start_ms: int, report: Callable[[], None], stop: Callable[[], None]
+) -> None:
+    """Report until cancelled; stop once the process has lost its parent.
+
+    On whole seconds of the schedule (`start_ms`, epoch), so that the intervals of all processes
+    coincide.
+    """
+    parent = int(os.environ.get(PARENT_VARIABLE, os.getppid()))
+    start_us = start_ms * 1000
+    while True:
+        now_us = clock.now_us()
+        next_us = start_us + ((now_us - start_us) // _SECOND_US + 1) * _SECOND_US
+        await asyncio.sleep((next_us - now_us) / 1e6)
+        report()
+        if os.getppid() != parent:
+            stop()
 
 
 class Loop(typing.Protocol):

@@ -13,28 +13,24 @@ It is stopped as a worker is (`loaders.worker`), and has the same exit statuses.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import json
-import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-from hdrh.histogram import HdrHistogram
 
 from loaders import process, shard
 from loaders.answers import FAILED, LATE, RIGHT, WRONG, AnswerError, Judgement, judge
 from loaders.clock import Clock
-from loaders.files import FilesError
-from loaders.histograms import WARMUP, LogWriter
 from loaders.queries import KINDS, TAGS, Query, QueryLoad
+from loaders.query_files import QueryFiles
 from loaders.recorder import Recorder
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec
@@ -45,41 +41,10 @@ VERDICTS = (RIGHT, LATE, WRONG, FAILED)
 
 _OK = 200
 _GRACE_S = 2.0
-_SECOND_US = 1_000_000
 _EXAMPLES = 10
 _MOST_NAMED = 20  # metrics and series in a record of an answer
 _EXCERPT_CHARS = 300
 _SWITCH_S = 0.0005
-
-
-def progress_path(outdir: Path, host: int) -> Path:
-    """One record a second: how far the queries of a loader host are."""
-    return outdir / f"queries-{host}.jsonl"
-
-
-def histogram_path(outdir: Path, host: int) -> Path:
-    """Interval log of latencies, one count for each query."""
-    return outdir / f"queries-{host}.hlog"
-
-
-def answers_path(outdir: Path, host: int) -> Path:
-    """Every answer that was not right."""
-    return outdir / f"queries-{host}.answers.jsonl"
-
-
-def result_path(outdir: Path, host: int) -> Path:
-    """The final figures; only there if the reader came to its end."""
-    return outdir / f"queries-{host}.json"
-
-
-def remove_old(outdir: Path, host: int) -> None:
-    """Remove what an earlier reader of this host left, so that nobody takes it for new.
-
-    Raises:
-        OSError: a file cannot be removed.
-    """
-    for path in (progress_path, histogram_path, answers_path, result_path):
-        path(outdir, host).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -113,8 +78,7 @@ class Reader:
         self._clock = Clock()
         self._tally = _Tally()
         self._recorder = Recorder(spec, self._clock.now_us())
-        self._files = _ReaderFiles(outdir, host, spec.start_ms)
-        self._parent = int(os.environ.get(process.PARENT_VARIABLE, os.getppid()))
+        self._files = QueryFiles(outdir, host, spec.start_ms)
 
         self._due_us: int | None = None  # of the query that is to be sent next
         self._asking: set[asyncio.Task[None]] = set()
@@ -140,7 +104,9 @@ class Reader:
         connector = aiohttp.TCPConnector(limit=MAX_IN_FLIGHT)
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as http:
             pacer = self._watched(self._pace(http))
-            reporter = self._watched(self._report_every_second())
+            reporter = self._watched(
+                process.every_second(self._clock, self._spec.start_ms, self._report, self.stop)
+            )
             try:
                 await self._until_stop({pacer})
                 while self._asking and not self._stopping.is_set():
@@ -172,7 +138,7 @@ class Reader:
             }
             self._files.finish(result)
         except BaseException:
-            self._files.close()
+            self._files.abandon()
             raise
         return result
 
@@ -282,22 +248,10 @@ class Reader:
             "series": series[:_MOST_NAMED] or None,
         }
 
-    async def _report_every_second(self) -> None:
-        start_us = self._spec.start_ms * 1000
-        while True:
-            # On whole seconds of the schedule, as the workers do.
-            now_us = self._clock.now_us()
-            next_us = start_us + ((now_us - start_us) // _SECOND_US + 1) * _SECOND_US
-            await asyncio.sleep((next_us - now_us) / 1e6)
-            self._report()
-            if os.getppid() != self._parent:
-                self.stop()
-
     def _report(self) -> None:
         now_us = self._clock.now_us()
         overdue_us = now_us - self._due_us if self._due_us and not self._stopping.is_set() else 0
-        # The recorder wants nothing of the files but `latencies`.
-        figures = self._recorder.flush(self._files, now_us, overdue_us)  # type: ignore[arg-type]
+        figures = self._recorder.flush(self._files, now_us, overdue_us)
         self._files.progress(
             {
                 "t": round(now_us / 1e6, 3),
@@ -381,64 +335,6 @@ class _Tally:
             "errors": dict(self._errors),
             "first_errors": self._first_errors,
         }
-
-
-class _ReaderFiles:
-    """Open output files of one reader. A file that cannot be written is a FilesError."""
-
-    def __init__(self, outdir: Path, host: int, start_ms: int) -> None:
-        self._result_path = result_path(outdir, host)
-        self._open = contextlib.ExitStack()
-        with _as_files_error(self._result_path), contextlib.ExitStack() as stack:
-            self._result_path.unlink(missing_ok=True)
-            # Line by line to the system, as a reader may be killed.
-            self._progress, self._answers, hlog = (
-                stack.enter_context(path(outdir, host).open("w", buffering=1, encoding="utf-8"))
-                for path in (progress_path, answers_path, histogram_path)
-            )
-            hlog.write("#[Queries: here each point is a query]\n")
-            self._log = LogWriter(hlog, start_ms)
-            self._open = stack.pop_all()
-
-    def progress(self, record: dict[str, Any]) -> None:
-        """Append a progress record."""
-        with _as_files_error(self._result_path):
-            self._progress.write(json.dumps(record, separators=(",", ":")) + "\n")
-
-    def answer(self, record: dict[str, Any]) -> None:
-        """Append an answer that was not right."""
-        with _as_files_error(self._result_path):
-            self._answers.write(json.dumps(record, separators=(",", ":")) + "\n")
-
-    def latencies(
-        self, warmup: HdrHistogram, measured: HdrHistogram, start_s: float, length_s: float
-    ) -> None:
-        """Append the histograms of an interval (µs; times in seconds since the start)."""
-        with _as_files_error(self._result_path):
-            self._log.write(warmup, start_s, length_s, tag=WARMUP)
-            self._log.write(measured, start_s, length_s)
-
-    def finish(self, result: dict[str, Any]) -> None:
-        """Close the logs and write the final figures, all or nothing."""
-        draft = self._result_path.with_suffix(".json.part")
-        with _as_files_error(self._result_path):
-            self._open.close()
-            draft.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-            draft.replace(self._result_path)
-
-    def close(self) -> None:
-        """Close the logs, whatever state they are in."""
-        with contextlib.suppress(OSError):
-            self._open.close()
-
-
-@contextlib.contextmanager
-def _as_files_error(result: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        path = error.filename or f"a file beside {result}"
-        raise FilesError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def _check(spec: LoadSpec, host: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from loaders.files import WorkerFiles
+from loaders.files import OutputFiles
 from loaders.histograms import new_histogram, record
 from loaders.spec import LoadSpec
 
@@ -45,7 +45,7 @@ class Recorder:
         if done:
             self._done += points
 
-    def flush(self, files: WorkerFiles, now_us: int, backlog_us: int) -> dict[str, Any]:
+    def flush(self, files: OutputFiles, now_us: int, backlog_us: int) -> dict[str, Any]:
         """Write the interval's histograms and start the next one.
 
         Args:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import resource
 import sys
 import time
@@ -41,7 +40,6 @@ from loaders.telnet import Telnet
 from loaders.throttle import Throttle
 
 _GRACE_S = 2.0
-_SECOND_US = 1_000_000
 # Requests of many groups are due every millisecond or less. Waking for each would cost more than
 # sending it; what is due within one sleep is sent together, and is late by less than this.
 _SHORTEST_SLEEP_US = 4_000
@@ -87,7 +85,6 @@ class Worker:
         )
         self._delivery = Delivery(spec, self._protocol, self._failover, self._clock, self._tally)
         self._failovers = 0
-        self._parent = int(os.environ.get(process.PARENT_VARIABLE, os.getppid()))
 
         self._due_us: int | None = None  # of the request that is to be started next
         self._begun = [group.first_tick for group in self._groups]  # the next tick of each group
@@ -114,7 +111,9 @@ class Worker:
         gc.freeze()
         sender = self._watched(self._replay() if self._spec.replay else self._pace())
         helpers = [
-            self._watched(self._report_every_second()),
+            self._watched(
+                process.every_second(self._clock, self._spec.start_ms, self._report, self.stop)
+            ),
             self._watched(self._failover.watch()),
             self._watched(self._throttle.watch()),
         ]
@@ -250,17 +249,6 @@ class Worker:
                 "detail": event.detail,
             }
         )
-
-    async def _report_every_second(self) -> None:
-        start_us = self._spec.start_ms * 1000
-        while True:
-            # On whole seconds of the schedule, so that the intervals of all workers coincide.
-            now_us = self._clock.now_us()
-            next_us = start_us + ((now_us - start_us) // _SECOND_US + 1) * _SECOND_US
-            await asyncio.sleep((next_us - now_us) / 1e6)
-            self._report()
-            if os.getppid() != self._parent:
-                self.stop()
 
     def _report(self) -> None:
         now_us = self._clock.now_us()

@@ -26,7 +26,7 @@ from ssh_server import SshServer, new_key
 from kairoscope import loader_hosts
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host
-from loaders import emulator, files, host, reader, shard
+from loaders import emulator, files, host, query_files, shard
 from loaders.emulator import Progress
 from loaders.queries import QueryLoad
 from loaders.schedule import Schedule
@@ -471,7 +471,7 @@ def test_other_hosts_do_their_share(troubled: Troubled, name: str) -> None:
     assert result["acknowledged"] == result["scheduled"] > 0
     assert json.loads(troubled.result_file(name).read_text()) == result
     # A host gives its own files and no others.
-    assert not reader.result_path(troubled.folder, 0).exists()
+    assert not query_files.result_path(troubled.folder, 0).exists()
 
 
 LOST = {
@@ -548,7 +548,7 @@ def test_a_worker_and_a_reader_are_killed(sink: SinkProcess, tmp_path: Path) -> 
 
     def play() -> Iterator[None]:
         while not (
-            waits(files.progress_path(there, 3)) and written(reader.progress_path(there, 1))
+            waits(files.progress_path(there, 3)) and written(query_files.progress_path(there, 1))
         ):
             yield
         (worker,) = (
@@ -576,13 +576,13 @@ def test_a_worker_and_a_reader_are_killed(sink: SinkProcess, tmp_path: Path) -> 
     assert all(r["acknowledged"] == r["scheduled"] > 0 for r in results[:3])
 
     assert fleet.readers_died == ["the reader of loader-2 died: signal 9 (SIGKILL)"]
-    assert not reader.result_path(tmp_path / "run", 1).exists()
-    assert written(reader.progress_path(tmp_path / "run", 1))
-    final = json.loads(reader.result_path(tmp_path / "run", 0).read_text())
+    assert not query_files.result_path(tmp_path / "run", 1).exists()
+    assert written(query_files.progress_path(tmp_path / "run", 1))
+    final = json.loads(query_files.result_path(tmp_path / "run", 0).read_text())
     # The sink knows nothing of queries.
     share = QueryLoad(Schedule(spec)).of_host(0)
     assert final["scheduled"] == final["failed"] == len(share) > 0
-    assert reader.histogram_path(tmp_path / "run", 0).exists()
+    assert query_files.histogram_path(tmp_path / "run", 0).exists()
 
 
 def test_stop(sink: SinkProcess, tmp_path: Path) -> None:
@@ -728,7 +728,8 @@ def test_processes_that_report_nothing_are_killed(
 
     def freeze() -> Iterator[None]:
         while not (
-            written(files.progress_path(tmp_path, 0)) and written(reader.progress_path(tmp_path, 0))
+            written(files.progress_path(tmp_path, 0))
+            and written(query_files.progress_path(tmp_path, 0))
         ):
             yield
         monkeypatch.setattr(emulator, "_HANG_REPORTS", 5)

@@ -25,7 +25,7 @@ from aiohttp import web
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from loaders import histograms, naming, reader
+from loaders import histograms, naming, query_files
 from loaders.answers import LATE, RIGHT, WRONG, AnswerError, Judgement, judge, series_number
 from loaders.process import EXIT_FILES, EXIT_USAGE, PARENT_VARIABLE
 from loaders.queries import AGGREGATED, KINDS, RAW, TAGS, Query, QueryLoad
@@ -760,21 +760,21 @@ async def read(
     result = await one.run()
     if beside:
         await beside
-    assert json.loads(reader.result_path(outdir, 0).read_text()) == result
+    assert json.loads(query_files.result_path(outdir, 0).read_text()) == result
     verdicts = ("right", "late", "wrong", "failed")
     assert result["sent"] == sum(result[verdict] for verdict in verdicts)
     if not result["stopped_early"]:
         assert result["sent"] + result["not_sent"] == result["scheduled"] > 0
     for name in ("sent", "not_sent", *verdicts):
         assert result[name] == sum(kind[name] for kind in result["kinds"].values())
-    records = lines(reader.progress_path(outdir, 0))
+    records = lines(query_files.progress_path(outdir, 0))
     for before, after in itertools.pairwise(records):
         for name in ("due", "sent", "not_sent", *verdicts):
             assert before[name] <= after[name]
     last = records[-1]
     assert last["in_flight"] == 0
     assert {name: last[name] for name in verdicts} == {name: result[name] for name in verdicts}
-    answers = lines(reader.answers_path(outdir, 0))
+    answers = lines(query_files.answers_path(outdir, 0))
     assert Counter(row["verdict"] for row in answers) == Counter(
         {verdict: result[verdict] for verdict in verdicts[1:] if result[verdict]}
     )
@@ -787,7 +787,7 @@ async def read(
 
 
 def measured(outdir: Path, *, warmup: bool = False) -> Any:
-    return histograms.merged([reader.histogram_path(outdir, 0)], warmup=warmup)
+    return histograms.merged([query_files.histogram_path(outdir, 0)], warmup=warmup)
 
 
 def at_least(histogram: Any, latency_us: float) -> int:
@@ -829,7 +829,7 @@ async def test_all_is_right(tmp_path: Path) -> None:
     assert measured(tmp_path, warmup=True).get_total_count() == warm
     assert measured(tmp_path).get_total_count() == 24 - warm
     assert result["send_error_us"]["count"] == 24 - warm
-    assert sum(row["count"] for row in lines(reader.progress_path(tmp_path, 0))) == 24
+    assert sum(row["count"] for row in lines(query_files.progress_path(tmp_path, 0))) == 24
 
 
 @pytest.mark.parametrize("kind", ["double", "string"])
@@ -861,7 +861,7 @@ async def test_faults_are_found_by_the_queries_that_ask_for_them(
         for query in map(load.query, range(load.total))
         if query.kind != TAGS and (series, t) in asked_points(load, query)
     ]
-    told = lines(reader.answers_path(tmp_path, 0))
+    told = lines(query_files.answers_path(tmp_path, 0))
     assert sorted(row["number"] for row in told) == [query.number for query in hit] != []
     verdict = LATE if fault == "missing" else WRONG
     assert result[verdict] == len(hit)
@@ -881,7 +881,7 @@ async def test_a_server_error_fails_and_keeps_the_body(tmp_path: Path) -> None:
     assert result["failed"] == result["scheduled"]
     assert result["errors"] == {"http_500": result["failed"]}
     assert result["first_errors"][0] == 'HTTP 500: {"errors":["out of memory"]}'
-    assert lines(reader.answers_path(tmp_path, 0))[0]["reason"] == result["first_errors"][0]
+    assert lines(query_files.answers_path(tmp_path, 0))[0]["reason"] == result["first_errors"][0]
     # A quick error is no fast answer.
     assert measured(tmp_path).get_total_count() == 0
 
@@ -1030,7 +1030,7 @@ async def test_signals_and_the_parents_death_end_it_well(
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-    result = json.loads(reader.result_path(tmp_path, 0).read_text())
+    result = json.loads(query_files.result_path(tmp_path, 0).read_text())
     assert result["stopped_early"]
     assert result["failed"] == 0
 
@@ -1072,10 +1072,10 @@ def test_old_files_are_removed(tmp_path: Path) -> None:
     paths = [
         path(tmp_path, 3)
         for path in (
-            reader.progress_path,
-            reader.histogram_path,
-            reader.answers_path,
-            reader.result_path,
+            query_files.progress_path,
+            query_files.histogram_path,
+            query_files.answers_path,
+            query_files.result_path,
         )
     ]
     assert {path.name for path in paths} == {
@@ -1086,6 +1086,6 @@ def test_old_files_are_removed(tmp_path: Path) -> None:
     }
     for path in paths:
         path.touch()
-    reader.remove_old(tmp_path, 3)
+    query_files.remove_old(tmp_path, 3)
     assert not any(path.exists() for path in paths)
-    reader.remove_old(tmp_path, 3)
+    query_files.remove_old(tmp_path, 3)
