@@ -10,15 +10,21 @@ SENSORS ?=
 RATE ?=
 DURATION ?=
 PROTOCOL ?=
+ACCOUNT ?= terraform/account.tfvars
+BACKEND ?=
 ONLY ?=
 ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 KAIROSCOPE := $(BIN)/kairoscope
+CHECKOV_VENV := .venv-checkov
+TERRAFORM = TF_DATA_DIR='$(CURDIR)/.kairoscope/terraform-lint' $(KAIROSCOPE) terraform -chdir=terraform
 SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
   $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)') \
   $(if $(PROTOCOL),--protocol '$(PROTOCOL)')
+
+CLOUD = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)')
 
 ##@ Run an experiment
 .PHONY: demo
@@ -31,7 +37,16 @@ plan: $(VENV)/installed ## Show what EXPERIMENT resolves to: every setting, its 
 
 .PHONY: deploy
 deploy: setup ## Deploy TARGET for EXPERIMENT; run again at any time, changes only what differs
-	@$(KAIROSCOPE) deploy $(SCALED)
+	@$(KAIROSCOPE) deploy $(SCALED) $(CLOUD)
+
+.PHONY: plan-aws
+plan-aws: $(VENV)/installed ## Show what deploying EXPERIMENT on aws would create, change and delete
+	@scripts/need terraform
+	@$(KAIROSCOPE) plan-aws $(SCALED) $(CLOUD)
+
+.PHONY: cost
+cost: $(VENV)/installed ## Print what EXPERIMENT costs on aws, by the hour and for a run
+	@$(KAIROSCOPE) cost $(SCALED)
 
 .PHONY: status
 status: $(VENV)/installed ## Show every process, the ring, KairosDB's health and queue depth
@@ -50,18 +65,19 @@ report: $(VENV)/installed ## Write report.html and report.md of the latest run a
 	@$(KAIROSCOPE) report
 
 .PHONY: destroy
-destroy: $(VENV)/installed ## End every process of TARGET and remove its folder; runs and reports stay
+destroy: $(VENV)/installed ## End all of TARGET: its processes, or its hosts; runs and reports stay
 	@$(KAIROSCOPE) destroy --target '$(TARGET)'
 
 ##@ Develop
 .PHONY: setup
 setup: $(VENV)/installed ## Install what is missing: virtual environment, Java 17, Maven, run-time bundles
-	@scripts/need java maven
+	@scripts/need java maven $(if $(filter aws,$(TARGET)),terraform)
 	@$(KAIROSCOPE) bundles
 
 .PHONY: test
-test: setup ## Run all tests this machine can (ONLY=unit|cluster for one layer, ARGS= for pytest)
+test: setup ## Run all tests this machine can (ONLY=unit|cluster|cloud for one layer, ARGS= for pytest)
 	@scripts/need ssh
+	@scripts/need terraform || true # without it the cloud layer is skipped, or fails in CI
 	@$(BIN)/python -m pytest $(if $(ONLY),-m '$(ONLY)') $(ARGS)
 
 .PHONY: bench
@@ -69,13 +85,19 @@ bench: $(VENV)/installed ## Measure the loader, beside the published way of 2018
 	@$(KAIROSCOPE) bench $(ONLY)
 
 .PHONY: lint
-lint: $(VENV)/installed ## Run every linter
+lint: $(VENV)/installed $(CHECKOV_VENV)/installed ## Run every linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/yamllint --strict .
 	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/ansible-lint --offline --strict
 	$(BIN)/shellcheck scripts/need .ci/run
+	@scripts/need terraform
+	$(TERRAFORM) fmt -check -diff -recursive
+	@$(TERRAFORM) init -backend=false -input=false -lockfile=readonly > .kairoscope/terraform-init.log \
+	  || { cat .kairoscope/terraform-init.log >&2; exit 1; }
+	$(TERRAFORM) validate
+	$(CHECKOV_VENV)/bin/checkov --config-file terraform/.checkov.yaml
 
 .PHONY: format
 format: $(VENV)/installed ## Format the Python code
@@ -85,7 +107,8 @@ format: $(VENV)/installed ## Format the Python code
 .PHONY: clean
 clean: ## Remove what was built: virtual environment, bundles (destroy first); runs stay
 	@if [ -e .kairoscope/local ]; then echo "target local is still deployed: make destroy first" >&2; exit 1; fi
-	rm -rf $(VENV) .kairoscope kairosdb-conf/*/target kairosdb-conf/bundles/*/target
+	@if [ -e .kairoscope/aws/plan.json ]; then echo "target aws is still deployed: make destroy TARGET=aws first" >&2; exit 1; fi
+	rm -rf $(VENV) $(CHECKOV_VENV) .kairoscope kairosdb-conf/*/target kairosdb-conf/bundles/*/target
 
 .PHONY: help
 help: ## Show this help
@@ -101,4 +124,12 @@ $(VENV)/installed: requirements.lock pyproject.toml scripts/need
 	@"$$(scripts/need --print-python)" -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock > $(VENV)/install.log
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >> $(VENV)/install.log
+	@touch $@
+
+# In a virtual environment of its own: checkov pins versions of what Kairoscope uses too.
+$(CHECKOV_VENV)/installed: requirements-checkov.lock
+	@scripts/need python
+	@echo "installing checkov into $(CHECKOV_VENV)"
+	@"$$(scripts/need --print-python)" -m venv $(CHECKOV_VENV)
+	@$(CHECKOV_VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-checkov.lock
 	@touch $@

@@ -16,7 +16,10 @@ from kairoscope import plan as plan_module
 from kairoscope import rehearse as rehearse_module
 from kairoscope import report as report_module
 from kairoscope import status as status_module
+from kairoscope.aws import target as aws
+from kairoscope.aws import terraform
 from kairoscope.errors import UserError
+from kairoscope.plan import cost as cost_module
 
 # Lines are not folded: a path or a figure cut in two cannot be copied or searched for.
 console = Console(highlight=False, soft_wrap=True)
@@ -73,11 +76,62 @@ def plan(as_json: bool, **wanted: Any) -> None:
         console.print(plan_module.render(made))
 
 
+def _account_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Whose account target `aws` is made in, and where Terraform keeps its state."""
+    file = click.Path(path_type=Path)
+    for option in (
+        click.option("--backend", type=file, help="BACKEND= settings of an S3 backend"),
+        click.option(
+            "--account",
+            type=file,
+            default=paths.TERRAFORM / "account.tfvars",
+            help="ACCOUNT= the account's variables  [default: terraform/account.tfvars]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@main.command()
+@_account_options
+@_plan_options
+def deploy(account: Path, backend: Path | None, **wanted: Any) -> None:
+    """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
+    made = _plan(**wanted)
+    if made.target == "aws":
+        path = deploy_module.provision(made, account.absolute(), _absolute(backend), console)
+        console.print(f"inventory: {path}\n{deploy_module.HOSTS_ONLY}")
+    else:
+        deploy_module.deploy(made)
+
+
+@main.command("plan-aws")
+@_account_options
+@_plan_options
+def plan_aws(account: Path, backend: Path | None, **wanted: Any) -> None:
+    """Show what a deploy of EXPERIMENT on aws would create, change and delete; change nothing."""
+    made = _plan(**{**wanted, "target": "aws"})
+    aws.show(made, account.absolute(), _absolute(backend), console)
+
+
+def _absolute(path: Path | None) -> Path | None:
+    return path.absolute() if path else None
+
+
 @main.command()
 @_plan_options
-def deploy(**wanted: Any) -> None:
-    """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
-    deploy_module.deploy(_plan(**wanted))
+def cost(**wanted: Any) -> None:
+    """Print what EXPERIMENT costs on aws, by the hour and for a run."""
+    console.print(cost_module.render(_plan(**{**wanted, "target": "aws"})))
+
+
+@main.command(
+    "terraform", context_settings={"ignore_unknown_options": True, "help_option_names": []}
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def terraform_command(arguments: tuple[str, ...]) -> None:
+    """Run terraform with ARGUMENTS, with an offline provider mirror where there is one."""
+    terraform.passthrough(arguments)
 
 
 @main.command()
@@ -105,6 +159,8 @@ def bench(only: str | None) -> None:
 @click.option("--target", default="local", show_default=True)
 def status(target: str) -> None:
     """Show every process, the ring, KairosDB's health and queue depth; exit 1 if any is off."""
+    if target == "aws":
+        deploy_module.check_finished(target)
     sys.exit(0 if status_module.show(target, console) else 1)
 
 
@@ -122,7 +178,10 @@ def report(run_dir: Path | None) -> None:
 @main.command()
 @click.option("--target", default="local", show_default=True)
 def destroy(target: str) -> None:
-    """End every process of TARGET and remove its folder. Runs and reports stay."""
+    """End all of TARGET: its processes, or its hosts. Runs and reports stay."""
+    if target == "aws":
+        aws.destroy(console)
+        return
     ended = deploy_module.destroy(target)
     console.print(f"target {target}: {len(ended)} processes ended, folder removed")
 

@@ -7,9 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rich.console import Console
+
 from kairoscope import bundles, inventory, paths, preflight, supervisor
+from kairoscope.aws import target as aws
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
+
+HOSTS_ONLY = (
+    "Target aws is hosts and an inventory so far: the roles that put ScyllaDB, KairosDB and "
+    "loaders on hosts of their own are not built yet (docs/limits.md)."
+)
 
 
 def plan_file(target: str) -> Path:
@@ -32,6 +40,8 @@ def finished_file(target: str) -> Path:
 
 def check_finished(target: str) -> None:
     """UserError if the last deploy did not end: what runs is then of two plans, or of neither."""
+    if target == "aws":
+        raise UserError(HOSTS_ONLY)
     if not finished_file(target).exists():
         raise UserError(f"The last deploy of target {target} did not finish. First: make deploy")
 
@@ -87,6 +97,24 @@ def deploy(plan: Plan) -> None:
         supervisor.end_all(folder)
     playbook(plan.target, "deploy")
     finished_file(plan.target).touch()
+
+
+def provision(plan: Plan, account: Path, backend: Path | None, console: Console) -> Path:
+    """Bring target `aws` to the plan and write its inventory, whose path is returned.
+
+    Safe to run again, also after an interruption.
+    """
+    check_shape(plan, plan.target)
+    folder = paths.target_dir(plan.target)
+
+    def begin() -> None:
+        # The shape is fixed from here on, even if this deploy is interrupted.
+        plan_file(plan.target).write_text(plan.to_json())
+
+    made = aws.provision(plan, account, backend, console, begin)
+    path = folder / "inventory.yml"
+    inventory.write(path, made, "from Terraform's outputs")
+    return path
 
 
 def playbook(target: str, name: str) -> None:

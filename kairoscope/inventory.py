@@ -184,10 +184,15 @@ def local(plan: Plan) -> dict[str, Any]:
 def write_local(plan: Plan) -> Path:
     """Write the local target's inventory beside its plan; returns its path."""
     path = paths.target_dir("local") / "inventory.yml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = "# Made by `kairoscope deploy` from the plan; changes are overwritten.\n"
-    path.write_text(text + yaml.safe_dump(local(plan), sort_keys=False))
+    write(path, local(plan), "from the plan")
     return path
+
+
+def write(path: Path, data: dict[str, Any], origin: str) -> None:
+    """Write an inventory, which says where it comes from."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = f"# Made by `kairoscope deploy` {origin}; changes are overwritten.\n"
+    path.write_text(text + yaml.safe_dump(data, sort_keys=False))
 
 
 def load(target: str) -> Inventory:

@@ -7,6 +7,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 EXPERIMENTS = CHECKOUT / "experiments"
 ANSIBLE = CHECKOUT / "ansible"
 KAIROSDB_CONF = CHECKOUT / "kairosdb-conf"
+TERRAFORM = CHECKOUT / "terraform"
 LOADERS = CHECKOUT / "loaders"
 LOCK = CHECKOUT / "requirements.lock"
 REFERENCE = CHECKOUT / "results" / "reference"

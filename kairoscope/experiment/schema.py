@@ -12,6 +12,8 @@ counts as written there, and nothing could be read back. One datacenter only, so
 
 LEGAL_NAME_WORDS = "letters, digits and - _ . /"
 """What KairosDB takes in metric names and tags."""
+INSTANCE_TYPE = r"^[a-z][a-z0-9-]*\.[a-z0-9-]+$"
+INSTANCE_TYPE_WORDS = "an instance type of terraform/instance-types.yml, e.g. i3.8xlarge"
 MAX_NAME = 200
 """Most characters of a metric's or tag's pattern; a row key repeats them for every series."""
 
@@ -76,11 +78,12 @@ class Cluster(Section):
         default="dc1",
         pattern=r"^[A-Za-z0-9_-]{1,48}$",
     )
-    shards: int = described(
+    shards: int | None = described(
         "shards",
         "CPU shards of one ScyllaDB node (its threads less those kept for interrupts: 30 of 32 "
         "on an i3.8xlarge). Cassandra has no shards; there it is the threads a node may count on.",
-        default=2,
+        absent="2; on target `aws` derived from the instance type",
+        default=None,
         ge=1,
         le=256,
     )
@@ -522,6 +525,69 @@ class Limits(Section):
     )
 
 
+class Aws(Section):
+    """What target `aws` is made of; the defaults are the published run of 2018."""
+
+    storage_instance_type: str = described(
+        "",
+        "Of the storage nodes; needs local NVMe disks. An i3.8xlarge has 32 threads and four of "
+        "1.9 TB; i4i is its successor.",
+        allowed=INSTANCE_TYPE_WORDS,
+        default="i3.8xlarge",
+        pattern=INSTANCE_TYPE,
+    )
+    kairosdb_instance_type: str = described(
+        "",
+        "Of the KairosDB nodes: 8 threads, 32 GiB.",
+        allowed=INSTANCE_TYPE_WORDS,
+        default="m5.2xlarge",
+        pattern=INSTANCE_TYPE,
+    )
+    loader_instance_type: str = described(
+        "",
+        "Of the loader hosts; each loader process takes one thread.",
+        allowed=INSTANCE_TYPE_WORDS,
+        default="m5.2xlarge",
+        pattern=INSTANCE_TYPE,
+    )
+    monitoring_instance_type: str = described(
+        "",
+        "Of the one host for Prometheus and Grafana; its memory holds some hours of all series.",
+        allowed=INSTANCE_TYPE_WORDS,
+        default="t3.large",
+        pattern=INSTANCE_TYPE,
+    )
+    storage_zones: Literal[1, 3] = described(
+        "zones",
+        "1: all hosts in one availability zone, storage nodes in a cluster placement group: least "
+        "latency, as in 2018, and lost with the zone. 3: a rack in each of three zones, of which "
+        "one may fail; every write crosses zones, which costs latency and traffic.",
+        default=1,
+    )
+    queue_volume_gib: int = described(
+        "GiB",
+        "Encrypted gp3 volume of each KairosDB node for its file queue: at 60,000 points/s of "
+        "100 bytes 200 GiB hold nine hours of an unreachable store.",
+        default=200,
+        ge=1,
+        le=16_384,
+    )
+    loader_spot: bool = described(
+        "",
+        "Loader hosts from spare capacity: a fraction of the price, and may be taken away in "
+        "mid-run, which the verdict then says.",
+        default=False,
+    )
+    scylla_version: str = described(
+        "",
+        "Of ScyllaDB's own image. Up to 6.2 it is open source; from 2025.1 on free up to 50 vCPUs "
+        "and 10 TB an organisation (https://www.scylladb.com/source-available-faq).",
+        allowed="a version such as 2026.1.11",
+        default="2026.1.11",
+        pattern=r"^[0-9]{1,4}\.[0-9]{1,2}\.[0-9]{1,3}$",
+    )
+
+
 class Capture(Section):
     """How often the run is looked at."""
 
@@ -577,6 +643,16 @@ class Assume(Section):
         default=1024,
         ge=0,
         le=1_048_576,
+    )
+    shard_writes_per_s: int = described(
+        "writes/s",
+        "Copies of points that one ScyllaDB shard writes a second, at most: ScyllaDB gives 12,500 "
+        "simple operations a second for a physical core, which is two shards "
+        "(docs.scylladb.com, Maximizing ScyllaDB Performance). The run of 2018 did 5,000 at 85 % "
+        "load.",
+        default=6_250,
+        ge=1,
+        le=1_000_000,
     )
     cpu_us_per_replica: float = described(
         "µs",

@@ -4,13 +4,17 @@ from typing import Any
 
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, replicas_needed, timing
-from kairoscope.plan import kairosdb, load, storage
+from kairoscope.plan import aws, kairosdb, load, storage
 from kairoscope.plan.draft import Draft
+from kairoscope.plan.instance_types import InstanceType
 from kairoscope.plan.model import Plan
 from kairoscope.plan.numbers import n
 
-ENGINES = {"local": "cassandra"}
+ENGINES = {"local": "cassandra", "aws": "scylla"}
 """Targets that can be planned for, and the storage engine of each: the target decides it."""
+
+EMBEDDED_SHARDS = 2
+"""Where the engine has no shards: the threads that a node of a shared machine may count on."""
 
 
 def make(experiment: Experiment, target: str = "local") -> Plan:
@@ -22,12 +26,16 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
     if target not in ENGINES:
         raise UserError(f"target {target} is not available yet; available: {', '.join(ENGINES)}")
     draft = Draft(experiment)
-    draft.given("cluster")
+    types = aws.shape(draft) if target == "aws" else None
+    if target == "aws" and types is None:
+        raise UserError("\n".join(draft.problems))
+    _cluster(draft, types)
     for_load = load.settings(draft)
     load.totals(draft)
     for_kairosdb = kairosdb.settings(draft)
     for_storage = storage.settings(draft, for_kairosdb["batch_size"])
     storage.totals(draft, for_kairosdb["checkpoint_s"])
+    for_terraform = aws.settings(draft, types, for_load) if types else {}
     for section in ("limits", "capture", "assume"):
         draft.given(section)
     _notices(draft, target, for_kairosdb)
@@ -43,9 +51,19 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
         kairosdb=for_kairosdb,
         storage=for_storage,
         load=for_load,
+        terraform=for_terraform,
         totals=draft.totals,
         notices=tuple(draft.notices),
     )
+
+
+def _cluster(draft: Draft, types: dict[str, InstanceType] | None) -> None:
+    """The shape, and the shards of a storage node: of its instance type, where it has one."""
+    if types:
+        draft.given("cluster", skip=("shards",))
+        draft.shards = aws.shards(draft, types["storage"])
+    else:
+        draft.shards = draft.given("cluster", absent={"shards": EMBEDDED_SHARDS})["shards"]
 
 
 def _notices(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:

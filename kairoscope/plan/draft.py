@@ -20,6 +20,8 @@ class Draft:
         self.totals: dict[str, int | float] = {}
         self.notices: list[str] = []
         self.problems: list[str] = []
+        # Of one storage node; `derive.make` knows by which rule of which target.
+        self.shards = 0
 
         load, cluster = experiment.load, experiment.cluster
         self.nodes = cluster.kairosdb_nodes

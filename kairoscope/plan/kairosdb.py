@@ -135,9 +135,9 @@ def _connections(draft: Draft, batch: int) -> dict[str, int]:
 
     connections = draft.derive(
         "kairosdb.connections_per_host",
-        cluster.shards,
+        draft.shards,
         "connections",
-        f"{n(cluster.shards)} shards × 1",
+        f"{n(draft.shards)} shards × 1",
         "One connection for each shard of a ScyllaDB node (core = max, so none is opened under "
         "load); the driver then reaches the shard that owns the row. Cassandra has no shards: "
         "there the number only bounds parallelism.",

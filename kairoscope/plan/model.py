@@ -50,6 +50,8 @@ class Plan(BaseModel):
     """Final values for the storage engine's templates and the schema, flat."""
     load: dict[str, Any]
     """Final values for the load's specification, flat."""
+    terraform: dict[str, Any] = {}
+    """Terraform's variables that come from the plan; empty for targets without Terraform."""
     totals: dict[str, int | float]
     notices: tuple[str, ...]
 

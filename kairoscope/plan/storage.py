@@ -54,7 +54,7 @@ def settings(draft: Draft, batch: int) -> dict[str, Any]:
         "nodes": cluster.storage_nodes,
         "datacenter": cluster.datacenter,
         "replication_factor": cluster.replication_factor,
-        "shards": cluster.shards,
+        "shards": draft.shards,
         **values,
         "batch_size_fail_kib": fail,
         "batch_size_warn_kib": warn,

@@ -1,0 +1,51 @@
+"""Refuses a Terraform plan that would destroy data, before anything of it is carried out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kairoscope.errors import UserError
+
+# What holds data: storage nodes on their local disks, KairosDB's queues, and the results.
+_HOLDERS = (
+    ("module.storage.", "aws_instance", "the data on its local disks is lost"),
+    ("module.kairosdb.", "aws_ebs_volume", "points that wait in its queue are lost"),
+    ("module.results.", "aws_s3_bucket", "results and backups are lost"),
+)
+# A change of these in place stops the instance, and local disks come back empty.
+_STOPPING = ("instance_type", "cpu_options", "ebs_optimized", "user_data")
+
+
+def check(plan: dict[str, Any]) -> None:
+    """UserError if the plan (`terraform show -json`) destroys what holds data, naming each."""
+    losses = list(_losses(plan))
+    if losses:
+        listed = "\n".join(f"  {address}: {what}" for address, what in losses)
+        raise UserError(
+            f"This plan would destroy data, so nothing was changed:\n{listed}\n"
+            "Put back what the target was deployed with, or first: make destroy TARGET=aws"
+        )
+
+
+def _losses(plan: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for resource in plan.get("resource_changes", []):
+        address, kind, change = resource["address"], resource["type"], resource["change"]
+        for module, holder, what in _HOLDERS:
+            if not address.startswith(module) or kind != holder:
+                continue
+            if "delete" in change["actions"]:
+                yield address, f"deleted or replaced; {what}"
+            elif change["actions"] == ["update"] and kind == "aws_instance":
+                before, after = change["before"], change["after"]
+                changed = [key for key in _STOPPING if before.get(key) != after.get(key)]
+                if changed:
+                    yield address, f"stopped to change {', '.join(changed)}; {what}"
+
+
+def summary(plan: dict[str, Any]) -> dict[str, int]:
+    """Resources that the plan creates, changes and deletes; a replaced one counts in two."""
+    found = {"create": 0, "update": 0, "delete": 0}
+    for resource in plan.get("resource_changes", []):
+        for action in resource["change"]["actions"]:
+            if action in found:
+                found[action] += 1
+    return found

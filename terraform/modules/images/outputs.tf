@@ -1,0 +1,17 @@
+output "scylla" {
+  description = "Image of storage hosts: its id, who logs in, and its first-boot data."
+  value = {
+    id        = data.aws_ami_ids.scylla.ids[0]
+    user      = "scyllaadm"
+    user_data = var.ssm_agent ? local.scylla_setup_with_agent : local.scylla_setup
+  }
+}
+
+output "debian" {
+  description = "Image of all other hosts: its id, who logs in, and its first-boot data (null: none)."
+  value = {
+    id        = data.aws_ami_ids.debian.ids[0]
+    user      = "admin"
+    user_data = var.ssm_agent ? local.agent_setup : null
+  }
+}

@@ -1,0 +1,330 @@
+"""Target `aws` without Terraform and without AWS: guard, inventory, mirror, and how it is run."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_plan_aws import planned
+
+from kairoscope import inventory, paths
+from kairoscope.aws import guard, hosts, target, terraform
+from kairoscope.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
+from kairoscope.errors import UserError
+
+pytestmark = pytest.mark.unit
+
+STORAGE = 'module.storage.module.node["storage-2"].aws_instance.host'
+
+
+def change(
+    address: str, kind: str, actions: list[str], before: Any = None, after: Any = None
+) -> dict[str, Any]:
+    return {
+        "address": address,
+        "type": kind,
+        "change": {"actions": actions, "before": before, "after": after},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (change(STORAGE, "aws_instance", ["delete", "create"]), "deleted or replaced"),
+        (change(STORAGE, "aws_instance", ["create", "delete"]), "local disks"),
+        (
+            change(
+                STORAGE,
+                "aws_instance",
+                ["update"],
+                {"instance_type": "i3.large"},
+                {"instance_type": "i3.xlarge"},
+            ),
+            "stopped to change instance_type",
+        ),
+        (
+            change("module.kairosdb.x.aws_ebs_volume.data", "aws_ebs_volume", ["delete"]),
+            "its queue",
+        ),
+        (change("module.results.aws_s3_bucket.results", "aws_s3_bucket", ["delete"]), "backups"),
+    ],
+)
+def test_a_plan_that_destroys_data_is_refused(found: dict[str, Any], words: str) -> None:
+    harmless = change("module.network.aws_vpc.main", "aws_vpc", ["create"])
+    with pytest.raises(UserError) as error:
+        guard.check({"resource_changes": [harmless, found]})
+    assert found["address"] in error.value.message
+    assert words in error.value.message
+    assert "nothing was changed" in error.value.message
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        change(STORAGE, "aws_instance", ["create"]),
+        change(STORAGE, "aws_instance", ["no-op"]),
+        change(STORAGE, "aws_instance", ["update"], {"tags": {"a": "1"}}, {"tags": {"a": "2"}}),
+        change('module.loader.x["loader-2"].aws_instance.host', "aws_instance", ["delete"]),
+        change("module.storage.x.aws_route53_record.name", "aws_route53_record", ["delete"]),
+    ],
+)
+def test_other_plans_are_let_pass(found: dict[str, Any]) -> None:
+    guard.check({"resource_changes": [found]})
+
+
+def test_a_replaced_resource_counts_as_created_and_deleted() -> None:
+    changes = [
+        change("a", "x", ["create"]),
+        change("b", "x", ["delete", "create"]),
+        change("c", "x", ["update"]),
+        change("d", "x", ["no-op"]),
+        change("e", "x", ["read"]),
+    ]
+    assert guard.summary({"resource_changes": changes}) == {"create": 2, "update": 1, "delete": 1}
+
+
+def outputs(**more: Any) -> dict[str, Any]:
+    def host(group: str, number: int, **other: Any) -> dict[str, Any]:
+        return {
+            "group": group,
+            "address": f"10.42.0.{number}",
+            "dns": f"{group}-{number}.kairoscope.internal",
+            "instance_id": f"i-{group}{number}",
+            "instance_type": "i3.8xlarge" if group == "storage" else "m5.2xlarge",
+            "vcpus": 32 if group == "storage" else 8,
+            "zone": "us-east-1a",
+            "rack": "rack1",
+            "data_devices": ["/dev/nvme0n1"] if group == "storage" else [],
+            "ssh_user": "scyllaadm" if group == "storage" else "admin",
+            **other,
+        }
+
+    found = {f"storage-{i}": host("storage", i) for i in (10, 2, 1)}
+    found |= {"kairosdb-1": host("kairosdb", 1), "loader-1": host("loader", 1)}
+    found["monitoring-1"] = host("monitoring", 1)
+    return {
+        "hosts": found,
+        "access": "ssh",
+        "bastion": "198.51.100.7",
+        "bastion_user": "admin",
+        "region": "us-east-1",
+        "name": "kairoscope",
+        "results_bucket": "kairoscope-results-1",
+        "kairosdb_url": "http://kairosdb.kairoscope.internal:8080",
+        "ports": {
+            "cql": 9042,
+            "storage": 7000,
+            "kairosdb_http": 8080,
+            "kairosdb_telnet": 4242,
+        },
+        **more,
+    }
+
+
+def test_outputs_become_an_inventory_that_ansible_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    inventory.write(tmp_path / "aws" / "inventory.yml", hosts.inventory(outputs(), planned()), "")
+    found = inventory.load("aws")
+    # In the order of their numbers, not of their letters.
+    assert [host.name for host in found.storage] == ["storage-1", "storage-2", "storage-10"]
+    first = found.storage[0].vars
+    assert first["shards"] == 30
+    assert first["data_devices"] == ["/dev/nvme0n1"]
+    assert first["ansible_user"] == "scyllaadm"
+    assert first["native_transport_port"] == 9042
+    assert found.kairosdb[0].url == "http://10.42.0.1:8080"
+    assert found.loader[0].vars["ansible_ssh_common_args"] == "-o ProxyJump=admin@198.51.100.7"
+    assert first["storage_engine"] == "scylla"
+
+
+def test_with_ssm_hosts_are_reached_by_their_ids() -> None:
+    made = hosts.inventory(outputs(access="ssm", bastion=None), planned())
+    variables = made["all"]["vars"]
+    assert "aws ssm start-session --target %h" in variables["ansible_ssh_common_args"]
+    assert made["all"]["children"]["loader"]["hosts"]["loader-1"]["ansible_host"] == "i-loader1"
+
+
+def test_a_wrong_line_of_the_table_is_found() -> None:
+    wrong = outputs()
+    wrong["hosts"]["storage-1"]["vcpus"] = 31
+    with pytest.raises(UserError, match=r"AWS gives i3\.8xlarge 31 vCPUs"):
+        hosts.inventory(wrong, planned())
+
+
+class TestMirror:
+    @pytest.fixture(autouse=True)
+    def _home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+        monkeypatch.delenv(MIRROR_VARIABLE, raising=False)
+        monkeypatch.delenv("TF_CLI_CONFIG_FILE", raising=False)
+        monkeypatch.setattr(terraform, "_MIRROR_ROOTS", (str(tmp_path / "opt"),))
+
+    def test_none(self) -> None:
+        assert terraform.mirror() is None
+        assert "TF_CLI_CONFIG_FILE" not in terraform.environment()
+
+    def test_found(self, tmp_path: Path) -> None:
+        folder = tmp_path / "opt" / "some" / "plugins"
+        (folder / PROVIDER).mkdir(parents=True)
+        assert terraform.mirror() == folder
+        text = Path(terraform.environment()["TF_CLI_CONFIG_FILE"]).read_text()
+        assert f'path = "{folder}"' in text
+        assert f'exclude = ["{PROVIDER}"]' in text
+
+    def test_given(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "mine" / PROVIDER).mkdir(parents=True)
+        monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path / "mine"))
+        assert terraform.mirror() == tmp_path / "mine"
+        monkeypatch.setenv(MIRROR_VARIABLE, str(tmp_path / "other"))
+        with pytest.raises(UserError, match=f"{MIRROR_VARIABLE}=.*other: no folder"):
+            terraform.mirror()
+
+    def test_a_configuration_of_ones_own_wins(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "opt" / PROVIDER).mkdir(parents=True)
+        own = tmp_path / "own.rc"
+        own.write_text("")
+        monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(own))
+        assert terraform.environment()["TF_CLI_CONFIG_FILE"] == str(own)
+        # One that is not there would be an error of Terraform's at every command.
+        monkeypatch.setenv("TF_CLI_CONFIG_FILE", str(tmp_path / "nowhere"))
+        assert terraform.environment()["TF_CLI_CONFIG_FILE"].endswith("terraform.rc")
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A terraform that notes how it is called and does what the test writes into `does`."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    script = folder / "terraform"
+    script.write_text(
+        f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\n'
+        f"[ -e {tmp_path}/does ] && . {tmp_path}/does\nexit 0\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(terraform, "_MIRROR_ROOTS", ())
+    return tmp_path
+
+
+def account(folder: Path) -> Path:
+    path = folder / "account.tfvars"
+    path.write_text('region = "us-east-1"\n')
+    return path
+
+
+def test_the_working_folder_holds_what_terraform_reads(fake: Path) -> None:
+    mine = Terraform(fake / "work")
+    mine.folder.mkdir()
+    (mine.folder / "override.tf").write_text("# mine\n")
+    mine.prepare({"storage_nodes": 3}, account(fake), None)
+    assert json.loads((mine.folder / "experiment.auto.tfvars.json").read_text()) == {
+        "storage_nodes": 3
+    }
+    assert (mine.folder / "account.auto.tfvars").read_text() == 'region = "us-east-1"\n'
+    assert (mine.folder / "main.tf").read_text() == (paths.TERRAFORM / "main.tf").read_text()
+    assert (mine.folder / ".terraform.lock.hcl").exists()
+    assert (mine.folder / "override.tf").exists()
+    assert not (mine.folder / "tests").exists()
+    assert not (mine.folder / "backend.tf").exists()
+    assert (fake / "calls").read_text().startswith("init -input=false -lockfile=readonly")
+
+
+def test_what_the_repository_no_longer_has_goes(fake: Path) -> None:
+    mine = Terraform(fake / "work")
+    mine.prepare({}, account(fake), None)
+    (mine.folder / "modules" / "gone").mkdir()
+    mine.prepare({}, account(fake), None)
+    assert not (mine.folder / "modules" / "gone").exists()
+
+
+def test_the_backend_is_chosen_once(fake: Path) -> None:
+    mine, backend = Terraform(fake / "work"), fake / "backend.hcl"
+    backend.write_text('bucket = "one"\n')
+    mine.prepare({}, account(fake), backend)
+    assert 'backend "s3"' in (mine.folder / "backend.tf").read_text()
+    assert "-backend-config=backend.hcl" in (fake / "calls").read_text()
+    mine.prepare({}, account(fake), None)  # later calls need not repeat it
+    backend.write_text('bucket = "two"\n')
+    with pytest.raises(UserError, match=r"backend.hcl: the target's state is kept elsewhere"):
+        mine.prepare({}, account(fake), backend)
+
+
+@pytest.mark.parametrize("missing", ["account.tfvars", "backend.hcl"])
+def test_a_missing_file_is_told_with_its_example(fake: Path, missing: str) -> None:
+    given = account(fake) if missing == "backend.hcl" else fake / missing
+    with pytest.raises(UserError, match=f"{missing}: missing.*example"):
+        Terraform(fake / "work").prepare({}, given, fake / "backend.hcl")
+    assert not (fake / "work").exists()
+
+
+def test_a_failure_says_where_and_what(fake: Path) -> None:
+    (fake / "does").write_text("echo no such provider; exit 1\n")
+    with pytest.raises(UserError, match=r"terraform init failed in .*work:\nno such provider"):
+        Terraform(fake / "work").prepare({}, account(fake), None)
+
+
+def test_without_terraform(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="terraform is missing"):
+        terraform.executable()
+
+
+def test_a_protected_target_is_not_destroyed(fake: Path) -> None:
+    (fake / "home" / "aws" / "terraform").mkdir(parents=True)
+    (fake / "home" / "aws" / "terraform" / "main.tf").touch()
+    (fake / "does").write_text('[ "$1" = output ] && echo \'{"protect": {"value": true}}\'\n')
+    with pytest.raises(UserError, match="protect = false"):
+        target.destroy(console=None)  # type: ignore[arg-type]
+    assert "destroy" not in (fake / "calls").read_text()
+
+
+INTERRUPTED = """
+    import os, signal, sys, threading
+    from pathlib import Path
+    from kairoscope.aws.terraform import Terraform
+    folder = Path(sys.argv[1])
+    try:
+        Terraform(folder)._run(["apply"])
+    except KeyboardInterrupt:
+        print("kairoscope: interrupted")
+"""
+
+
+def test_terraform_is_interrupted_once_and_waited_for(fake: Path) -> None:
+    """It must end what is under way and write its state; a second interrupt would cut that off."""
+    (fake / "does").write_text(
+        f"n=0; trap 'n=$((n+1)); echo interrupt $n >> {fake}/heard' INT\n"
+        f"touch {fake}/started; i=0\n"
+        f"while [ $i -lt 100 ] && [ $n -eq 0 ]; do sleep 0.1; i=$((i+1)); done\n"
+        f"sleep 0.5; echo state written >> {fake}/heard; exit 1\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(INTERRUPTED), str(fake)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        while not (fake / "started").exists():
+            assert process.poll() is None
+            time.sleep(0.02)
+        # As a terminal does: to the whole group, and the person presses it twice.
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGINT)
+        output, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (fake / "heard").read_text() == "interrupt 1\nstate written\n"
+    assert output == "kairoscope: interrupted\n"
