@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 from test_plan import described, printed
 
+from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, load
 from kairoscope.plan import Plan, cost, make
@@ -176,6 +177,13 @@ def test_the_bill_and_the_plan_say_the_same() -> None:
     assert f"{plan.totals['usd_per_run']:.2f} USD" in bill
     assert "us-east-1" in bill and "2026" in bill
     assert "aws: what the target is made of" in printed(plan, 100)
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/aws.md"])
+def test_pages_that_name_the_cost_are_up_to_date(page: str) -> None:
+    totals = make(load("cluster-180k"), "aws").totals
+    told = f"{totals['usd_per_hour']:.2f} USD an hour, {totals['usd_per_run']:.2f} a run"
+    assert told in (paths.CHECKOUT / page).read_text()
 
 
 def test_every_line_of_the_table_is_sound() -> None:
