@@ -1,0 +1,58 @@
+"""The end of the published topology: not while it is protected, and then without a rest."""
+
+import pytest
+from aws_cloud import Cloud, changing, unfolded
+from deployer_policy import not_allowed
+
+pytestmark = pytest.mark.cloud
+
+
+def test_protected_it_is_not_destroyed(published: Cloud) -> None:
+    published.write_account(protect=True)
+    published.deploy()
+    before = published.holdings()
+    said = published.refused("destroy", "--target", "aws")
+    assert "set protect = false" in said
+
+    # Nor by Terraform itself, which would lift AWS's own protection without a word.
+    calls = len(published.aws.calls())
+    done = published.cli("terraform", f"-chdir={published.folder}", "destroy", "-auto-approve")
+    assert done.returncode == 1
+    assert "kairoscope is protected" in unfolded(done.stderr)
+    assert changing(published.aws.calls()[calls:]) == []
+    assert published.holdings() == before
+
+
+def test_aws_protects_what_holds_data(published: Cloud) -> None:
+    ec2 = published.client("ec2")
+    found = {}
+    for name, instance in published.instances().items():
+        answer = ec2.describe_instance_attribute(
+            InstanceId=instance["InstanceId"], Attribute="disableApiTermination"
+        )
+        found[name.removeprefix("kairoscope-")] = answer["DisableApiTermination"]["Value"]
+    assert sorted(name for name in found if not found[name]) == ["bastion", "loader-1"]
+    elb = published.client("elbv2")
+    (balancer,) = published.holdings()["load balancers"]
+    attributes = elb.describe_load_balancer_attributes(LoadBalancerArn=balancer)["Attributes"]
+    assert {"Key": "deletion_protection.enabled", "Value": "true"} in attributes
+
+
+def test_destroy_leaves_nothing(published: Cloud) -> None:
+    published.write_account()
+    published.deploy()
+    (bucket,) = published.holdings()["buckets"]
+    s3 = published.client("s3")
+    # moto takes "Deny, without TLS" for "Deny".
+    s3.delete_bucket_policy(Bucket=bucket)
+    for content in (b"one version", b"and another"):
+        s3.put_object(Bucket=bucket, Key="results/run/report.html", Body=content)
+
+    published.well("destroy", "--target", "aws")
+    assert published.holdings() == {}
+    assert not (published.home / "aws").exists()
+
+
+def test_policy_for_the_deployer_allows_all_that_this_took(published: Cloud) -> None:
+    assert {"ec2:RunInstances", "ec2:TerminateInstances"} <= set(published.aws.calls())
+    assert not_allowed(published.aws.calls()) == []

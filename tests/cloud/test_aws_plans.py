@@ -1,0 +1,65 @@
+"""Changes of a standing deployment touch what they must and no more."""
+
+import pytest
+from aws_cloud import Published
+
+pytestmark = pytest.mark.cloud
+
+
+def test_two_more_kairosdb_nodes_add_only_their_own(published: Published) -> None:
+    of_the_first = {address for address in published.with_one if '"kairosdb-1"' in address}
+    assert len(of_the_first) > 3
+    expected = {
+        address.replace("kairosdb-1", node): ["create"]
+        for address in of_the_first
+        for node in ("kairosdb-2", "kairosdb-3")
+    }
+    assert published.growth == expected
+
+
+def test_growing_changed_nothing_that_stood(published: Published) -> None:
+    now = published.state()
+    for address, was in published.with_one.items():
+        assert now[address]["id"] == was["id"], address
+
+
+def test_replacing_one_storage_node_touches_that_node_only(published: Published) -> None:
+    node = 'module.storage.module.node["storage-2"]'
+    found = published.changes(f"-replace={node}.aws_instance.host")
+    assert found.pop(f"{node}.aws_instance.host") == ["delete", "create"]
+    assert found.pop(f"{node}.aws_route53_record.host") == ["update"]
+    assert {address.startswith(f"{node}.") for address in found} <= {True}, found
+
+
+def test_replacing_one_kairosdb_node_keeps_its_queue(published: Published) -> None:
+    node = 'module.kairosdb.module.node["kairosdb-2"]'
+    found = published.changes(f"-replace={node}.aws_instance.host")
+    assert found[f"{node}.aws_instance.host"] == ["delete", "create"]
+    assert f"{node}.aws_ebs_volume.data[0]" not in found
+    assert all("kairosdb-2" in address for address in found), found
+
+
+def test_another_region_is_refused(published: Published) -> None:
+    """It would be a second deployment, and the first one forgotten, but paid for."""
+    before = published.holdings()
+    published.write_account(region="eu-west-1")
+    try:
+        said = published.refused(*published.deploy_arguments())
+    finally:
+        published.write_account()
+    assert "eu-central-1a" in said
+    assert published.holdings() == before
+
+
+def test_losing_data_is_refused(published: Published) -> None:
+    larger = published.write_experiment(aws={"storage_instance_type": "i3.16xlarge"})
+    said = published.refused(*published.deploy_arguments(larger))
+    assert "This plan would destroy data, so nothing was changed:" in said
+    for node in ("storage-1", "storage-2", "storage-3"):
+        assert f'module.storage.module.node["{node}"].aws_instance.host' in said
+
+
+def test_fewer_nodes_are_refused(published: Published) -> None:
+    fewer = published.write_experiment(cluster={"kairosdb_nodes": 2})
+    said = published.refused(*published.deploy_arguments(fewer))
+    assert "deployed with kairosdb_nodes = 3, the experiment wants 2" in said

@@ -1,0 +1,39 @@
+"""terraform/ by itself: its form, and its own tests, in which a mock takes the provider's place."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from aws_cloud import BIN, environment
+
+from kairoscope import paths
+
+pytestmark = pytest.mark.cloud
+
+
+def run(folder: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BIN / "kairoscope", "terraform", f"-chdir={folder}", *arguments, "-no-color"],
+        env=environment("http://127.0.0.1:1", home),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_format(terraform: Path, tmp_path: Path) -> None:
+    done = run(paths.TERRAFORM, tmp_path, "fmt", "-check", "-diff", "-recursive")
+    assert done.returncode == 0, done.stdout
+
+
+def test_validate(terraform: Path, tmp_path: Path) -> None:
+    done = run(terraform, tmp_path, "validate")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Success! The configuration is valid." in done.stdout  # and without warnings
+
+
+def test_own_tests(terraform: Path, tmp_path: Path) -> None:
+    done = run(terraform, tmp_path, "test")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"Success! [1-9]\d* passed, 0 failed", done.stdout)
