@@ -94,6 +94,7 @@ lint: $(VENV)/installed $(CHECKOV_VENV)/installed ## Run every linter
 	$(BIN)/shellcheck scripts/need .ci/run
 	@scripts/need terraform
 	$(TERRAFORM) fmt -check -diff -recursive
+	@mkdir -p .kairoscope
 	@$(TERRAFORM) init -backend=false -input=false -lockfile=readonly > .kairoscope/terraform-init.log \
 	  || { cat .kairoscope/terraform-init.log >&2; exit 1; }
 	$(TERRAFORM) validate
