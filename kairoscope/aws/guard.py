@@ -32,6 +32,9 @@ def _losses(plan: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for module, holder, what in _HOLDERS:
             if not address.startswith(module) or kind != holder:
                 continue
+            # Its making was interrupted or failed, so it has never held anything.
+            if resource.get("action_reason") == "replace_because_tainted":
+                continue
             if "delete" in change["actions"]:
                 yield address, f"deleted or replaced; {what}"
             elif change["actions"] == ["update"] and kind == "aws_instance":

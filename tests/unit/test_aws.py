@@ -78,6 +78,11 @@ def test_other_plans_are_let_pass(found: dict[str, Any]) -> None:
     guard.check({"resource_changes": [found]})
 
 
+def test_what_was_interrupted_while_it_was_made_may_be_made_anew() -> None:
+    found = change(STORAGE, "aws_instance", ["delete", "create"])
+    guard.check({"resource_changes": [found | {"action_reason": "replace_because_tainted"}]})
+
+
 def test_a_replaced_resource_counts_as_created_and_deleted() -> None:
     changes = [
         change("a", "x", ["create"]),
