@@ -11,6 +11,7 @@ import inspect
 import os
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -18,7 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 from moto.core.authorization import ActionAuthenticatorMixin
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
-from moto.ec2.exceptions import EC2ClientError
+from moto.ec2.exceptions import EC2ClientError, InvalidPermissionNotFoundError
 from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.security_groups import SecurityGroupRule
 from moto.ec2.responses import EC2Response
@@ -34,8 +35,10 @@ def mend() -> None:
     _instances()
     _spot_requests()
     _rule_descriptions()
+    _rules_revoked_before()
     _private_zones()
     _load_balancers()
+    _one_at_a_time()
 
 
 def _placement_groups() -> None:
@@ -85,10 +88,16 @@ def _placement_groups() -> None:
 
 
 def _instances() -> None:
-    """moto starts an instance without its placement group and its protection."""
+    """moto starts an instance without its placement group and its protection, and once more when
+    the provider, to which no answer came, asks again with the same token.
+    """
     run = EC2Response.run_instances
 
     def run_instances(self: EC2Response) -> ActionResult:
+        token = self._get_param("ClientToken")
+        for reservation in self.ec2_backend.all_reservations():
+            if token and token == reservation.instances[0].client_token:
+                return ActionResult(reservation)
         result = run(self)
         for instance in result.result.instances:
             instance.placement.group_name = self._get_param("Placement.GroupName") or ""
@@ -163,6 +172,24 @@ def _rule_descriptions() -> None:
     SecurityGroupRule.description = property(description)
 
 
+def _rules_revoked_before() -> None:
+    """AWS has a code of its own for a rule that is gone; the provider, trying again, expects it."""
+    for name in ("revoke_security_group_ingress", "revoke_security_group_egress"):
+        revoke = getattr(EC2Response, name)
+
+        def revoked(self: EC2Response, revoke: Callable[..., Any] = revoke) -> Any:
+            try:
+                return revoke(self)
+            except InvalidPermissionNotFoundError:
+                if not (ids := self._get_param("SecurityGroupRuleIds")):
+                    raise
+                code, what = "InvalidSecurityGroupRuleId.NotFound", f"{ids[0]} does not exist."
+                raise EC2ClientError(code, what) from None
+
+        revoked.__name__ = name
+        setattr(EC2Response, name, revoked)
+
+
 def _private_zones() -> None:
     """A zone with a VPC is private; moto wants to be told so besides, or forgets the VPC."""
     create = Route53.create_hosted_zone
@@ -173,6 +200,17 @@ def _private_zones() -> None:
         return create(self)
 
     Route53.create_hosted_zone = create_hosted_zone
+
+
+def _one_at_a_time() -> None:
+    """moto changes its lists without a lock: of two rules revoked at once one is not found."""
+    call, lock = EC2Response.call_action, threading.RLock()
+
+    def call_action(self: EC2Response) -> Any:
+        with lock:
+            return call(self)
+
+    setattr(EC2Response, "call_action", call_action)  # noqa: B010 (inherited; for EC2 only)
 
 
 def _load_balancers() -> None:
