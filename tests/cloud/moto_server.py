@@ -96,7 +96,7 @@ def _instances() -> None:
     def run_instances(self: EC2Response) -> ActionResult:
         token = self._get_param("ClientToken")
         for reservation in self.ec2_backend.all_reservations():
-            if token and token == reservation.instances[0].client_token:
+            if token and token in {instance.client_token for instance in reservation.instances}:
                 return ActionResult(reservation)
         result = run(self)
         for instance in result.result.instances:
@@ -125,6 +125,8 @@ def _spot_requests() -> None:
             return result
         options = self._get_param("InstanceMarketOptions.SpotOptions", {})
         for instance in result.result.instances:
+            if hasattr(instance, "spot_instance_request_id"):
+                continue  # asked again
             instance.spot_instance_request_id = number = random_spot_request_id()
             requests(self)[number] = {
                 "SpotInstanceRequestId": number,
