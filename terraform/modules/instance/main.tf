@@ -59,6 +59,9 @@ resource "aws_route53_record" "host" {
   type    = "A"
   ttl     = 60
   records = [aws_instance.host.private_ip]
+
+  # The zone is ours alone, and a record that an interrupted apply made is not in the state yet.
+  allow_overwrite = true
 }
 
 resource "aws_ebs_volume" "data" {

@@ -84,4 +84,7 @@ resource "aws_route53_record" "rest" {
     zone_id                = aws_lb.rest.zone_id
     evaluate_target_health = false # there is no other record to answer with
   }
+
+  # The zone is ours alone, and a record that an interrupted apply made is not in the state yet.
+  allow_overwrite = true
 }
