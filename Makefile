@@ -11,9 +11,15 @@ RATE ?=
 DURATION ?=
 PROTOCOL ?=
 ACCOUNT ?= terraform/account.tfvars
+INVENTORY ?=
 BACKEND ?=
 ONLY ?=
 ARGS ?=
+
+# What a target needs on this machine beside Java and Maven.
+NEEDS_aws := ssh terraform
+NEEDS_hosts := ssh
+NEEDS_lab := ssh lab
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,6 +30,7 @@ SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
   $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)') \
   $(if $(PROTOCOL),--protocol '$(PROTOCOL)')
 
+HOSTS = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)') $(if $(INVENTORY),--inventory '$(INVENTORY)')
 CLOUD = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)')
 
 ##@ Run an experiment
@@ -37,7 +44,7 @@ plan: $(VENV)/installed ## Show what EXPERIMENT resolves to: every setting, its 
 
 .PHONY: deploy
 deploy: setup ## Deploy TARGET for EXPERIMENT; run again at any time, changes only what differs
-	@$(KAIROSCOPE) deploy $(SCALED) $(CLOUD)
+	@$(KAIROSCOPE) deploy $(SCALED) $(HOSTS)
 
 .PHONY: plan-aws
 plan-aws: $(VENV)/installed ## Show what deploying EXPERIMENT on aws would create, change and delete
@@ -51,6 +58,10 @@ cost: $(VENV)/installed ## Print what EXPERIMENT costs on aws, by the hour and f
 .PHONY: status
 status: $(VENV)/installed ## Show every process, the ring, KairosDB's health and queue depth
 	@$(KAIROSCOPE) status --target '$(TARGET)'
+
+.PHONY: verify
+verify: $(VENV)/installed ## Check that TARGET is what it should be: ring, settings, TLS, ports, clocks, points read back
+	@$(KAIROSCOPE) verify --target '$(TARGET)'
 
 .PHONY: load
 load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS=, RATE=, DURATION= scale it)
@@ -68,15 +79,21 @@ report: $(VENV)/installed ## Write report.html and report.md of the latest run a
 destroy: $(VENV)/installed ## End all of TARGET: its processes, or its hosts; runs and reports stay
 	@$(KAIROSCOPE) destroy --target '$(TARGET)'
 
+.PHONY: lab-down
+lab-down: $(VENV)/installed ## End the lab's hosts and remove everything of them (make destroy TARGET=lab)
+	@$(KAIROSCOPE) destroy --target lab
+
 ##@ Develop
 .PHONY: setup
 setup: $(VENV)/installed ## Install what is missing: virtual environment, Java 17, Maven, run-time bundles
-	@scripts/need java maven $(if $(filter aws,$(TARGET)),terraform)
-	@$(KAIROSCOPE) bundles
+	@scripts/need java maven $(NEEDS_$(TARGET))
+	@$(KAIROSCOPE) bundles $(if $(filter-out local,$(TARGET)),--with-java)
 
 .PHONY: test
-test: setup ## Run all tests this machine can (ONLY=unit|cluster|cloud for one layer, ARGS= for pytest)
+test: setup ## Run all tests this machine can (ONLY=unit|cluster|lab|cloud for one layer, ARGS= for pytest)
 	@scripts/need ssh
+	@$(KAIROSCOPE) bundles --with-java
+	@scripts/need lab || true # as without root; the lab layer is skipped then, or fails in CI
 	@scripts/need terraform || true # without it the cloud layer is skipped, or fails in CI
 	@$(BIN)/python -m pytest $(if $(ONLY),-m '$(ONLY)') $(ARGS)
 
@@ -108,6 +125,7 @@ format: $(VENV)/installed ## Format the Python code
 .PHONY: clean
 clean: ## Remove what was built: virtual environment, bundles (destroy first); runs stay
 	@if [ -e .kairoscope/local ]; then echo "target local is still deployed: make destroy first" >&2; exit 1; fi
+	@if [ -e .kairoscope/lab ]; then echo "target lab is still deployed: make lab-down first" >&2; exit 1; fi
 	@if [ -e .kairoscope/aws/plan.json ]; then echo "target aws is still deployed: make destroy TARGET=aws first" >&2; exit 1; fi
 	rm -rf $(VENV) $(CHECKOV_VENV) .kairoscope kairosdb-conf/*/target kairosdb-conf/bundles/*/target
 

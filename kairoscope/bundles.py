@@ -6,6 +6,7 @@ pip must, so that a build today and a build next year are the same files or an e
 """
 
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -24,7 +25,7 @@ from xml.etree import ElementTree as ET
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.java import java17, java_home
+from kairoscope.java import full_version, java17, java_home
 
 # Our own plugin is built here, not fetched: its source is in the repo, so it needs no pin.
 OWN = "kairoscope-kairosdb-plugin-1.jar"
@@ -35,10 +36,31 @@ POM = paths.KAIROSDB_CONF / "pom.xml"
 LOADER = "loader"
 PYTHONS = ("3.11", "3.12", "3.13")
 
+# A Java run-time of this machine's JDK for hosts of their own, which need no package repository
+# then: what the servers and their tools use, and jcmd for whoever has to look into them.
+JAVA = "java"
+JAVA_MODULES = (
+    "java.se",
+    "jdk.attach",
+    "jdk.compiler",
+    "jdk.crypto.ec",
+    "jdk.httpserver",
+    "jdk.jcmd",
+    "jdk.jfr",
+    "jdk.management",
+    "jdk.management.agent",
+    "jdk.naming.dns",
+    "jdk.naming.rmi",
+    "jdk.net",
+    "jdk.security.auth",
+    "jdk.unsupported",
+    "jdk.zipfs",
+)
+
 
 @dataclass(frozen=True)
 class Bundle:
-    """One run-time bundle: its name (`kairosdb`, `cassandra`, `loader`) and version."""
+    """One run-time bundle: its name (`kairosdb`, `cassandra`, `loader`, `java`) and version."""
 
     name: str
     version: str
@@ -75,9 +97,11 @@ def property_of_pom(key: str) -> str:
 
 
 def bundle(name: str) -> Bundle:
-    """The bundle of that name at its version: the pinned one, or the loaders' own."""
+    """The bundle of that name at its version: the pinned one, the loaders' or this Java's own."""
     if name == LOADER:
         return Bundle(name, _loaders_project()["version"])
+    if name == JAVA:
+        return Bundle(name, full_version(java17()))
     return Bundle(name, property_of_pom(f"{name}.version"))
 
 
@@ -138,8 +162,10 @@ def differences(wanted: dict[str, str], found: dict[str, str]) -> list[str]:
     return lines
 
 
-def build(update_manifest: bool = False) -> bool:
+def build(update_manifest: bool = False, *, with_java: bool = False) -> bool:
     """Build what is not built yet; True if anything was built.
+
+    `with_java` for targets with hosts of their own: the Java run-time too.
 
     With `update_manifest` the committed checksums are written anew instead of checked: for a change
     of version, to be looked at in the diff.
@@ -148,7 +174,8 @@ def build(update_manifest: bool = False) -> bool:
         UserError: something that is needed cannot be fetched, or is not what is pinned.
     """
     jars = _build_jars(update_manifest)
-    return _build_loader() or jars
+    built_java = with_java and _build_java()
+    return _build_loader() or jars or built_java
 
 
 def _build_jars(update_manifest: bool) -> bool:
@@ -234,6 +261,34 @@ def _archive(item: Bundle, folder: Path, found: dict[str, str]) -> None:
     partial.replace(item.archive)
 
 
+def _build_java() -> bool:
+    """Link the Java run-time from this machine's JDK, whose checksums are then the manifest."""
+    item = bundle(JAVA)
+    stamp_file = paths.BUNDLES / "java-built-from.sha256"
+    stamp = f"{item.version} {' '.join(JAVA_MODULES)}"
+    if _same(stamp_file, stamp) and item.archive.exists():
+        return False
+    home = java_home(java17())
+    jlink = home / "bin" / "jlink"
+    if not jlink.exists():
+        raise UserError(
+            f"{jlink} is not there: {home} is a run-time without the tools of a JDK, and hosts of "
+            "their own need one made of them. On Debian or Ubuntu: apt-get install "
+            "openjdk-17-jdk-headless"
+        )
+    folder = paths.BUNDLES / JAVA
+    shutil.rmtree(folder, ignore_errors=True)
+    log = paths.BUNDLES / "jlink.log"
+    options = ["--no-man-pages", "--no-header-files", "--strip-java-debug-attributes"]
+    modules = ["--add-modules", ",".join(JAVA_MODULES)]
+    if not _logged([str(jlink), *options, *modules, "--output", str(folder)], log):
+        raise UserError(f"jlink could not make the Java run-time; its output: {log}")
+    _archive(item, folder, checksums(folder))
+    shutil.rmtree(folder)
+    stamp_file.write_text(stamp)
+    return True
+
+
 def _loaders_project() -> dict[str, Any]:
     """The [project] table of loaders/pyproject.toml."""
     data = tomllib.loads((paths.LOADERS / "pyproject.toml").read_text())
@@ -242,10 +297,10 @@ def _loaders_project() -> dict[str, Any]:
 
 
 def _build_loader() -> bool:
-    """Build the loader bundle: wheels/*.whl, and requirements.lock, which pins all of them.
+    """Build the loader bundle: wheels/*.whl, requirements.lock, which pins all of them, and pip.
 
     Our own wheel is built here, the others are fetched, and pip takes none that requirements.lock
-    does not pin.
+    does not pin. pip.zip is this machine's own pip: Debian's Python comes without one.
     """
     item = bundle(LOADER)
     # The control machine is a loader host of the local target, whatever Python it has.
@@ -265,10 +320,23 @@ def _build_loader() -> bool:
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     own_line = f"loaders=={item.version} --hash=sha256:{digest}\n"
     (folder / "requirements.lock").write_text(needed + own_line)
+    _pack_pip(folder / "pip.zip")
     (folder / "SHA256SUMS").unlink(missing_ok=True)
     _archive(item, folder, checksums(folder))
     stamp_file.write_text(stamp)
     return True
+
+
+def _pack_pip(archive: Path) -> None:
+    """Pack this Python's pip into a zip file that Python can run it from."""
+    spec = importlib.util.find_spec("pip")
+    if spec is None or spec.origin is None:
+        raise UserError(f"{sys.executable} has no pip. First: make setup")
+    root = Path(spec.origin).parent
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path in sorted(root.rglob("*")):
+            if path.is_file() and path.suffix != ".pyc":
+                packed.write(path, path.relative_to(root.parent))
 
 
 def locked(names: Iterable[str], lock: str, requires: Callable[[str], list[str]]) -> str:

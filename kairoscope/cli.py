@@ -7,18 +7,31 @@ from typing import Any, TextIO
 import click
 from rich.console import Console
 
-from kairoscope import __version__, cql, hocon, paths, run
+from kairoscope import __version__, client, cql, hocon, paths, roles, run, scylla
 from kairoscope import bench as bench_module
 from kairoscope import bundles as bundles_module
 from kairoscope import deploy as deploy_module
-from kairoscope import experiment as experiment_module
+from kairoscope import inventory as inventory_module
 from kairoscope import plan as plan_module
 from kairoscope import rehearse as rehearse_module
 from kairoscope import report as report_module
+from kairoscope import rotate as rotate_module
 from kairoscope import status as status_module
+from kairoscope import verify as verify_module
 from kairoscope.aws import target as aws
 from kairoscope.aws import terraform
 from kairoscope.errors import UserError
+from kairoscope.lab import commands as lab_commands
+from kairoscope.operate.commands import operate_commands
+from kairoscope.options import (
+    absolute,
+    account_options,
+    deploy_options,
+    enter,
+    host_options,
+    make_plan,
+    plan_options,
+)
 from kairoscope.plan import cost as cost_module
 
 # Lines are not folded: a path or a figure cut in two cannot be copied or searched for.
@@ -41,88 +54,51 @@ def main() -> None:
     """Deploy KairosDB on ScyllaDB, load it with sensors, prove what it sustains."""
 
 
-def _plan_options(command: click.decorators.FC) -> click.decorators.FC:
-    """Which experiment, on which target, and scaled how."""
-    for option in (
-        click.option("--protocol", help="PROTOCOL= rest, rest-gzip, telnet-put or telnet-putm"),
-        click.option(
-            "--duration",
-            "duration_s",
-            help="DURATION= of the load in seconds, in place of the file's",
-        ),
-        click.option("--rate", help="RATE= points per second of each sensor"),
-        click.option("--sensors", help="SENSORS= number of sensors"),
-        click.option("--target", default="local", show_default=True),
-        click.argument("experiment", default="laptop"),
-    ):
-        command = option(command)
-    return command
-
-
-def _plan(experiment: str, target: str, **given: str | None) -> plan_module.Plan:
-    overrides = experiment_module.Overrides(**given)
-    return plan_module.make(experiment_module.load(experiment, overrides), target)
-
-
 @main.command()
-@_plan_options
+@plan_options
 @click.option("--json", "as_json", is_flag=True, help="Print plan.json instead of tables.")
 def plan(as_json: bool, **wanted: Any) -> None:
     """Print what EXPERIMENT resolves to: every setting with its arithmetic and reason."""
-    made = _plan(**wanted)
+    made = make_plan(**wanted)
     if as_json:
         click.echo(made.to_json())
     else:
         console.print(plan_module.render(made))
 
 
-def _account_options(command: click.decorators.FC) -> click.decorators.FC:
-    """Whose account target `aws` is made in, and where Terraform keeps its state."""
-    file = click.Path(path_type=Path)
-    for option in (
-        click.option("--backend", type=file, help="BACKEND= settings of an S3 backend"),
-        click.option(
-            "--account",
-            type=file,
-            default=paths.TERRAFORM / "account.tfvars",
-            help="ACCOUNT= the account's variables  [default: terraform/account.tfvars]",
-        ),
-    ):
-        command = option(command)
-    return command
+@main.command()
+@host_options
+@plan_options
+def deploy(account: Path, backend: Path | None, inventory: Path | None, **wanted: Any) -> None:
+    """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
+    deploy_module.deploy(make_plan(**wanted), deploy_options(account, backend, inventory), console)
 
 
 @main.command()
-@_account_options
-@_plan_options
-def deploy(account: Path, backend: Path | None, **wanted: Any) -> None:
-    """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
-    made = _plan(**wanted)
-    if made.target == "aws":
-        path = deploy_module.provision(made, account.absolute(), _absolute(backend), console)
-        console.print(f"inventory: {path}\n{deploy_module.HOSTS_ONLY}")
-    else:
-        deploy_module.deploy(made)
+@host_options
+@plan_options
+def provision(account: Path, backend: Path | None, inventory: Path | None, **wanted: Any) -> None:
+    """Have the hosts of TARGET and their inventory, as deploy does before anything else."""
+    path = deploy_module.provision(
+        make_plan(**wanted), deploy_options(account, backend, inventory), console
+    )
+    console.print(f"inventory: {path}")
 
 
 @main.command("plan-aws")
-@_account_options
-@_plan_options
+@account_options
+@plan_options
 def plan_aws(account: Path, backend: Path | None, **wanted: Any) -> None:
     """Show what a deploy of EXPERIMENT on aws would create, change and delete; change nothing."""
-    made = _plan(**{**wanted, "target": "aws"})
-    aws.show(made, account.absolute(), _absolute(backend), console)
-
-
-def _absolute(path: Path | None) -> Path | None:
-    return path.absolute() if path else None
+    made = make_plan(**{**wanted, "target": "aws"})
+    aws.show(made, account.absolute(), absolute(backend), console)
 
 
 @main.command()
-@_plan_options
+@plan_options
 def cost(**wanted: Any) -> None:
     """Print what EXPERIMENT costs on aws, by the hour and for a run."""
-    console.print(cost_module.render(_plan(**{**wanted, "target": "aws"})))
+    console.print(cost_module.render(make_plan(**{**wanted, "target": "aws"})))
 
 
 @main.command(
@@ -135,17 +111,19 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
 
 
 @main.command()
-@_plan_options
+@plan_options
 def load(**wanted: Any) -> None:
     """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete."""
-    sys.exit(run.load(_plan(**wanted), console))
+    made = make_plan(**wanted)
+    enter(made.target)
+    sys.exit(run.load(made, console))
 
 
 @main.command()
-@_plan_options
+@plan_options
 def rehearse(**wanted: Any) -> None:
     """Run EXPERIMENT's sensors against a sink that throws all away; exit 1 if it is too much."""
-    sys.exit(0 if rehearse_module.rehearse(_plan(**wanted), console) else 1)
+    sys.exit(0 if rehearse_module.rehearse(make_plan(**wanted), console) else 1)
 
 
 @main.command()
@@ -159,9 +137,16 @@ def bench(only: str | None) -> None:
 @click.option("--target", default="local", show_default=True)
 def status(target: str) -> None:
     """Show every process, the ring, KairosDB's health and queue depth; exit 1 if any is off."""
-    if target == "aws":
-        deploy_module.check_finished(target)
+    enter(target)
     sys.exit(0 if status_module.show(target, console) else 1)
+
+
+@main.command()
+@click.option("--target", default="local", show_default=True)
+def verify(target: str) -> None:
+    """Check that TARGET is what it should be, on its hosts; exit 1 if anything is off."""
+    enter(target)
+    sys.exit(0 if verify_module.show(target, console) else 1)
 
 
 @main.command()
@@ -179,30 +164,57 @@ def report(run_dir: Path | None) -> None:
 @click.option("--target", default="local", show_default=True)
 def destroy(target: str) -> None:
     """End all of TARGET: its processes, or its hosts. Runs and reports stay."""
-    if target == "aws":
-        aws.destroy(console)
-        return
-    ended = deploy_module.destroy(target)
-    console.print(f"target {target}: {len(ended)} processes ended, folder removed")
+    deploy_module.destroy(target, console)
+
+
+def _node_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Which node, for commands that roles call."""
+    file = click.Path(exists=True, path_type=Path)
+    for option in (
+        click.option("--node", required=True, help="Name of the host"),
+        click.option("--inventory", type=file, required=True, help="The inventory it stands in"),
+    ):
+        command = option(command)
+    return command
 
 
 @main.command()
 @click.option("--update-manifest", is_flag=True, help="Pin what Maven brings now.")
-def bundles(update_manifest: bool) -> None:
+@click.option("--with-java", is_flag=True, help="Also the Java run-time for hosts of their own.")
+def bundles(update_manifest: bool, with_java: bool) -> None:
     """Build the run-time bundles from Maven Central, checked against their manifests."""
-    if bundles_module.build(update_manifest):
+    if bundles_module.build(update_manifest, with_java=with_java):
         console.print(f"run-time bundles built in {paths.BUNDLES}", soft_wrap=True)
 
 
 @main.command()
-@click.option("--host", "hosts", multiple=True, required=True)
-@click.option("--port", type=int, required=True)
+@_node_options
 @click.option("--keyspace", required=True)
-def schema(hosts: tuple[str, ...], port: int, keyspace: str) -> None:
-    """Apply the CQL script on standard input (called by the schema role)."""
-    with cql.session(list(hosts), port) as session:
+def schema(inventory: Path, node: str, keyspace: str) -> None:
+    """Apply the CQL script on standard input through a storage node (called by its role)."""
+    found = inventory_module.read(inventory)
+    host = found.host(node)
+    with client.connect(found, [host]) as talk, talk.cql([host]) as session:
         changed = cql.apply_schema(session, keyspace, sys.stdin.read())
     click.echo("schema changed" if changed else "schema as planned")
+
+
+@main.command()
+@click.option("--target", default="local", show_default=True)
+@click.argument("what", type=click.Choice(rotate_module.WHAT))
+def rotate(target: str, what: str) -> None:
+    """Replace certificates, the CA, the database's passwords or that of KairosDB's REST."""
+    enter(target)
+    rotate_module.rotate(target, what)
+
+
+@main.command()
+@click.option("--inventory", type=click.Path(exists=True, path_type=Path), required=True)
+@click.argument("step", type=click.Choice(["replicate", "roles", "grants", "drop-retired"]))
+def access(inventory: Path, step: str) -> None:
+    """Bring the database's roles to what the secrets say (called by the access role)."""
+    changes = roles.apply(step, inventory_module.read(inventory))
+    click.echo("\n".join(changes) or "as planned")
 
 
 @main.command("check-conf")
@@ -214,8 +226,21 @@ def check_conf(reference: Path, conf: TextIO) -> None:
 
 
 @main.command("check-effective")
-@click.option("--url", required=True)
+@_node_options
+@click.option("--wait", "wait_s", type=float, default=0, help="Seconds for it to become healthy")
 @click.argument("conf", type=click.File())
-def check_effective(url: str, conf: TextIO) -> None:
-    """Check that KairosDB at URL really runs with CONF's settings (called by its role)."""
-    click.echo(f"{hocon.check_effective(conf.read(), url)} settings as planned")
+def check_effective(inventory: Path, node: str, wait_s: float, conf: TextIO) -> None:
+    """Check that a KairosDB node is healthy and runs with CONF's settings (called by its role)."""
+    found = inventory_module.read(inventory)
+    host = found.host(node)
+    with client.connect(found, [host]) as talk:
+        talk.wait_until_healthy(host, wait_s)
+        count = hocon.check_effective(conf.read(), talk.url(host), talk.access)
+    click.echo(f"{count} settings as planned")
+
+
+main.add_command(lab_commands.lab)
+main.add_command(operate_commands)
+main.add_command(scylla.release_command)
+main.add_command(scylla.superuser_command)
+main.add_command(scylla.check_command)

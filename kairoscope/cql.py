@@ -1,11 +1,12 @@
 """CQL against the storage nodes: the schema, and rows counted without KairosDB in between."""
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from cassandra import ConsistencyLevel
+from cassandra import AuthenticationFailed, ConsistencyLevel
+from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import (
     EXEC_PROFILE_DEFAULT,
     Cluster,
@@ -14,6 +15,7 @@ from cassandra.cluster import (
     Session,
 )
 from cassandra.concurrent import execute_concurrent_with_args
+from cassandra.connection import DefaultEndPoint, DefaultEndPointFactory
 from cassandra.policies import (
     DCAwareRoundRobinPolicy,
     TokenAwarePolicy,
@@ -21,38 +23,139 @@ from cassandra.policies import (
 )
 
 from kairoscope.errors import UserError
+from kairoscope.secrets import Access, Login
+
+Endpoint = tuple[str, int]
+"""Address and port."""
+
+Endpoints = Mapping[Endpoint, Endpoint]
+"""What storage nodes listen on → where this machine reaches it; what is not in it, directly."""
+
+
+class LoginError(UserError):
+    """A storage node refused a role or its password."""
+
+
+class _EndPoint(DefaultEndPoint):  # type: ignore[misc]
+    """A node under its own address, reached at another: the ring's addresses stay those of nodes.
+
+    So token-aware routing works through forwards.
+    """
+
+    def __init__(self, own: Endpoint, here: Endpoint) -> None:
+        super().__init__(*own)
+        self._here = here
+
+    def resolve(self) -> Endpoint:
+        return self._here
+
+
+class _EndPoints(DefaultEndPointFactory):  # type: ignore[misc]
+    """Makes the end points of the nodes that the ring names."""
+
+    def __init__(self, port: int, endpoints: Endpoints) -> None:
+        super().__init__(port)
+        self._endpoints = endpoints
+
+    def of(self, own: Endpoint) -> DefaultEndPoint:
+        return _EndPoint(own, self._endpoints.get(own, own))
+
+    def create(self, row: dict[str, Any]) -> DefaultEndPoint:
+        named = super().create(row)
+        return self.of((named.address, named.port))
+
+
+def _cluster(
+    hosts: list[str],
+    port: int,
+    profile: ExecutionProfile,
+    access: Access | None,
+    endpoints: Endpoints | None,
+    login: Login | None = None,
+) -> Cluster:
+    options: dict[str, Any] = {}
+    if access:
+        login = login or access.admin
+        options["ssl_context"] = access.tls
+        options["auth_provider"] = PlainTextAuthProvider(login.user, login.password)
+    contacts: list[Any] = list(hosts)
+    if endpoints:
+        factory = _EndPoints(port, endpoints)
+        contacts = [factory.of((host, port)) for host in hosts]
+        options["endpoint_factory"] = factory
+        # ScyllaDB has another port by which a client picks the shard; no forward leads there.
+        options["shard_aware_options"] = {"disable_shardaware_port": True}
+    return Cluster(
+        contacts,
+        port=port,
+        execution_profiles={EXEC_PROFILE_DEFAULT: profile},
+        connect_timeout=10,
+        **options,
+    )
 
 
 @contextmanager
 def session(
-    hosts: list[str], port: int, consistency: int = ConsistencyLevel.LOCAL_QUORUM
+    hosts: list[str],
+    port: int,
+    consistency: int = ConsistencyLevel.LOCAL_QUORUM,
+    access: Access | None = None,
+    endpoints: Endpoints | None = None,
+    login: Login | None = None,
 ) -> Iterator[Session]:
-    """A session to the cluster. UserError if none of the hosts answers."""
+    """A session to the cluster.
+
+    Args:
+        hosts: addresses of nodes to begin with; the ring names the others.
+        port: CQL port, the same on all nodes.
+        consistency: of statements that say nothing else.
+        access: TLS and login of a secured cluster.
+        endpoints: where nodes are reached, if not at their own addresses.
+        login: another role than the access's `admin`.
+
+    Raises:
+        LoginError: the nodes refuse the login.
+        UserError: none of the hosts answers.
+    """
     profile = ExecutionProfile(
         # The datacenter is that of the first node that answers: loads never cross datacenters.
         load_balancing_policy=TokenAwarePolicy(DCAwareRoundRobinPolicy()),
         consistency_level=consistency,
         request_timeout=30,
     )
-    cluster = Cluster(
-        hosts, port=port, execution_profiles={EXEC_PROFILE_DEFAULT: profile}, connect_timeout=10
-    )
+    cluster = _cluster(hosts, port, profile, access, endpoints, login)
+    where = f"{', '.join(hosts)} port {port}"
     try:
-        yield cluster.connect()
-    except NoHostAvailable as error:
-        raise UserError(f"No storage node answers CQL: {', '.join(hosts)} port {port}") from error
+        try:
+            connected = cluster.connect()
+        except NoHostAvailable as error:
+            causes = list(error.errors.values()) if isinstance(error.errors, dict) else []
+            if any(isinstance(cause, AuthenticationFailed) for cause in causes):
+                user = (login or access.admin).user if access else "nobody"
+                raise LoginError(f"The storage nodes refuse {user}'s password: {where}") from error
+            raise UserError(f"No storage node answers CQL: {where}") from error
+        try:
+            yield connected
+        except NoHostAvailable as error:
+            raise UserError(f"No storage node can do what it was asked: {error}") from error
     finally:
         cluster.shutdown()
 
 
-def touch(host: str, port: int, keyspace: str) -> None:
+def touch(
+    host: str,
+    port: int,
+    keyspace: str,
+    access: Access | None = None,
+    endpoints: Endpoints | None = None,
+) -> None:
     """Have one node coordinate one read.
 
     Cassandra registers its client request histograms with the first request that a node
     coordinates; before it, nodetool proxyhistograms says "Server is not initialized yet".
     """
     only = ExecutionProfile(WhiteListRoundRobinPolicy([host]))
-    with Cluster([host], port=port, execution_profiles={EXEC_PROFILE_DEFAULT: only}) as cluster:
+    with _cluster([host], port, only, access, endpoints) as cluster:
         cluster.connect().execute(f"SELECT * FROM {keyspace}.spec WHERE spec_type = 'none'")  # noqa: S608
 
 

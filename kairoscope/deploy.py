@@ -1,23 +1,32 @@
 """Deploy and destroy a target: plan and inventory to files, then the one Ansible playbook."""
 
 import contextlib
+import json
 import os
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from kairoscope import bundles, inventory, paths, preflight, supervisor
+from kairoscope import (
+    bundles,
+    inventory,
+    lab_target,
+    managed,
+    own_hosts,
+    paths,
+    preflight,
+    secrets,
+    supervisor,
+)
 from kairoscope.aws import target as aws
 from kairoscope.errors import UserError
+from kairoscope.operate import progress
 from kairoscope.plan import Plan
-
-HOSTS_ONLY = (
-    "Target aws is hosts and an inventory so far: the roles that put ScyllaDB, KairosDB and "
-    "loaders on hosts of their own are not built yet (docs/limits.md)."
-)
 
 
 def plan_file(target: str) -> Path:
@@ -40,8 +49,6 @@ def finished_file(target: str) -> Path:
 
 def check_finished(target: str) -> None:
     """UserError if the last deploy did not end: what runs is then of two plans, or of neither."""
-    if target == "aws":
-        raise UserError(HOSTS_ONLY)
     if not finished_file(target).exists():
         raise UserError(f"The last deploy of target {target} did not finish. First: make deploy")
 
@@ -73,10 +80,64 @@ def check_shape(plan: Plan, target: str) -> None:
             )
 
 
-def deploy(plan: Plan) -> None:
+@dataclass(frozen=True)
+class Options:
+    """What a deploy of some targets is told beside the plan.
+
+    Fields:
+        account: the AWS account's variables.
+        backend: settings of an S3 backend of Terraform; without it the state is a file here.
+        inventory: the hosts of target `hosts`.
+    """
+
+    account: Path
+    backend: Path | None = None
+    inventory: Path | None = None
+
+
+def deploy(plan: Plan, options: Options, console: Console) -> None:
     """Bring the target to what the plan says. Safe to run again, also after an interruption."""
-    bundles.build()
+    bundles.build(with_java=plan.target != "local")
+    with progress.alone(plan.target):
+        progress.check_none_unfinished(plan.target)
+        check_shape(plan, plan.target)
+        prepare(plan, options, console)
+        apply(plan, "deploy")
+
+
+def prepare(plan: Plan, options: Options, console: Console) -> None:
+    """Have what a playbook needs: hosts that let us in, their inventory, the target's secrets."""
+    if plan.target == "local":
+        _prepare_local(plan)
+    else:
+        _prepare_hosts(plan, options, console)
+        preflight.check_login(inventory.load(plan.target))
+    if plan.security["enabled"]:
+        servers = inventory.load(plan.target).hosts
+        secrets.ensure(plan.target, {host.name: host.address for host in servers})
+
+
+def apply(plan: Plan, name: str, **variables: Any) -> None:
+    """Bring prepared hosts to the plan by a playbook, `deploy` or one that has it in it."""
+    # The shape is fixed from here on, even if this deploy is interrupted: what is half there was
+    # started with it.
+    finished_file(plan.target).unlink(missing_ok=True)
+    plan_file(plan.target).write_text(plan.to_json())
+    playbook(plan.target, name, **variables)
+    finished_file(plan.target).touch()
+
+
+def provision(plan: Plan, options: Options, console: Console) -> Path:
+    """Have a target's hosts, with nothing on them yet; the path of their inventory."""
+    if plan.target == "local":
+        raise UserError("Target local has no hosts to provision: its servers are processes here.")
+    bundles.build(with_java=True)
     check_shape(plan, plan.target)
+    _prepare_hosts(plan, options, console)
+    return paths.target_dir(plan.target) / "inventory.yml"
+
+
+def _prepare_local(plan: Plan) -> None:
     folder = paths.target_dir(plan.target)
     first = not plan_file(plan.target).exists()
     try:
@@ -88,43 +149,47 @@ def deploy(plan: Plan) -> None:
             with contextlib.suppress(OSError):  # Not ours alone: it holds something else.
                 paths.home().rmdir()
         raise
-    # The shape is fixed from here on, even if this deploy is interrupted: what is half there was
-    # started with it.
-    finished_file(plan.target).unlink(missing_ok=True)
-    plan_file(plan.target).write_text(plan.to_json())
     if supervisor.processes(folder / "supervisor") is None:
         # supervisord was killed: what it kept running has nobody to restart it, and its ports.
         supervisor.end_all(folder)
-    playbook(plan.target, "deploy")
-    finished_file(plan.target).touch()
 
 
-def provision(plan: Plan, account: Path, backend: Path | None, console: Console) -> Path:
-    """Bring target `aws` to the plan and write its inventory, whose path is returned.
-
-    Safe to run again, also after an interruption.
-    """
-    check_shape(plan, plan.target)
+def _prepare_hosts(plan: Plan, options: Options, console: Console) -> None:
+    """Have the hosts and their inventory."""
     folder = paths.target_dir(plan.target)
+    origin = "from the plan"
+    if plan.target == "lab":
+        made = lab_target.provision(plan, console.print)
+        lab_target.enter()
+    elif plan.target == "aws":
 
-    def begin() -> None:
-        # The shape is fixed from here on, even if this deploy is interrupted.
-        plan_file(plan.target).write_text(plan.to_json())
+        def begin() -> None:
+            # The shape is fixed from here on, even if this deploy is interrupted.
+            finished_file(plan.target).unlink(missing_ok=True)
+            plan_file(plan.target).write_text(plan.to_json())
 
-    made = aws.provision(plan, account, backend, console, begin)
-    path = folder / "inventory.yml"
-    inventory.write(path, made, "from Terraform's outputs")
-    return path
+        made = aws.provision(plan, options.account, options.backend, console, begin)
+        origin = "from Terraform's outputs"
+    else:
+        if options.inventory is None:
+            raise UserError("Target hosts needs INVENTORY=, a file that says where they are.")
+        made = own_hosts.complete(plan, options.inventory)
+        origin = f"from {options.inventory}"
+    inventory.write(folder / "inventory.yml", made, origin)
 
 
-def playbook(target: str, name: str) -> None:
-    """Run a playbook on a target's inventory, its output shown. UserError if it fails."""
+def playbook(target: str, name: str, **variables: Any) -> None:
+    """Run a playbook on a target's inventory, its output shown. UserError if it fails.
+
+    `variables` are shown to whoever looks at the machine's processes: nothing secret.
+    """
     tool = Path(sys.executable).parent / "ansible-playbook"
     done = subprocess.run(
         [
             str(tool),
             "-i",
             str(paths.target_dir(target) / "inventory.yml"),
+            *(["--extra-vars", json.dumps(variables)] if variables else []),
             str(paths.ANSIBLE / "playbooks" / f"{name}.yml"),
         ],
         cwd=paths.ANSIBLE,
@@ -139,14 +204,26 @@ def playbook(target: str, name: str) -> None:
         )
 
 
-def destroy(target: str) -> list[int]:
-    """End every process of a target and remove its folder; the pids that were ended.
+def destroy(target: str, console: Console) -> None:
+    """End a target with all its data; its runs and reports stay.
 
     Works on what is left of an interrupted deploy or destroy as well.
     """
     folder = paths.target_dir(target)
-    ended = supervisor.end_all(folder)
+    if target == "hosts":
+        raise UserError(
+            "Target hosts is machines of your own: Kairoscope does not wipe them. Remove "
+            f"{managed.STATE_DIR}, {managed.INSTALL_DIR} and the units there, then {folder} here."
+        )
+    if target == "aws":
+        aws.destroy(console)
+    elif target == "lab":
+        lab_target.lab().down()
+        console.print("target lab: its hosts are gone")
+    else:
+        ended = supervisor.end_all(folder)
+        console.print(f"target {target}: {len(ended)} processes ended, folder removed")
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         raise UserError(f"Could not remove {folder}: remove it by hand.")
-    return ended
+    secrets.remove(target)

@@ -9,13 +9,13 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from kairoscope import bundles, paths
+from kairoscope import bundles, paths, secrets
 from kairoscope.errors import UserError
 from kairoscope.java import java17
 from kairoscope.plan import Plan
@@ -26,8 +26,10 @@ TOKENS_PER_NODE = 16
 NATIVE_TRANSPORT_PORT = 9042
 STORAGE_PORT = 7000
 HTTP_PORT = 8080
+JMX_PORT = 7199
 SHORT_LIVED_JVM = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 TELNET_PORT = 4242
+GROUPS = ("storage", "kairosdb", "loader", "monitoring")
 
 
 @dataclass(frozen=True)
@@ -49,9 +51,14 @@ class Host:
         return Path(self.vars["home"])
 
     @property
+    def scheme(self) -> str:
+        """Of a KairosDB node's REST interface: https where the target is secured."""
+        return "https" if self.vars.get("secured") else "http"
+
+    @property
     def url(self) -> str:
-        """Base URL of a KairosDB node's REST interface."""
-        return f"http://{self.address}:{self.vars['http_port']}"
+        """Base URL of a KairosDB node's REST interface, as the other hosts reach it."""
+        return f"{self.scheme}://{self.address}:{self.vars['http_port']}"
 
 
 @dataclass(frozen=True)
@@ -62,11 +69,30 @@ class Inventory:
     storage: list[Host]
     kairosdb: list[Host]
     loader: list[Host]
+    monitoring: list[Host] = field(default_factory=list)
 
     @property
     def hosts(self) -> list[Host]:
         """All hosts with servers, which run all the time: not the loader hosts."""
         return [*self.storage, *self.kairosdb]
+
+    @property
+    def all(self) -> list[Host]:
+        """Every host."""
+        return [*self.storage, *self.kairosdb, *self.loader, *self.monitoring]
+
+    @property
+    def managed(self) -> bool:
+        """Whether they are hosts of their own, with systemd, and not processes of this machine."""
+        return bool(self.storage[0].vars.get("managed"))
+
+    def host(self, name: str) -> Host:
+        """The host of that name. UserError if there is none."""
+        for host in self.all:
+            if host.name == name:
+                return host
+        known = ", ".join(host.name for host in self.all)
+        raise UserError(f"{self.path} has no host {name}. It has: {known}")
 
 
 def initial_tokens(node: int, nodes: int, per_node: int = TOKENS_PER_NODE) -> list[str]:
@@ -97,7 +123,7 @@ def jmx_port(net: str, node: int) -> int:
     """JMX port of local storage node `node` (from 0): on 127.0.0.1, whatever its own address."""
     _, second, third = (int(octet) for octet in net.split("."))
     if (second, third) == (0, 0):
-        return 7199 + node
+        return JMX_PORT + node
     return 20000 + (second * 256 + third) * 10 % 12000 + node
 
 
@@ -115,9 +141,11 @@ def local(plan: Plan) -> dict[str, Any]:
             "storage_port": STORAGE_PORT,
             "jmx_port": jmx_port(net, i),
             "rack": "rack1",
+            "pki_host_dir": str(state / f"storage-{i + 1}" / "pki"),
             "initial_tokens": initial_tokens(i, nodes),
             "home": str(state / f"storage-{i + 1}"),
             "nodetool": str(state / f"storage-{i + 1}" / "bin" / "nodetool"),
+            "keyspaces_dir": str(state / f"storage-{i + 1}" / "data" / "data"),
         }
         for i in range(nodes)
     }
@@ -126,6 +154,7 @@ def local(plan: Plan) -> dict[str, Any]:
             "address": f"{net}.{i + 1}",
             "http_port": HTTP_PORT,
             "telnet_port": TELNET_PORT,
+            "pki_host_dir": str(state / f"kairosdb-{i + 1}" / "pki"),
             "home": str(state / f"kairosdb-{i + 1}"),
         }
         for i in range(plan.experiment.cluster.kairosdb_nodes)
@@ -140,6 +169,10 @@ def local(plan: Plan) -> dict[str, Any]:
                 "ansible_connection": "local",
                 "ansible_python_interpreter": sys.executable,
                 "target": "local",
+                "managed": False,
+                "secrets_dir": str(secrets.folder("local")),
+                "secured": plan.security["enabled"],
+                "rest_auth": plan.security["rest_auth"],
                 "cluster_name": f"kairoscope {net}",
                 "storage_engine": plan.engine,
                 "service_manager": "supervisor",
@@ -200,6 +233,11 @@ def load(target: str) -> Inventory:
     path = paths.target_dir(target) / "inventory.yml"
     if not path.exists():
         raise UserError(f"Target {target} is not deployed (no {path}). First: make deploy")
+    return read(path)
+
+
+def read(path: Path) -> Inventory:
+    """Read an inventory, as Ansible understands it. UserError if it is none."""
     tool = Path(sys.executable).parent / "ansible-inventory"
     done = subprocess.run(
         [str(tool), "-i", str(path), "--list"], capture_output=True, text=True, check=False
@@ -213,4 +251,4 @@ def load(target: str) -> Inventory:
         names = listing.get(group, {}).get("hosts", [])
         return [Host(name, group, hostvars[name]) for name in names]
 
-    return Inventory(path, hosts("storage"), hosts("kairosdb"), hosts("loader"))
+    return Inventory(path, *(hosts(group) for group in GROUPS))

@@ -30,6 +30,13 @@ def java17() -> str:
     )
 
 
+def full_version(java: str) -> str:
+    """Such as "17.0.15", of a `java` command that runs."""
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
+    found = re.search(r'version "([^"]+)"', said)
+    return found.group(1) if found else "unknown"
+
+
 def _version(java: str) -> str | None:
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)

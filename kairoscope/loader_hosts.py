@@ -25,10 +25,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kairoscope import remote
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host
 from loaders import emulator, files, query_files, shard
 from loaders.clock import Clock
+from loaders.credentials import Credentials
 from loaders.emulator import Progress, WorkerResult
 from loaders.host import FILES, LOCK, fingerprint
 from loaders.spec import LoadSpec
@@ -44,7 +46,6 @@ _SILENT_BEATS = 30
 _STOP_S = 60.0  # an agent gives its workers half of it
 _COLLECT_S = 600.0
 _STILL_LOCKED = 77  # exit status of a collection that would have read what is still written
-_SSH_FAILED = 255  # exit status of ssh when it is not that of what it ran
 _HOST_ERRORS = (OSError, EOFError, tarfile.TarError, zlib.error)
 
 
@@ -75,69 +76,20 @@ def best_offset(pings: list[tuple[int, int, int]]) -> ClockOffset:
     return ClockOffset(theirs - (sent + came) // 2, came - sent)
 
 
-def command(host: Host, program: list[str]) -> list[str]:
-    """The command line that runs a program on a host.
-
-    Raises:
-        UserError: the inventory wants a way to reach the host that is not known here, or is not
-            installed.
-    """
-    if _is_local(host):
-        return program
-    connection = _variable(host, "ansible_connection", "ssh").removeprefix("ansible.builtin.")
-    if connection not in ("ssh", "smart"):
-        raise UserError(
-            f"Loader host {host.name}: ansible_connection is {connection}; loads are led over ssh "
-            "or local only. Change it in the inventory."
-        )
-    if not shutil.which("ssh"):
-        raise UserError(
-            f"Loader host {host.name} is reached by ssh, which is not installed here. "
-            "First: scripts/need ssh"
-        )
-    # What the inventory says stands first: for ssh the first of two values counts.
-    line = ["ssh", "-T", "-o", "BatchMode=yes"]
-    for name in ("ansible_ssh_common_args", "ansible_ssh_extra_args"):
-        line += shlex.split(_variable(host, name))
-    line += ["-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=10"]
-    for option, name in (
-        ("-p", "ansible_port"),
-        ("-l", "ansible_user"),
-        ("-i", "ansible_ssh_private_key_file"),
-    ):
-        if value := _variable(host, name):
-            line += [option, value]
-    return [*line, _variable(host, "ansible_host", host.name), shlex.join(program)]
-
-
-def _is_local(host: Host) -> bool:
-    return _variable(host, "ansible_connection") in ("local", "ansible.builtin.local")
-
-
-def _variable(host: Host, name: str, default: str = "") -> str:
-    value = str(host.vars.get(name, default))
-    if "{{" in value:
-        raise UserError(
-            f"Loader host {host.name}: {name} is a template ({value}), which Ansible alone can "
-            "resolve. Give the value itself in the inventory."
-        )
-    return value
-
-
 def _python(host: Host) -> list[str]:
     # -P: a folder named "loaders" where the login happens to be is not ours.
-    return [f"{_variable(host, 'loader_venv')}/bin/python", "-P"]
+    return [f"{remote.variable(host, 'loader_venv')}/bin/python", "-P"]
 
 
 def version(host: Host) -> str | None:
     """What the loader on a host says it is, such as "loaders 7f1044168832"; None if nothing.
 
     Raises:
-        UserError: see `command`.
+        UserError: see `remote.ssh`.
     """
     try:
         done = subprocess.run(
-            command(host, [*_python(host), "-m", "loaders.host", "--version"]),
+            remote.command(host, [*_python(host), "-m", "loaders.host", "--version"]),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -170,7 +122,7 @@ class _Agent:
         self.clock_offset = ClockOffset(0, 0)
         self.records: dict[int, dict[str, Any]] = {}
         self._clock = clock
-        self._outdir = f"{_variable(host, 'home')}/load"
+        self._outdir = f"{remote.variable(host, 'home')}/load"
         self._results: list[WorkerResult] = []
         self._readers_died: list[str] = []
         self._killed_for = ""
@@ -178,7 +130,7 @@ class _Agent:
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._last_words: deque[str] = deque(maxlen=1)
         self._popen = subprocess.Popen(
-            command(host, [*_python(host), "-m", "loaders.host", self._outdir, str(index)]),
+            remote.command(host, [*_python(host), "-m", "loaders.host", self._outdir, str(index)]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -275,7 +227,7 @@ class _Agent:
 
     def ssh_failed(self) -> bool:
         """Whether the channel ended because it could not be made, or broke."""
-        return not _is_local(self.host) and self._popen.poll() == _SSH_FAILED
+        return not remote.is_local(self.host) and self._popen.poll() == remote.SSH_FAILED
 
     def beat(self) -> None:
         """Give a sign of life, every _BEAT_S seconds, and expect one."""
@@ -314,7 +266,7 @@ class _Agent:
             return "its output ended"
         for listener in self._listeners:
             listener.join(timeout=1)
-        what = "its agent" if _is_local(self.host) else "ssh to it"
+        what = "its agent" if remote.is_local(self.host) else "ssh to it"
         how = f"its agent ended with exit status {status}"
         if self.ssh_failed():
             how = "ssh failed"
@@ -353,7 +305,7 @@ class _Agent:
         lock = ["flock", "--wait", f"{_STOP_S:.0f}", "--conflict-exit-code", str(_STILL_LOCKED)]
         tar = ["tar", "-C", self._outdir, "-cz", "."]
         popen = subprocess.Popen(
-            command(self.host, [*lock, f"{self._outdir}/{LOCK}", *tar]),
+            remote.command(self.host, [*lock, f"{self._outdir}/{LOCK}", *tar]),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -373,7 +325,7 @@ class _Agent:
             _, errors = popen.communicate()
         if popen.returncode == _STILL_LOCKED:
             problem = "its workers did not end"
-            if _is_local(self.host):
+            if remote.is_local(self.host):
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._popen.pid, signal.SIGKILL)
         if popen.returncode != 0 or problem:
@@ -413,6 +365,7 @@ class Fleet:
         folder: Path,
         on_progress: Callable[[Progress], None] | None = None,
         stop: threading.Event | None = None,
+        credentials: Credentials | None = None,
     ) -> list[WorkerResult]:
         """Run the load on all hosts, wait for its end, and bring their files here.
 
@@ -424,6 +377,8 @@ class Fleet:
             on_progress: called about once a second in the calling thread.
             stop: set it, from another thread or a signal handler, to end the load early: workers
                 then settle what is in flight and report as usual.
+            credentials: for KairosDB nodes that are reached over HTTPS. They go to the agents over
+                their pipes, and into no file.
 
         Returns:
             One result per worker of the whole load, in order: as from `emulator.run`. Where a
@@ -448,6 +403,7 @@ class Fleet:
         (folder / "spec.json").write_text(spec.to_json())
         hosts = [_about(agent) for agent in self._agents]
         (folder / "hosts.json").write_text(json.dumps(hosts, indent=1) + "\n")
+        given = dataclasses.asdict(credentials or Credentials())
         uncollected = [""] * len(self._agents)
         began_s = time.time()
 
@@ -463,7 +419,7 @@ class Fleet:
 
         try:
             for agent in self._agents:
-                agent.send({"spec": dataclasses.asdict(spec)})
+                agent.send({"spec": dataclasses.asdict(spec), "credentials": given})
             self._follow(show, stop or threading.Event())
         finally:
             _uninterrupted(settle)
@@ -544,7 +500,7 @@ def connect(hosts: list[Host], clock_limit_ms: float) -> Iterator[Fleet]:
         if problems:
             advice = "\nIf its loader is missing or of another version: make deploy"
             if failed := [agent.host for agent in agents if agent.ssh_failed()]:
-                line = shlex.join(command(failed[0], ["true"]))
+                line = shlex.join(remote.command(failed[0], ["true"]))
                 advice += f"\nWhere ssh failed, this must work, and ask for nothing: {line}"
             raise UserError(_lines(problems) + advice)
         if wrong := [agent for agent in agents if agent.clock_offset.exceeds(clock_limit_ms)]:

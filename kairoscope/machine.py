@@ -1,5 +1,6 @@
 """Where a figure comes from: the machine it was measured on, and the checkout that did it."""
 
+import json
 import platform
 import subprocess
 from pathlib import Path
@@ -7,7 +8,22 @@ from typing import Any
 
 import psutil
 
-from kairoscope import paths
+from kairoscope import paths, remote
+from kairoscope.inventory import Host, Inventory
+
+# Runs on a host, with what its own Python has.
+_ABOUT = """
+import json, os, platform
+lines = [line.partition(":") for line in open("/proc/cpuinfo")]
+cpu = [value.strip() for name, _, value in lines if name.strip() == "model name"]
+print(json.dumps({
+    "cpus": os.cpu_count(),
+    "cpu_model": cpu[0] if cpu else platform.processor(),
+    "memory_bytes": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+    "kernel": platform.release(),
+    "os": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
+}))
+"""
 
 
 def machine() -> dict[str, Any]:
@@ -19,6 +35,19 @@ def machine() -> dict[str, Any]:
         "kernel": platform.release(),
         "os": platform.freedesktop_os_release().get("PRETTY_NAME", platform.system()),
     }
+
+
+def hosts(inventory: Inventory) -> list[dict[str, Any]]:
+    """The same of every host of a target, with its name; where it cannot be asked, only that."""
+
+    def about(host: Host) -> dict[str, Any]:
+        try:
+            said = remote.run(host, ["python3", "-c", _ABOUT])
+        except remote.RemoteError as error:
+            return {"name": host.name, "role": host.role, "error": str(error)}
+        return {"name": host.name, "role": host.role, **json.loads(said)}
+
+    return remote.on_all(inventory.all, about)
 
 
 def git() -> dict[str, Any]:

@@ -31,12 +31,19 @@ def cpu_seconds(samples: Iterable[dict[str, Any]], start: float, end: float) -> 
 def machine_busy_fraction(
     samples: Iterable[dict[str, Any]], start: float, end: float, cpus: int
 ) -> float | None:
-    """Share of all cores that was busy between `start` and `end`; None without two samples."""
-    window = [s for s in samples if s["role"] == "machine" and start <= s["t"] <= end]
-    if len(window) < 2:  # noqa: PLR2004
-        return None
-    busy = float(window[-1]["cpu_busy_s"] - window[0]["cpu_busy_s"])
-    return busy / (float(window[-1]["t"] - window[0]["t"]) * cpus)
+    """Share of all cores that was busy between `start` and `end`; None without two samples.
+
+    Of this machine, which has `cpus`, or on average of the hosts, which say how many they have.
+    """
+    by_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for sample in samples:
+        if sample["role"] in ("machine", "host") and start <= sample["t"] <= end:
+            by_name[sample["name"]].append(sample)
+    shares = []
+    for first, *_, last in (window for window in by_name.values() if len(window) > 1):
+        busy = float(last["cpu_busy_s"] - first["cpu_busy_s"])
+        shares.append(busy / (float(last["t"] - first["t"]) * first.get("cpus", cpus)))
+    return sum(shares) / len(shares) if shares else None
 
 
 def measurements(

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import psutil
 
-from kairoscope import paths, supervisor
+from kairoscope import paths, remote, supervisor
 from kairoscope.errors import UserError
-from kairoscope.inventory import Inventory
+from kairoscope.inventory import Host, Inventory
 from kairoscope.plan import Plan
 
 MIB = 1024 * 1024
@@ -24,6 +24,9 @@ LOADER_MIB = 64
 
 # Left to the machine and the page cache.
 SPARE_MIB = 576
+
+# What ansible-core runs on, and the loader is written for.
+HOST_PYTHON = (3, 11)
 
 # The longest path of a Unix socket on Linux is 107 bytes; supervisord appends its process id.
 SOCKET_PATH_MAX = 107 - len(".4194304")
@@ -110,6 +113,47 @@ def disk_problem(plan: Plan, free_bytes: int, where: Path) -> str | None:
         f"{free_bytes / 1e9:.1f} GB free at {where}. Free some, lower SENSORS= or DURATION=, "
         "or set KAIROSCOPE_HOME= to a larger disk."
     )
+
+
+def check_login(inventory: Inventory) -> None:
+    """Every host lets us in, as root by sudo, and has a Python. UserError: which does not, and why."""
+
+    def problem(host: Host) -> str:
+        try:
+            version = remote.run(
+                host, ["python3", "-c", "import sys; print(*sys.version_info[:2])"], sudo=True
+            )
+        except remote.RemoteError as error:
+            return f"{host.name} ({host.address}): {_advice(str(error))}"
+        if tuple(map(int, version.split())) < HOST_PYTHON:
+            found = version.strip().replace(" ", ".")
+            return (
+                f"{host.name} ({host.address}): its python3 is {found}, "
+                f"{'.'.join(map(str, HOST_PYTHON))} or newer is needed"
+            )
+        return ""
+
+    if found := [text for text in remote.on_all(inventory.all, problem) if text]:
+        raise UserError("Hosts that cannot be deployed to:\n  " + "\n  ".join(found))
+
+
+def _advice(said: str) -> str:
+    """What ssh or sudo said, and what to do about it."""
+    reason = said.partition("ssh failed: ")[2]
+    if reason:
+        return (
+            f"not reached by ssh: {reason}. Is it up, may this machine in, and are ansible_host, "
+            "ansible_user and the key right?"
+        )
+    if "sudo" in said.partition(": ")[2].partition(": ")[2]:
+        last = said.rpartition(": ")[2]
+        return (
+            f"sudo is refused: {last}. The login needs root without a password "
+            "(NOPASSWD in sudoers), or must be root."
+        )
+    if "not found" in said:
+        return "it has no python3, which Ansible needs: apt-get install python3"
+    return said
 
 
 def path_problem(state: Path) -> str | None:

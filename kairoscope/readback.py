@@ -1,6 +1,7 @@
 """Read every point of a run back through KairosDB's query API and compare its content."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kairoscope.errors import UserError
+from kairoscope.secrets import Access
 from loaders import naming
 from loaders.schedule import Int64s, Schedule, Series
 from loaders.spec import LoadSpec
@@ -202,15 +204,29 @@ async def _ask(
     raise UserError(problem)
 
 
-async def _read(schedule: Schedule, series: Iterable[Series]) -> AsyncIterator[SeriesResult]:
+def _client(nodes: list[str], access: Access | None) -> aiohttp.ClientSession:
+    tls: ssl.SSLContext | bool = True
+    headers: dict[str, str] = {}
+    if access and all(node.startswith("https:") for node in nodes):
+        tls, headers = access.tls, access.headers
+    return aiohttp.ClientSession(
+        timeout=aiohttp.ClientTimeout(total=TIMEOUT_S),
+        connector=aiohttp.TCPConnector(ssl=tls),
+        headers=headers,
+    )
+
+
+async def _read(
+    schedule: Schedule, series: Iterable[Series], here: list[str], access: Access | None
+) -> AsyncIterator[SeriesResult]:
     spec = schedule.spec
     within = spans(schedule)
 
     async def one(number: int, metrics: list[_Metric]) -> list[SeriesResult]:
         found = {s: _Found() for metric in metrics for s in metric.series.values()}
         # Taking turns spreads the work over the nodes.
-        turn = number % len(spec.nodes)
-        nodes = spec.nodes[turn:] + spec.nodes[:turn]
+        turn = number % len(here)
+        nodes = here[turn:] + here[:turn]
         for span in within:
             _parse(spec, metrics, await _ask(http, nodes, query(spec, metrics, span)), found)
         nothing = np.empty((0, 2), dtype=np.int64)
@@ -219,7 +235,7 @@ async def _read(schedule: Schedule, series: Iterable[Series]) -> AsyncIterator[S
             for s, each in found.items()
         ]
 
-    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)) as http:
+    async with _client(here, access) as http:
         under_way: set[asyncio.Task[list[SeriesResult]]] = set()
         try:
             # As many as are asked for at a time, not as many as there are: a run may have millions.
@@ -246,6 +262,8 @@ async def read_all(
     incomplete: Callable[[SeriesResult], bool],
     on_result: Callable[[SeriesResult], None],
     settle_s: tuple[float, ...] = (2, 5, 10),
+    nodes: list[str] | None = None,
+    access: Access | None = None,
 ) -> int:
     """Read all series back; ask again, after pauses, for those that `incomplete` names.
 
@@ -253,13 +271,17 @@ async def read_all(
 
     With consistency ONE a read may meet the one replica that is still behind (it catches up by
     hints and read repair); so a point is missing only if it stays missing over the passes.
+    `nodes` are base URLs of KairosDB nodes as this machine reaches them, where they are not those
+    that the loaders use; `access` is for https ones.
+
     UserError if no KairosDB node answers.
     """
+    here = nodes or schedule.spec.nodes
     todo: Iterable[Series] = schedule.series()
     passes = 1
     for pause in settle_s:
         again: list[Series] = []
-        async for result in _read(schedule, todo):
+        async for result in _read(schedule, todo, here, access):
             if incomplete(result):
                 again.append(result.series)
             else:
@@ -269,13 +291,21 @@ async def read_all(
         todo = again
         passes += 1
         await asyncio.sleep(pause)
-    async for result in _read(schedule, todo):
+    async for result in _read(schedule, todo, here, access):
         on_result(result)
     return passes
 
 
-async def already_there(schedule: Schedule) -> int:
-    """How many points of the run's first series the store already has in the run's time span."""
+async def already_there(
+    schedule: Schedule, nodes: list[str] | None = None, access: Access | None = None
+) -> int:
+    """How many points of the run's first series the store already has in the run's time span.
+
+    `nodes` and `access` as of `read_all`.
+    """
+    here = nodes or schedule.spec.nodes
     first = next(_chunks(schedule, schedule.series()))
     series = [one for metric in first for one in metric.series.values()]
-    return sum([r.unexpected + int(r.present.sum()) async for r in _read(schedule, series)])
+    return sum(
+        [r.unexpected + int(r.present.sum()) async for r in _read(schedule, series, here, access)]
+    )

@@ -9,11 +9,10 @@ import fcntl
 import json
 import platform
 import signal
-import subprocess
 import sys
 import time
 import traceback
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from kairoscope import (
     __version__,
     bundles,
+    client,
     conclusion,
     cql,
     inventory,
@@ -36,25 +36,27 @@ from kairoscope import (
     outcomes,
     paths,
     readback,
+    remote,
     report,
-    status,
     verdict,
 )
 from kairoscope.capture import nodetool
 from kairoscope.capture.samplers import (
+    HostProbes,
     JsonLines,
     Periodic,
     Processes,
     ProxyHistograms,
     QueueDepth,
-    folder_bytes,
     stamp,
 )
+from kairoscope.client import Client
 from kairoscope.conclusion import State, write_json
 from kairoscope.deploy import check_finished, deployed_plan
 from kairoscope.errors import UserError
-from kairoscope.inventory import Inventory
+from kairoscope.inventory import Host, Inventory
 from kairoscope.plan import Plan
+from kairoscope.secrets import Access
 from loaders.emulator import Progress as LoadProgress
 from loaders.emulator import WorkerResult
 from loaders.schedule import Schedule
@@ -76,16 +78,22 @@ def load(plan: Plan, console: Console) -> int:
             ) from None
         limit_ms = plan.experiment.limits.clock_offset_ms
         # Before there is a run folder: a host that is not fit leaves no run.
-        with loader_hosts.connect(hosts.loader, limit_ms) as fleet:
-            return _run(plan, hosts, fleet, console)
+        with (
+            client.connect(hosts) as talk,
+            loader_hosts.connect(hosts.loader, limit_ms) as fleet,
+        ):
+            _check_healthy(hosts, talk)
+            return _run(plan, hosts, talk, fleet, console)
 
 
-def _run(plan: Plan, hosts: Inventory, fleet: loader_hosts.Fleet, console: Console) -> int:
+def _run(
+    plan: Plan, hosts: Inventory, talk: Client, fleet: loader_hosts.Fleet, console: Console
+) -> int:
     state = _open(plan, hosts)
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
-        _measured_load(state, fleet, console)
-        _settle(state, console)
+        _measured_load(state, talk, fleet, console)
+        _settle(state, talk, console)
     except KeyboardInterrupt:
         state.incomplete.insert(0, "interrupted by the user (Ctrl-C)")
         state.events.write(t=time.time(), what="interrupted", detail="Ctrl-C")
@@ -116,8 +124,11 @@ def _check_deployed(plan: Plan, hosts: Inventory) -> None:
             f"Target {plan.target} has {len(hosts.loader)} loader hosts, the plan wants "
             f"{plan.load['hosts']}. First: make deploy with the same EXPERIMENT="
         )
+
+
+def _check_healthy(hosts: Inventory, talk: Client) -> None:
     for host in hosts.kairosdb:
-        found = status.kairosdb(host.url)
+        found = talk.kairosdb(host)
         if not found.healthy:
             raise UserError(f"{host.name} at {host.url} is not healthy. See: make status")
         if found.read_only:
@@ -150,9 +161,6 @@ def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, A
     # Named by what the bundle holds, such as scylla-driver-core-3.10.2-scylla-1.
     driver = f"driver-{plan.kairosdb['driver']}/"
     jars = bundles.read_manifest(kairosdb.manifest)
-    java = subprocess.run(
-        [str(hosts.hosts[0].vars["java"]), "-version"], capture_output=True, text=True, check=False
-    )
     return {
         "run": run,
         "experiment": plan.experiment.name,
@@ -162,39 +170,63 @@ def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, A
         "command": " ".join(sys.argv),
         "git": machine.git(),
         "machine": machine.machine(),
+        "hosts": machine.hosts(hosts) if hosts.managed else [],
         "versions": {
             "kairoscope": __version__,
             "kairosdb": kairosdb.version,
             "engine": plan.engine,
-            "engine_version": bundles.bundle(plan.engine).version,
+            "engine_version": hosts.storage[0].vars[f"{plan.engine}_version"],
             "driver": next(Path(name).stem for name in jars if name.startswith(driver)),
-            "java": java.stderr.splitlines()[0] if java.stderr else "unknown",
+            "java": _java(hosts.kairosdb[0]),
             "python": platform.python_version(),
         },
         "load": None,
     }
 
 
+def _java(host: Host) -> str:
+    try:
+        # It says so on stderr.
+        said = remote.run(host, ["sh", "-c", f"exec {host.vars['java']} -version 2>&1"])
+    except remote.RemoteError:
+        return "unknown"
+    return said.splitlines()[0]
+
+
 def _keyspace_bytes(state: State) -> int | None:
     """Bytes of the keyspace's flushed tables on all storage nodes; None if a node cannot flush."""
 
-    def flushed(host: inventory.Host) -> int:
+    def flushed(host: Host) -> int:
         keyspace = str(host.vars["kairosdb_keyspace"])
-        nodetool.run(Path(host.vars["nodetool"]), "flush", keyspace)
-        return folder_bytes(host.home / "data" / "data" / keyspace)
+        nodetool.run(host, "flush", keyspace)
+        folder = f"{host.vars['keyspaces_dir']}/{keyspace}"
+        return int(remote.run(host, ["du", "-s", "-B1", folder], sudo=True).split()[0])
 
-    with ThreadPoolExecutor() as pool:
-        try:
-            return sum(pool.map(flushed, state.inventory.storage))
-        except nodetool.NodetoolError as error:
-            state.events.write(t=time.time(), what="flush failed", detail=str(error))
-            return None
+    try:
+        return sum(remote.on_all(state.inventory.storage, flushed))
+    except (nodetool.NodetoolError, remote.RemoteError) as error:
+        state.events.write(t=time.time(), what="disk not measured", detail=str(error))
+        return None
 
 
 def _failed_logs(state: State) -> list[Path]:
-    return [
-        p for h in state.inventory.kairosdb for p in sorted((h.home / "log").glob("failed*.log"))
-    ]
+    """The logs of points that KairosDB gave up, brought into the run folder.
+
+    UserError if a host does not hand them out: the ledger could not balance without them.
+    """
+    found: list[Path] = []
+    for host in state.inventory.kairosdb:
+        folder = f"{host.home}/log"
+        # Empty ones are there always.
+        listed = remote.run(
+            host, ["find", folder, "-name", "failed*.log", "-size", "+0"], sudo=True
+        )
+        for name in sorted(listed.split()):
+            copy = state.folder / "failed" / host.name / Path(name).name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_text(remote.run(host, ["cat", name], sudo=True, timeout_s=600))
+            found.append(copy)
+    return found
 
 
 def _schedule(state: State) -> Schedule:
@@ -206,17 +238,15 @@ def _schedule(state: State) -> Schedule:
     return Schedule(load_spec.build(state.plan, [h.url for h in nodes], telnet, now_s))
 
 
-def _measured_load(state: State, fleet: loader_hosts.Fleet, console: Console) -> None:
+def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, console: Console) -> None:
     """Capture before, load with all samplers running, watch the queue drain, capture after."""
-    supervisor_dir = Path(state.inventory.hosts[0].vars["supervisor_dir"])
     histogram = ProxyHistograms(
         state.inventory.storage, state.folder / "proxyhistograms", state.events
     )
     console.print("before the load: flush, nodetool proxyhistograms …")
     for host in state.inventory.storage:
-        port, keyspace = host.vars["native_transport_port"], host.vars["kairosdb_keyspace"]
         with contextlib.suppress(NoHostAvailable):  # The capture will say so.
-            cql.touch(host.address, port, keyspace)
+            talk.touch(host)
     state.disk_before = _keyspace_bytes(state)
     histogram.capture("before")
 
@@ -226,18 +256,11 @@ def _measured_load(state: State, fleet: loader_hosts.Fleet, console: Console) ->
             state.events.write(t=time.time(), what="low disk", detail=message)
             state.stop.set()
 
-    queue = QueueDepth(state.inventory.kairosdb, JsonLines(state.folder / "queue.jsonl"))
-    processes = Processes(
-        state.inventory.hosts,
-        supervisor_dir,
-        JsonLines(state.folder / "processes.jsonl"),
-        state.events,
-        low_disk,
-    )
+    queue = QueueDepth(state.inventory.kairosdb, talk, JsonLines(state.folder / "queue.jsonl"))
     capture = state.plan.experiment.capture
-    samplers = [
+    samplers: list[Periodic | HostProbes] = [
         Periodic("queue depth", 1, queue.sample),
-        Periodic("processes", capture.processes_every_s, processes.sample),
+        _processes(state, low_disk),
     ]
     during = Periodic(
         "proxyhistograms",
@@ -250,10 +273,10 @@ def _measured_load(state: State, fleet: loader_hosts.Fleet, console: Console) ->
     try:
         schedule = _schedule(state)
         if schedule.spec.replay:
-            _refuse_old_history(schedule)
+            _refuse_old_history(schedule, _urls(state, talk), talk.access)
         state.schedule = schedule
         during.start()
-        _emulate(state, schedule, fleet, console, queue)
+        _emulate(state, schedule, talk, fleet, console, queue)
         during.stop()
         _watch_drain(state, console, queue)
     finally:
@@ -266,9 +289,26 @@ def _measured_load(state: State, fleet: loader_hosts.Fleet, console: Console) ->
     state.disk_after = _keyspace_bytes(state)
 
 
-def _refuse_old_history(schedule: Schedule) -> None:
+def _processes(state: State, low_disk: Callable[[str], None]) -> Periodic | HostProbes:
+    """What samples the processes: those of this machine, or those of the hosts."""
+    every_s = state.plan.experiment.capture.processes_every_s
+    file, events = JsonLines(state.folder / "processes.jsonl"), state.events
+    if state.inventory.managed:
+        return HostProbes(state.inventory.all, every_s, file, events, low_disk)
+    hosts = state.inventory.hosts
+    supervisor_dir = Path(hosts[0].vars["supervisor_dir"])
+    processes = Processes(hosts, supervisor_dir, file, events, low_disk)
+    return Periodic("processes", every_s, processes.sample)
+
+
+def _urls(state: State, talk: Client) -> list[str]:
+    """The KairosDB nodes as this machine reaches them; loaders have ways of their own."""
+    return [talk.url(host) for host in state.inventory.kairosdb]
+
+
+def _refuse_old_history(schedule: Schedule, nodes: list[str], access: Access | None) -> None:
     """UserError if the store has points of these series in the time to be replayed already."""
-    there = asyncio.run(readback.already_there(schedule))
+    there = asyncio.run(readback.already_there(schedule, nodes=nodes, access=access))
     if there:
         spec = schedule.spec
         since, until = (
@@ -285,6 +325,7 @@ def _refuse_old_history(schedule: Schedule) -> None:
 def _emulate(
     state: State,
     schedule: Schedule,
+    talk: Client,
     fleet: loader_hosts.Fleet,
     console: Console,
     queue: QueueDepth,
@@ -318,7 +359,8 @@ def _emulate(
                 of = f" of {points:,} points" if spec.replay else f"/{now.duration_s:.0f} s"
                 console.print(f"  {arrived if spec.replay else now.elapsed_s:4,.0f}{of}  {figures}")
 
-        results = fleet.run(spec, state.folder / "load", show, state.stop)
+        credentials = talk.access.loader_credentials if talk.access else None
+        results = fleet.run(spec, state.folder / "load", show, state.stop, credentials=credentials)
     state.incomplete += [*_died(results), *fleet.readers_died]
 
 
@@ -369,7 +411,7 @@ def _watch_drain(state: State, console: Console, queue: QueueDepth) -> None:
         time.sleep(0.5)
 
 
-def _settle(state: State, console: Console) -> None:
+def _settle(state: State, talk: Client, console: Console) -> None:
     """Read every point back and balance the ledger."""
     assert state.schedule is not None  # noqa: S101 (set by _measured_load)
     schedule = state.schedule
@@ -398,24 +440,27 @@ def _settle(state: State, console: Console) -> None:
                 console.print(f"  {figures}")
 
         console.print(f"read back: {schedule.points:,} points of {total:,} series …")
-        passes = asyncio.run(readback.read_all(schedule, settlement.incomplete, add))
+        passes = asyncio.run(
+            readback.read_all(
+                schedule, settlement.incomplete, add, nodes=_urls(state, talk), access=talk.access
+            )
+        )
     failed = ledger.failed_points(schedule.spec, _failed_logs(state))
     state.ledger = settlement.close(state.left_in_queue, failed, passes)
     console.print("row counts by CQL …")
     try:
-        state.ledger.rows_by_cql = _rows(state, schedule)
+        state.ledger.rows_by_cql = _rows(state, talk, schedule)
     except Exception as error:
         state.ledger.notes.append(f"rows could not be counted by CQL: {error}")
         state.events.write(t=time.time(), what="row count failed", detail=str(error))
 
 
-def _rows(state: State, schedule: Schedule) -> int:
+def _rows(state: State, talk: Client, schedule: Schedule) -> int:
     hosts = state.inventory.storage
     keyspace = str(hosts[0].vars["kairosdb_keyspace"])
-    port = int(hosts[0].vars["native_transport_port"])
     spec = schedule.spec
     series = ((spec.metric_name(s.number), spec.tags_of(s.number)) for s in schedule.series())
-    with cql.session([h.address for h in hosts], port) as db:
+    with talk.cql(hosts) as db:
         spans = readback.spans(schedule)
         return cql.rows_of_series(db, keyspace, series, spans, f"kairos_{spec.value_type}")
 

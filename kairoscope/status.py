@@ -1,59 +1,19 @@
 """`make status`: every process, the ring, KairosDB's health and queue depth, loader hosts."""
 
-import json
 import time
-import urllib.error
-import urllib.request
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from kairoscope import inventory, loader_hosts, paths, supervisor
+from kairoscope import client, inventory, loader_hosts, remote, services
 from kairoscope.capture import nodetool
-from kairoscope.errors import UserError
-
-
-def get_json(url: str, timeout_s: float = 5) -> Any:
-    """GET a JSON document. OSError if the server does not answer."""
-    with urllib.request.urlopen(url, timeout=timeout_s) as answer:  # noqa: S310 (our own servers)
-        return json.load(answer)
-
-
-@dataclass(frozen=True)
-class KairosDBStatus:
-    """Health of a KairosDB node; depths in data points, None where it did not tell."""
-
-    healthy: bool
-    waiting: int | None
-    since_checkpoint: int | None
-    read_only: bool | None
-
-
-def kairosdb(url: str) -> KairosDBStatus:
-    """Ask one KairosDB node. Never raises: a node that does not answer is not healthy."""
-    try:
-        with urllib.request.urlopen(f"{url}/api/v1/health/check", timeout=10) as answer:  # noqa: S310
-            healthy = 200 <= answer.status < 300  # noqa: PLR2004
-        queue = get_json(f"{url}/api/v1/kairoscope/queue")
-        settings = get_json(f"{url}/api/v1/kairoscope/settings")
-    except OSError:
-        return KairosDBStatus(False, None, None, None)
-    return KairosDBStatus(
-        healthy, queue["waiting"], queue["since_checkpoint"], settings["read_only"]
-    )
+from kairoscope.inventory import Host
 
 
 def show(target: str, console: Console) -> bool:
     """Print the status of a target; True if all of it is well."""
     hosts = inventory.load(target)
-    running = supervisor.processes(paths.target_dir(target) / "supervisor")
-    if running is None:
-        raise UserError(f"Target {target}: supervisord does not run. To bring it up: make deploy")
-    states = {p.name: p for p in running}
+    states = services.of(hosts, target)
 
     table = Table("process", "state", "pid", "up", "address", title=f"target {target}")
     well = True
@@ -69,13 +29,16 @@ def show(target: str, console: Console) -> bool:
     console.print(table)
 
     console.print("\n[bold]ring[/bold] (nodetool status)")
-    ring = _ring([Path(h.vars["nodetool"]) for h in hosts.storage])
+    ring = _ring(hosts.storage)
     console.print(ring.strip(), markup=False, highlight=False, soft_wrap=True)
     well &= ring.count("\nUN ") == len(hosts.storage)
 
     queue = Table("KairosDB", "healthy", "read-only", "queue waiting", "since checkpoint")
+    reached = [host for host in hosts.kairosdb if (p := states.get(host.name)) and p.pid]
+    with client.connect(hosts, reached) as talk:
+        answers = {host.name: talk.kairosdb(host) for host in reached}
     for host in hosts.kairosdb:
-        found = kairosdb(host.url)
+        found = answers.get(host.name, client.NO_ANSWER)
         well &= found.healthy and not found.read_only
         cells = [found.healthy, found.read_only, found.waiting, found.since_checkpoint]
         queue.add_row(
@@ -89,8 +52,7 @@ def show(target: str, console: Console) -> bool:
 
     # Nothing runs there between loads: whether one could be started is what there is to see.
     loaders = Table("loader host", "address", "loader")
-    with ThreadPoolExecutor() as pool:
-        versions = list(pool.map(loader_hosts.version, hosts.loader))
+    versions = remote.on_all(hosts.loader, loader_hosts.version)
     for host, version in zip(hosts.loader, versions, strict=True):
         same = version == loader_hosts.current_version()
         well &= same
@@ -104,10 +66,10 @@ def show(target: str, console: Console) -> bool:
     return well
 
 
-def _ring(tools: list[Path]) -> str:
-    for tool in tools:
+def _ring(hosts: list[Host]) -> str:
+    for host in hosts:
         try:
-            return nodetool.run(tool, "status")
+            return nodetool.run(host, "status")
         except nodetool.NodetoolError:
             continue
     return "no storage node answers nodetool"

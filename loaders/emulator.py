@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from loaders import files, query_files, shard
+from loaders.credentials import Credentials
 from loaders.process import PARENT_VARIABLE, STOP_SIGNALS
 from loaders.spec import LoadSpec
 
@@ -72,7 +73,13 @@ class _Process:
     """One subprocess, a worker or a reader."""
 
     def __init__(
-        self, module: str, index: int, progress: Path, result: Path, keep_open: Sequence[int]
+        self,
+        module: str,
+        index: int,
+        progress: Path,
+        result: Path,
+        keep_open: Sequence[int],
+        credentials: Credentials,
     ) -> None:
         self.index = index
         self._progress_path = progress
@@ -92,7 +99,7 @@ class _Process:
             self._popen = subprocess.Popen(
                 # -P: a folder named "loaders" where the user happens to be is not ours.
                 [sys.executable, "-P", "-m", module, outdir / _SPEC, str(index), outdir],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,
@@ -100,6 +107,10 @@ class _Process:
                 env=environment,
                 pass_fds=keep_open,
             )
+        assert self._popen.stdin is not None  # noqa: S101 - for the type checker
+        # Broken: it has ended already, and its result says how.
+        with contextlib.suppress(BrokenPipeError), self._popen.stdin as stdin:
+            stdin.write(credentials.to_json())
         self._last_words: deque[str] = deque(maxlen=1)
         # Read all the time, as a full pipe would halt the worker.
         self._listener = threading.Thread(target=self._listen, daemon=True)
@@ -223,6 +234,7 @@ def run_hosts(
     on_records: Callable[[Records], None],
     stop: threading.Event | None = None,
     keep_open: Sequence[int] = (),
+    credentials: Credentials | None = None,
 ) -> Results:
     """Run the workers and readers of some loader hosts on this machine and wait for their end.
 
@@ -236,6 +248,7 @@ def run_hosts(
         stop: set it, from another thread or a signal handler, to end the load early: workers
             then settle what is in flight and report as usual.
         keep_open: file descriptors that the processes inherit.
+        credentials: for nodes that are reached over HTTPS.
 
     Returns:
         The results; a death does not stop the others.
@@ -256,15 +269,16 @@ def run_hosts(
     for host in hosts:
         query_files.remove_old(outdir, host)
     stop = stop or threading.Event()
+    given = credentials or Credentials()
     workers: list[_Process] = []
     readers: list[_Process] = []
     try:
         for worker in numbers:
             paths = files.progress_path(outdir, worker), files.result_path(outdir, worker)
-            workers.append(_Process("loaders.worker", worker, *paths, keep_open))
+            workers.append(_Process("loaders.worker", worker, *paths, keep_open, given))
         for host in hosts if spec.queries else ():
             paths = query_files.progress_path(outdir, host), query_files.result_path(outdir, host)
-            readers.append(_Process("loaders.reader", host, *paths, keep_open))
+            readers.append(_Process("loaders.reader", host, *paths, keep_open, given))
         _follow(workers, readers, on_records, stop)
     finally:
         _end([*workers, *readers])

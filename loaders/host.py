@@ -10,7 +10,8 @@ From the controller:
 
 - `{"ping": ID}` is answered at once by `{"pong": ID, "t_us": epoch µs}`: for the offset of the
   clock, and as a sign of life once a load runs;
-- `{"spec": {…}}` (`loaders.spec`) starts this host's share of that load, once;
+- `{"spec": {…}, "credentials": {…}}` (`loaders.spec`, `loaders.credentials`) starts this host's
+  share of that load, once; without credentials KairosDB is reached without any;
 - `{"stop": true}` ends the load gently, and the agent.
 
 To the controller:
@@ -46,6 +47,7 @@ from types import FrameType
 from typing import Any
 
 from loaders import emulator
+from loaders.credentials import Credentials
 from loaders.spec import LoadSpec
 
 LOCK = "lock"
@@ -140,11 +142,12 @@ class _Agent:
             self._stop.set()
         elif "spec" in message and not self._load:
             spec = LoadSpec.from_json(json.dumps(message["spec"]))
-            self._load = pool.submit(self._run_load, spec)
+            credentials = Credentials.from_json(json.dumps(message.get("credentials", {})))
+            self._load = pool.submit(self._run_load, spec, credentials)
         else:
-            raise UsageError(f"not expected now: {str(message)[:200]}")
+            raise UsageError(f"not expected now: {', '.join(message)[:200]}")
 
-    def _run_load(self, spec: LoadSpec) -> None:
+    def _run_load(self, spec: LoadSpec, credentials: Credentials) -> None:
         results = emulator.run_hosts(
             spec,
             range(self._host, self._host + 1),
@@ -152,6 +155,7 @@ class _Agent:
             lambda records: self._say({"progress": records}),
             self._stop,
             keep_open=[self._locked],
+            credentials=credentials,
         )
         self._say({"results": results.workers, "readers_died": results.readers_died})
 

@@ -7,13 +7,14 @@ request than everything else here together. Parsing is left to httptools (llhttp
 from __future__ import annotations
 
 import asyncio
-import functools
-import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import httptools
 
+from loaders.credentials import Credentials
+
+_NO_CREDENTIALS = Credentials()
 _EXCERPT_BYTES = 300
 _FINAL = 200  # a lower status only announces the answer
 _NO_BODY = (204, 304)
@@ -38,21 +39,18 @@ class Address:
     host: str
     port: int
     tls: bool
-    prefix: str
+    prefix: str = field(repr=False)
+    credentials: Credentials = _NO_CREDENTIALS
 
     @classmethod
-    def of(cls, url: str) -> Address:
-        """From a base URL such as "http://127.0.0.1:8080"."""
+    def of(cls, url: str, credentials: Credentials | None = None) -> Address:
+        """From a base URL such as "http://127.0.0.1:8080"; credentials are for HTTPS only."""
         parts = urlsplit(url)
         tls = parts.scheme == "https"
-        host = parts.hostname or ""
-        return cls(host, parts.port or (443 if tls else 80), tls, f"Host: {parts.netloc}\r\n")
-
-
-@functools.cache
-def _tls() -> ssl.SSLContext:
-    # It reads all certificates of the machine: once is enough.
-    return ssl.create_default_context()
+        given = (credentials if tls else None) or _NO_CREDENTIALS
+        headers = {"Host": parts.netloc} | given.headers
+        prefix = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        return cls(parts.hostname or "", parts.port or (443 if tls else 80), tls, prefix, given)
 
 
 class HttpConnection(asyncio.Protocol):
@@ -74,7 +72,7 @@ class HttpConnection(asyncio.Protocol):
     @classmethod
     async def connect(cls, address: Address) -> HttpConnection:
         """Open a connection. Raises OSError."""
-        context = _tls() if address.tls else None
+        context = address.credentials.tls if address.tls else None
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(cls, address.host, address.port, ssl=context)
         return connection

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from loaders.clock import Clock
+from loaders.credentials import Credentials
 from loaders.files import FilesError
 from loaders.spec import LoadSpec
 
@@ -74,9 +75,11 @@ def main(
     name: str,
     arguments: list[str],
     check: Callable[[LoadSpec, int], None],
-    make: Callable[[LoadSpec, int, Path], Loop],
+    make: Callable[[LoadSpec, int, Path, Credentials], Loop],
 ) -> int:
     """Run a process from command line arguments SPEC.json NUMBER OUTDIR.
+
+    Where the nodes are reached over HTTPS, `loaders.credentials` are read from stdin to its end.
 
     Args:
         name: "worker" or "reader".
@@ -99,9 +102,17 @@ def main(
     except (OSError, ValueError) as error:
         print(f"{name} {number}: {spec_path}: {error}", file=sys.stderr)
         return EXIT_USAGE
+    credentials = Credentials()
+    try:
+        if any(node.startswith("https:") for node in spec.nodes):
+            credentials = Credentials.from_json(sys.stdin.read())
+            _ = credentials.tls  # a bad CA shows here, and not with every connection
+    except ValueError as error:
+        print(f"{name} {number}: {error}", file=sys.stderr)
+        return EXIT_USAGE
 
     async def run() -> None:
-        await _run(make(spec, number, Path(outdir)))
+        await _run(make(spec, number, Path(outdir), credentials))
 
     try:
         asyncio.run(run())

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import ssl
 import sys
 import time
 from collections import Counter
@@ -29,6 +30,7 @@ import aiohttp
 from loaders import process, shard
 from loaders.answers import FAILED, LATE, RIGHT, WRONG, AnswerError, Judgement, judge
 from loaders.clock import Clock
+from loaders.credentials import Credentials
 from loaders.queries import KINDS, TAGS, Query, QueryLoad
 from loaders.query_files import QueryFiles
 from loaders.recorder import Recorder
@@ -59,13 +61,16 @@ class _Reply:
 class Reader:
     """The open loop of one loader host's queries. Must be created inside a running event loop."""
 
-    def __init__(self, spec: LoadSpec, host: int, outdir: Path) -> None:
+    def __init__(
+        self, spec: LoadSpec, host: int, outdir: Path, credentials: Credentials | None = None
+    ) -> None:
         """Prepare everything; nothing is sent before `run`.
 
         Args:
             spec: the load of all hosts.
             host: which loader host this is, 0-based.
             outdir: existing folder for its files.
+            credentials: for nodes that are reached over HTTPS.
 
         Raises:
             FilesError: a file cannot be created.
@@ -75,6 +80,7 @@ class Reader:
         self._spec = spec
         self._host = host
         self._load = QueryLoad(Schedule(spec))
+        self._credentials = credentials or Credentials()
         self._clock = Clock()
         self._tally = _Tally()
         self._recorder = Recorder(spec, self._clock.now_us())
@@ -217,8 +223,12 @@ class Reader:
     async def _answer(self, http: aiohttp.ClientSession, query: Query, body: bytes) -> _Reply:
         url = self._spec.nodes[query.node].rstrip("/") + self._load.path(query)
         headers = {"Content-Type": "application/json"}
+        tls: ssl.SSLContext | bool = True
+        if url.startswith("https:"):
+            headers |= self._credentials.headers
+            tls = self._credentials.tls
         try:
-            async with http.post(url, data=body, headers=headers) as response:
+            async with http.post(url, data=body, headers=headers, ssl=tls) as response:
                 answer = await response.read()
         except TimeoutError:
             limit = f"no answer within {self._spec.request_timeout_s:g} s"

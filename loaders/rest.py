@@ -8,6 +8,7 @@ import time
 import zlib
 from collections.abc import Callable
 
+from loaders.credentials import Credentials
 from loaders.encode import Encoder, json_text
 from loaders.http import Address, BrokenAnswerError, HttpConnection, Response
 from loaders.protocol import Answer, Batch, Reply
@@ -32,12 +33,14 @@ class Rest:
     it wants connections, and so knows what waited for a connection and what waited for KairosDB.
     """
 
-    def __init__(self, schedule: Schedule, groups: list[Group]) -> None:
+    def __init__(
+        self, schedule: Schedule, groups: list[Group], credentials: Credentials | None = None
+    ) -> None:
         """Prepare an encoder for each group; connections are opened when they are needed."""
         spec = schedule.spec
         self._timeout_s = spec.request_timeout_s
         self._gzip = spec.protocol == REST_GZIP
-        self._addresses = [Address.of(url) for url in spec.nodes]
+        self._addresses = [Address.of(url, credentials) for url in spec.nodes]
         kind = "application/gzip" if self._gzip else "application/json"
         self._heads = [
             f"POST /api/v1/datapoints HTTP/1.1\r\n{address.prefix}Content-Type: {kind}\r\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 
+from loaders.credentials import Credentials
 from loaders.http import Address, BrokenAnswerError, HttpConnection
 
 _QUEUE = "/api/v1/kairoscope/queue"
@@ -22,9 +23,11 @@ class Throttle:
     It is not set before the first look: the queues may be full of something else.
     """
 
-    def __init__(self, nodes: list[str], most_points: int) -> None:
+    def __init__(
+        self, nodes: list[str], most_points: int, credentials: Credentials | None = None
+    ) -> None:
         """Take `most_points` for each node's queue; 0 for not looking, and always open."""
-        self._nodes = [Address.of(node) for node in nodes]
+        self._nodes = [Address.of(node, credentials) for node in nodes]
         self._most_points = most_points
         self.open = asyncio.Event()
         if not most_points:

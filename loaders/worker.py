@@ -27,6 +27,7 @@ from typing import Any
 
 from loaders import process, shard
 from loaders.clock import Clock
+from loaders.credentials import Credentials
 from loaders.delivery import Delivery
 from loaders.failover import NODE_DOWN, Event, Failover
 from loaders.files import WorkerFiles
@@ -50,7 +51,12 @@ class Worker:
     """The open loop of one worker. Must be created inside a running event loop."""
 
     def __init__(
-        self, spec: LoadSpec, index: int, outdir: Path, protocol: Protocol | None = None
+        self,
+        spec: LoadSpec,
+        index: int,
+        outdir: Path,
+        protocol: Protocol | None = None,
+        credentials: Credentials | None = None,
     ) -> None:
         """Prepare everything; nothing is sent before `run`.
 
@@ -59,6 +65,7 @@ class Worker:
             index: which worker this is, 0-based.
             outdir: existing folder for its files.
             protocol: how to send; what the spec says if not given.
+            credentials: for nodes that are reached over HTTPS.
 
         Raises:
             FilesError: a file cannot be created.
@@ -75,7 +82,7 @@ class Worker:
         self._tally = Tally()
         self._files = WorkerFiles(outdir, index, spec.start_ms)
         self._recorder = Recorder(spec, self._clock.now_us())
-        self._protocol = protocol or _protocol(self._schedule, self._groups)
+        self._protocol = protocol or _protocol(self._schedule, self._groups, credentials)
         self._failover = Failover(
             len(spec.nodes),
             spec.failover_after_s,
@@ -93,7 +100,8 @@ class Worker:
         self._failure: BaseException | None = None
         # Without a pace only what is under way bounds a replay.
         self._room = asyncio.Semaphore(spec.connections_per_node * len(spec.nodes))
-        self._throttle = Throttle(spec.nodes, spec.replay_queue_points if spec.replay else 0)
+        most_points = spec.replay_queue_points if spec.replay else 0
+        self._throttle = Throttle(spec.nodes, most_points, credentials)
 
     def stop(self) -> None:
         """Start no more requests, and give those in flight two seconds. May be called again."""
@@ -292,8 +300,10 @@ class Worker:
         }
 
 
-def _protocol(schedule: Schedule, groups: list[Group]) -> Protocol:
-    return Rest(schedule, groups) if schedule.spec.acknowledges else Telnet(schedule, groups)
+def _protocol(schedule: Schedule, groups: list[Group], credentials: Credentials | None) -> Protocol:
+    if schedule.spec.acknowledges:
+        return Rest(schedule, groups, credentials)
+    return Telnet(schedule, groups)
 
 
 def _max_rss_bytes() -> int:
@@ -314,7 +324,11 @@ def _check(spec: LoadSpec, index: int) -> None:
 
 def main(arguments: list[str]) -> int:
     """Run a worker from command line arguments; see `loaders.process.main`."""
-    return process.main("worker", arguments, _check, Worker)
+
+    def make(spec: LoadSpec, index: int, outdir: Path, credentials: Credentials) -> Worker:
+        return Worker(spec, index, outdir, credentials=credentials)
+
+    return process.main("worker", arguments, _check, make)
 
 
 if __name__ == "__main__":

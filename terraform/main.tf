@@ -134,6 +134,7 @@ module "kairosdb" {
   nodes                           = var.kairosdb_nodes
   type                            = module.shape.types["kairosdb"]
   queue_volume_gib                = var.queue_volume_gib
+  secured                         = var.secured
   site                            = local.site
   image                           = module.images.debian
   vpc_id                          = module.network.vpc_id

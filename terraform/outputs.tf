@@ -49,3 +49,8 @@ output "protect" {
   description = "Whether data is protected from being destroyed."
   value       = var.protect
 }
+
+output "vpc_cidr" {
+  description = "Addresses of the network that everything is in."
+  value       = var.vpc_cidr
+}

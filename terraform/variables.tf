@@ -95,6 +95,12 @@ variable "kairosdb_instance_type" {
   nullable    = false
 }
 
+variable "secured" {
+  description = "From the plan: whether the servers speak TLS, and KairosDB's REST interface HTTPS."
+  type        = bool
+  nullable    = false
+}
+
 variable "queue_volume_gib" {
   description = "From the plan: size in GiB of the encrypted gp3 volume that each KairosDB node has for its file queue. Published run: 200."
   type        = number

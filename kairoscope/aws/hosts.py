@@ -1,12 +1,12 @@
 """From Terraform's outputs to the inventory that Ansible and a run read."""
 
+import shlex
 from typing import Any
 
+from kairoscope import managed, paths
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
 from kairoscope.plan.instance_types import table
-
-GROUPS = ("storage", "kairosdb", "loader", "monitoring")
 
 
 def inventory(outputs: dict[str, Any], plan: Plan) -> dict[str, Any]:
@@ -15,23 +15,24 @@ def inventory(outputs: dict[str, Any], plan: Plan) -> dict[str, Any]:
     `outputs` as `Terraform.outputs` gives them. UserError if a storage node has other threads
     than the plan computed with.
     """
-    hosts: dict[str, dict[str, Any]] = {group: {} for group in GROUPS}
-    for name, host in sorted(outputs["hosts"].items(), key=lambda item: _place(item[0])):
-        hosts[host["group"]][name] = _host(host, outputs, plan)
-    return {
-        "all": {
-            "vars": {
-                "target": plan.target,
-                "cluster_name": outputs["name"],
-                "storage_engine": plan.engine,
-                "kairosdb_keyspace": "kairosdb",
-                "results_bucket": outputs["results_bucket"],
-                "aws_region": outputs["region"],
-                "ansible_ssh_common_args": _way_in(outputs),
-            },
-            "children": {group: {"hosts": hosts[group]} for group in GROUPS},
-        }
-    }
+    hosts = sorted(outputs["hosts"].items(), key=lambda item: _place(item[0]))
+    return managed.make(
+        plan,
+        [_machine(name, host, outputs, plan) for name, host in hosts],
+        cluster_name=outputs["name"],
+        results_bucket=outputs["results_bucket"],
+        aws_region=outputs["region"],
+        ansible_ssh_common_args=_way_in(outputs),
+        # The load balancer stands before KairosDB in its subnets.
+        firewall_extra=[
+            {
+                "to": "kairosdb",
+                "cidrs": [outputs["vpc_cidr"]],
+                "ports": ["kairosdb_http"],
+                "why": "Load balancer",
+            }
+        ],
+    )
 
 
 def _place(name: str) -> tuple[str, int]:
@@ -40,33 +41,33 @@ def _place(name: str) -> tuple[str, int]:
     return role, int(number)
 
 
-def _host(host: dict[str, Any], outputs: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """Variables of one host: those that the roles of its group read."""
+def _machine(
+    name: str, host: dict[str, Any], outputs: dict[str, Any], plan: Plan
+) -> managed.Machine:
+    """One host: how it is reached, and what AWS knows of it."""
     ports = outputs["ports"]
-    reached_by = host["instance_id"] if outputs["access"] == "ssm" else host["address"]
-    common = {
-        "ansible_host": reached_by,
+    way = {
+        "ansible_host": host["instance_id"] if outputs["access"] == "ssm" else host["address"],
         "ansible_user": host["ssh_user"],
-        "address": host["address"],
+    }
+    more = {
         "dns_name": host["dns"],
         "instance_id": host["instance_id"],
         "zone": host["zone"],
-        "rack": host["rack"],
         "vcpus": host["vcpus"],
         "data_devices": host["data_devices"],
     }
     if host["group"] == "storage":
-        return common | {
+        more |= {
+            "rack": host["rack"],
             "shards": _shards(host, plan),
+            "scylla_image": True,
             "native_transport_port": ports["cql"],
             "storage_port": ports["storage"],
         }
     if host["group"] == "kairosdb":
-        return common | {
-            "http_port": ports["kairosdb_http"],
-            "telnet_port": ports["kairosdb_telnet"],
-        }
-    return common
+        more |= {"http_port": ports["kairosdb_http"], "telnet_port": ports["kairosdb_telnet"]}
+    return managed.Machine(name, host["group"], host["address"], way, more)
 
 
 def _shards(host: dict[str, Any], plan: Plan) -> int:
@@ -83,10 +84,27 @@ def _shards(host: dict[str, Any], plan: Plan) -> int:
 
 
 def _way_in(outputs: dict[str, Any]) -> str:
-    """What ssh needs to reach a host in a private subnet: through the bastion, or through SSM."""
+    """What ssh needs to reach a host in a private subnet: through the bastion, or through SSM.
+
+    Nobody knows the host keys of new hosts: they are taken at the first login, into a file of the
+    target's own, and verified from then on.
+    """
+    known = shlex.join(
+        [
+            "-o",
+            f"UserKnownHostsFile={paths.target_dir('aws') / 'known_hosts'}",
+            "-o",
+            "StrictHostKeyChecking=accept-new",
+        ]
+    )
     if outputs["access"] == "ssm":
-        return (
-            "-o ProxyCommand='aws ssm start-session --target %h --region "
-            f"{outputs['region']} --document-name AWS-StartSSHSession --parameters portNumber=%p'"
+        proxy = (
+            f"aws ssm start-session --target %h --region {outputs['region']} "
+            "--document-name AWS-StartSSHSession --parameters portNumber=%p"
         )
-    return f"-o ProxyJump={outputs['bastion_user']}@{outputs['bastion']}"
+    else:
+        # Not ProxyJump: the ssh that it starts would not know of our file.
+        proxy = (
+            f"ssh {known} -o BatchMode=yes -W %h:%p {outputs['bastion_user']}@{outputs['bastion']}"
+        )
+    return f"{known} -o {shlex.quote(f'ProxyCommand={proxy}')}"

@@ -1,6 +1,5 @@
 """The verbs on target `aws`: plan, deploy and destroy."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -82,5 +81,4 @@ def destroy(console: Console) -> None:
     if left := terraform.resources():
         listed = "\n".join(f"  {address}" for address in left)
         raise UserError(f"Still there, and paid for:\n{listed}\nRun the same command again.")
-    shutil.rmtree(paths.target_dir("aws"))
     console.print("target aws: nothing is left of it in the account")

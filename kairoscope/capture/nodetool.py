@@ -5,8 +5,9 @@ The two printed forms: six columns (Read, Write, Range, CAS Read, CAS Write, Vie
 """
 
 import re
-import subprocess
-from pathlib import Path
+
+from kairoscope import remote
+from kairoscope.inventory import Host
 
 PERCENTILES = ("50%", "75%", "95%", "98%", "99%", "Min", "Max")
 
@@ -22,26 +23,21 @@ class FormatError(ValueError):
     """Text that is not what `nodetool proxyhistograms` prints."""
 
 
-def run(tool: Path, *arguments: str, timeout_s: float = 60) -> str:
-    """Run one nodetool command and return what it printed. NodetoolError if it fails.
+def run(host: Host, *arguments: str, timeout_s: float = 60) -> str:
+    """Run one nodetool command for a storage node, on its host, and return what it printed.
 
     At the lowest priority: the store is being measured on the same machine.
+
+    Raises:
+        NodetoolError: it fails, or the host is not reached.
     """
+    tool = str(host.vars["nodetool"])
     try:
-        done = subprocess.run(
-            ["nice", "-n", "19", str(tool), *arguments],
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            check=False,
+        return remote.run(
+            host, ["nice", "-n", "19", tool, *arguments], sudo=True, timeout_s=timeout_s
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise NodetoolError(f"{tool} {' '.join(arguments)}: {error}") from error
-    if done.returncode != 0:
-        # A Java stack trace may follow; the message is the first line that is none of it.
-        said = [s for s in (done.stderr + done.stdout).splitlines() if s.strip() and s[0] != "\t"]
-        raise NodetoolError(f"{tool} {' '.join(arguments)}: {said[0] if said else 'failed'}")
-    return done.stdout
+    except remote.RemoteError as error:
+        raise NodetoolError(str(error)) from error
 
 
 def parse_proxyhistograms(text: str) -> dict[str, dict[str, float]]:

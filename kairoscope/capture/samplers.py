@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import shutil
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -16,13 +17,20 @@ from typing import Any
 
 import psutil
 
-from kairoscope import status, supervisor
-from kairoscope.capture import nodetool
+from kairoscope import remote, supervisor
+from kairoscope.capture import host_probe, nodetool
+from kairoscope.client import Client
 from kairoscope.inventory import Host
 
 # A run that fills the disk takes the store down with it (KairosDB's queue is memory-mapped: a full
 # disk kills the process). It is stopped while there is still room to write down what happened.
 MIN_FREE_BYTES = 300_000_000
+
+# Walking the data folders is the dear part of a look at processes: every fifth time is enough for a
+# curve.
+DISK_EVERY = 5
+
+_PROBE = Path(host_probe.__file__)
 
 
 class JsonLines:
@@ -103,7 +111,7 @@ class ProxyHistograms:
         for host in self._hosts:
             t = time.time()
             try:
-                text = nodetool.run(Path(host.vars["nodetool"]), "proxyhistograms")
+                text = nodetool.run(host, "proxyhistograms")
                 rows = nodetool.parse_proxyhistograms(text)
             except (nodetool.NodetoolError, nodetool.FormatError) as error:
                 self._events.write(t=t, what="capture failed", detail=f"{host.name}: {error}")
@@ -119,9 +127,10 @@ class ProxyHistograms:
 class QueueDepth:
     """KairosDB's queue depth in data points, asked of every node."""
 
-    def __init__(self, hosts: list[Host], file: JsonLines) -> None:
+    def __init__(self, hosts: list[Host], client: Client, file: JsonLines) -> None:
         """Samples go to `file`."""
         self._hosts = hosts
+        self._client = client
         self._file = file
         # The newest sample of each node; None while it does not answer.
         self.waiting: dict[str, int | None] = {host.name: None for host in hosts}
@@ -131,7 +140,7 @@ class QueueDepth:
         for host in self._hosts:
             t = time.time()
             try:
-                depth = status.get_json(f"{host.url}/api/v1/kairoscope/queue", timeout_s=5)
+                depth = self._client.get_json(host, "/api/v1/kairoscope/queue", timeout_s=5)
             except OSError as error:
                 self.waiting[host.name] = None
                 self._file.write(t=t, node=host.name, error=str(error))
@@ -146,8 +155,26 @@ class QueueDepth:
         return None if None in depths else sum(d for d in depths if d is not None)
 
 
+class Restarts:
+    """Notes in the events when a server's process ends or is another one."""
+
+    def __init__(self, events: JsonLines) -> None:
+        """Nothing is known yet."""
+        self._events = events
+        self._pids: dict[str, int] = {}
+
+    def note(self, name: str, pid: int, state: str) -> None:
+        """A server's process as it is now; pid 0 if it has none."""
+        before = self._pids.get(name)
+        if before is not None and pid != before:
+            what = "process ended" if pid == 0 else "process started again"
+            detail = f"{name}: pid {before} → {pid or 'none'} ({state})"
+            self._events.write(t=time.time(), what=what, detail=detail)
+        self._pids[name] = pid
+
+
 class Processes:
-    """CPU, memory and disk of every process, and of the machine; notices restarts."""
+    """CPU, memory and disk of every local process, and of the machine; notices restarts."""
 
     def __init__(
         self,
@@ -161,21 +188,19 @@ class Processes:
         self._hosts = hosts
         self._supervisor_dir = supervisor_dir
         self._file = file
-        self._events = events
         self._low_disk = low_disk
-        self._pids: dict[str, int] = {}
+        self._restarts = Restarts(events)
         self._samples = 0
 
     def sample(self) -> None:
         """One record for every process and one for the machine."""
         found = {p.name: p for p in supervisor.processes(self._supervisor_dir) or []}
-        # Walking the data folders is the dear part: every fifth time is enough for a curve.
-        with_disk = self._samples % 5 == 0
+        with_disk = self._samples % DISK_EVERY == 0
         self._samples += 1
         for host in self._hosts:
             process = found.get(host.name)
             pid = process.pid if process else 0
-            self._note_restart(host.name, pid, process.state if process else "gone")
+            self._restarts.note(host.name, pid, process.state if process else "gone")
             disk = folder_bytes(host.home) if with_disk else None
             self._one(host.name, host.role, pid, disk)
         # Workers on this machine are the children of their host's agent.
@@ -187,14 +212,6 @@ class Processes:
                     index = command[command.index("loaders.worker") + 2]
                     self._one(f"loader-worker-{index}", "loader", child.pid, None)
         self._machine()
-
-    def _note_restart(self, name: str, pid: int, state: str) -> None:
-        before = self._pids.get(name)
-        if before is not None and pid != before:
-            what = "process ended" if pid == 0 else "process started again"
-            detail = f"{name}: pid {before} → {pid or 'none'} ({state})"
-            self._events.write(t=time.time(), what=what, detail=detail)
-        self._pids[name] = pid
 
     def _one(self, name: str, role: str, pid: int, disk: int | None) -> None:
         try:
@@ -231,6 +248,99 @@ class Processes:
         if free < MIN_FREE_BYTES:
             self._low_disk(
                 f"the disk is nearly full: {free / 1e6:,.0f} MB left at {self._supervisor_dir}"
+            )
+
+
+class HostProbes:
+    """The same from managed hosts: a probe on each (`host_probe`), whose lines are read here.
+
+    Stands where a `Periodic` does: `start`, `stop`, `error`.
+    """
+
+    def __init__(
+        self,
+        hosts: list[Host],
+        every_s: float,
+        file: JsonLines,
+        events: JsonLines,
+        low_disk: Callable[[str], None],
+    ) -> None:
+        """Not started yet; `low_disk` gets a message when a host's disk is nearly full."""
+        self._hosts = hosts
+        self._every_s = every_s
+        self._file = file
+        self._events = events
+        self._low_disk = low_disk
+        self._restarts = Restarts(events)
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._running: dict[str, subprocess.Popen[str]] = {}
+        self.error: str | None = None
+
+    def start(self) -> None:
+        """Start a probe on every host."""
+        for host in self._hosts:
+            thread = threading.Thread(target=self._follow, args=(host,), daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """End them all."""
+        self._ended.set()
+        for popen in list(self._running.values()):
+            popen.terminate()
+        for thread in self._threads:
+            thread.join()
+
+    def _follow(self, host: Host) -> None:
+        """Read a host's probe; one that ends (the host restarts) is started again."""
+        options = {
+            "unit": host.vars.get("unit"),
+            "home": host.vars.get("home"),
+            "every_s": self._every_s,
+            "disk_every": DISK_EVERY,
+        }
+        program = ["python3", "-u", "-c", _PROBE.read_text(), json.dumps(options)]
+        while not self._ended.is_set():
+            with subprocess.Popen(
+                remote.command(host, program, sudo=True),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                start_new_session=True,
+            ) as popen:
+                self._running[host.name] = popen
+                if self._ended.is_set():  # `stop` may have looked before it was there.
+                    popen.terminate()
+                assert popen.stdout is not None  # noqa: S101 - for the type checker
+                for line in popen.stdout:
+                    self._record(host, line)
+            if not self._ended.wait(1):
+                said = f"{host.name}: not seen for a while (exit status {popen.returncode})"
+                self._events.write(t=time.time(), what="probe ended", detail=said)
+
+    def _record(self, host: Host, line: str) -> None:
+        try:
+            found = json.loads(line)
+        except ValueError:  # Cut off by the host's end.
+            return
+        t = found["t"]
+        service = found.get("service")
+        if "state" in found:
+            self._restarts.note(host.name, service["pid"] if service else 0, found["state"])
+        if service:
+            disk = found.get("disk_bytes")
+            self._file.write(t=t, name=host.name, role=host.role, **service, disk_bytes=disk)
+        for index, usage in found["workers"].items():
+            if usage:
+                name = f"loader-worker-{index}"
+                self._file.write(t=t, name=name, role="loader", **usage, disk_bytes=None)
+        self._file.write(t=t, name=f"host {host.name}", role="host", **found["host"])
+        if found.get("free_bytes", MIN_FREE_BYTES) < MIN_FREE_BYTES:
+            self._low_disk(
+                f"the disk of {host.name} is nearly full: {found['free_bytes'] / 1e6:,.0f} MB left "
+                f"at {host.home}"
             )
 
 

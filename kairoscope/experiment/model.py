@@ -32,6 +32,7 @@ class Experiment(schema.Section):
     queries: schema.Queries = Field(default_factory=schema.Queries)
     limits: schema.Limits = Field(default_factory=schema.Limits)
     capture: schema.Capture = Field(default_factory=schema.Capture)
+    security: schema.Security = Field(default_factory=schema.Security)
     aws: schema.Aws = Field(default_factory=schema.Aws)
     assume: schema.Assume = Field(default_factory=schema.Assume)
     reference: str | None = schema.described(

@@ -525,6 +525,24 @@ class Limits(Section):
     )
 
 
+class Security(Section):
+    """Who may talk to the servers. On everywhere but on this machine's loopback addresses."""
+
+    enabled: bool | None = described(
+        "",
+        "TLS and passwords between all servers, and HTTPS for KairosDB's REST interface, by a CA "
+        "of the target's own.",
+        absent="true; on target `local` false, where only this machine's users get at the ports",
+        default=None,
+    )
+    rest_auth: bool | None = described(
+        "",
+        "A password for KairosDB's REST interface (not for its health check).",
+        absent="what `enabled` is",
+        default=None,
+    )
+
+
 class Aws(Section):
     """What target `aws` is made of; the defaults are the published run of 2018."""
 

@@ -44,7 +44,9 @@ def shards(draft: Draft, storage: InstanceType) -> int:
     )
 
 
-def settings(draft: Draft, types: dict[str, InstanceType], load: dict[str, Any]) -> dict[str, Any]:
+def settings(
+    draft: Draft, types: dict[str, InstanceType], load: dict[str, Any], *, secured: bool
+) -> dict[str, Any]:
     """Record what the target is made of and costs; Terraform's variables that come from the plan.
 
     Refuses an experiment that the shape does not carry.
@@ -56,6 +58,7 @@ def settings(draft: Draft, types: dict[str, InstanceType], load: dict[str, Any])
         "replication_factor": cluster.replication_factor,
         "kairosdb_nodes": cluster.kairosdb_nodes,
         "loader_hosts": cluster.loader_hosts,
+        "secured": secured,
         **draft.given("aws"),
     }
     _fits(draft, types, load)

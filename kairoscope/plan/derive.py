@@ -10,7 +10,7 @@ from kairoscope.plan.instance_types import InstanceType
 from kairoscope.plan.model import Plan
 from kairoscope.plan.numbers import n
 
-ENGINES = {"local": "cassandra", "aws": "scylla"}
+ENGINES = {"local": "cassandra", "lab": "cassandra", "aws": "scylla", "hosts": "scylla"}
 """Targets that can be planned for, and the storage engine of each: the target decides it."""
 
 EMBEDDED_SHARDS = 2
@@ -35,7 +35,10 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
     for_kairosdb = kairosdb.settings(draft)
     for_storage = storage.settings(draft, for_kairosdb["batch_size"])
     storage.totals(draft, for_kairosdb["checkpoint_s"])
-    for_terraform = aws.settings(draft, types, for_load) if types else {}
+    for_security = _security(draft, target)
+    for_terraform = (
+        aws.settings(draft, types, for_load, secured=for_security["enabled"]) if types else {}
+    )
     for section in ("limits", "capture", "assume"):
         draft.given(section)
     _notices(draft, target, for_kairosdb)
@@ -51,6 +54,7 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
         kairosdb=for_kairosdb,
         storage=for_storage,
         load=for_load,
+        security=for_security,
         terraform=for_terraform,
         totals=draft.totals,
         notices=tuple(draft.notices),
@@ -64,6 +68,25 @@ def _cluster(draft: Draft, types: dict[str, InstanceType] | None) -> None:
         draft.shards = aws.shards(draft, types["storage"])
     else:
         draft.shards = draft.given("cluster", absent={"shards": EMBEDDED_SHARDS})["shards"]
+
+
+def _security(draft: Draft, target: str) -> dict[str, bool]:
+    """Whether TLS and passwords are on. Refuses what would not do what it says."""
+    wanted = draft.experiment.security
+    enabled = target != "local" if wanted.enabled is None else wanted.enabled
+    found = draft.given("security", absent={"enabled": enabled, "rest_auth": enabled})
+    if found["rest_auth"] and not enabled:
+        draft.refuse(
+            "security.rest_auth",
+            "a password would travel in clear text without security.enabled: set it true as well",
+        )
+    protocol = draft.experiment.load.protocol
+    if enabled and protocol.startswith("telnet"):
+        draft.notices.append(
+            f"{protocol} has neither TLS nor a password: KairosDB's telnet port is open to the "
+            "loader hosts for this experiment. REST has both."
+        )
+    return found
 
 
 def _notices(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:

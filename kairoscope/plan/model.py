@@ -50,6 +50,9 @@ class Plan(BaseModel):
     """Final values for the storage engine's templates and the schema, flat."""
     load: dict[str, Any]
     """Final values for the load's specification, flat."""
+    security: dict[str, bool]
+    """Whether the servers are `enabled` to trust nobody without certificate and password; whether
+    KairosDB's REST interface asks for one (`rest_auth`)."""
     terraform: dict[str, Any] = {}
     """Terraform's variables that come from the plan; empty for targets without Terraform."""
     totals: dict[str, int | float]

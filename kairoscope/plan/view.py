@@ -16,6 +16,7 @@ _TITLES = {
     "totals": "totals: what it comes to",
     "kairosdb": "kairosdb: how points are written",
     "storage": "storage: how they are kept",
+    "security": "security: who may talk to the servers",
     "aws": "aws: what the target is made of",
     "limits": "limits: what makes a run a pass",
     "capture": "capture: how often it is looked at",

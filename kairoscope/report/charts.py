@@ -346,6 +346,8 @@ def cpu(run: RunData) -> Chart | None:
     processes = {**samples(run.processes, "cpu_s"), **samples(run.processes, "cpu_busy_s")}
     members: dict[str, list[str]] = {}
     for name in processes:
+        if roles.get(name) == "host":  # Its server's curve says the same.
+            continue
         members.setdefault(roles.get(name, "?"), []).append(name)
     # Loader processes are alike, so their sum says enough; storage nodes are shown one by one as
     # long as the lines can be told apart.

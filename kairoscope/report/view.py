@@ -564,7 +564,8 @@ def processes(run: RunData) -> Table:
     cores, memory = part(run.measurements, "cpu_cores"), part(run.measurements, "rss_max_bytes")
     disk = samples(run.processes, "disk_bytes")
     seen = samples(run.processes, "rss_bytes")
-    names = sorted({*roles, *cores, *memory} - {"machine"}, key=lambda n: (roles.get(n, "~"), n))
+    shown = {n for n in (*roles, *cores, *memory) if roles.get(n) not in ("machine", "host")}
+    names = sorted(shown, key=lambda n: (roles.get(n, "~"), n))
     rows = []
     for name in names:
         peak = number(memory.get(name))
@@ -606,7 +607,7 @@ def costs(run: RunData) -> Table:
         ),
         ("Bytes per point on disk, one replica", units.byte_size(size.get("per_replica"))),
         (
-            "Machine busy, share of all cores",
+            "Machine (or hosts on average) busy, share of all cores",
             units.percent(run.measurements.get("machine_cpu_busy_fraction")),
         ),
     ]
@@ -647,6 +648,16 @@ def _plain(value: Any) -> str:
     return NONE if value is None else str(value)
 
 
+def _machine(machine: Json) -> str:
+    if "error" in machine:
+        return f"{NONE} ({machine['error']})"
+    return (
+        f"{units.count(machine.get('cpus'))} CPUs ({_plain(machine.get('cpu_model'))}), "
+        f"{units.byte_size(machine.get('memory_bytes'))} memory, {_plain(machine.get('os'))}, "
+        f"kernel {_plain(machine.get('kernel'))}"
+    )
+
+
 def identity(run: RunData) -> Table:
     """Which run this is: times, commit, machine, versions."""
     manifest = run.manifest
@@ -661,13 +672,10 @@ def identity(run: RunData) -> Table:
         ("Started", units.clock(manifest.get("started"))),
         ("Ended", units.clock(manifest.get("ended"))),
         ("Git commit", f"{git.get('commit') or NONE}{state}"),
-        (
-            "Machine",
-            f"{units.count(machine.get('cpus'))} CPUs ({_plain(machine.get('cpu_model'))}), "
-            f"{units.byte_size(machine.get('memory_bytes'))} memory, {_plain(machine.get('os'))}, "
-            f"kernel {_plain(machine.get('kernel'))}",
-        ),
+        ("Machine", _machine(machine)),
     ]
+    for host in items(manifest, "hosts"):
+        rows.append((f"Host {host.get('name')}", _machine(host)))
     rows += [
         (f"Version: {name.replace('_', ' ')}", _plain(value))
         for name, value in part(manifest, "versions").items()

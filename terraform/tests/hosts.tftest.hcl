@@ -211,6 +211,7 @@ run "kairosdb_behind_a_load_balancer" {
   variables {
     nodes                           = 2
     queue_volume_gib                = 200
+    secured                         = true
     vpc_id                          = "vpc-1"
     load_balancer_security_group_id = "sg-2"
     port                            = 8080
@@ -227,7 +228,7 @@ run "kairosdb_behind_a_load_balancer" {
 
   assert {
     condition = (
-      aws_lb_target_group.rest.health_check[0].protocol == "HTTP" && aws_lb_target_group.rest.health_check[0].matcher == "204" &&
+      aws_lb_target_group.rest.health_check[0].protocol == "HTTPS" && aws_lb_target_group.rest.health_check[0].matcher == "204" &&
       aws_lb_target_group.rest.health_check[0].path == "/api/v1/health/check" && aws_lb_target_group.rest.port == 8080 &&
       aws_lb_listener.rest.port == 8080 && aws_lb_listener.rest.protocol == "TCP"
     )
@@ -240,7 +241,7 @@ run "kairosdb_behind_a_load_balancer" {
   }
 
   assert {
-    condition     = output.url == "http://kairosdb.kairoscope.internal:8080"
+    condition     = output.url == "https://kairosdb.kairoscope.internal:8080"
     error_message = "A name in the private zone."
   }
 }

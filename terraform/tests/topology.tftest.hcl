@@ -27,6 +27,7 @@ variables {
   kairosdb_nodes           = 3
   kairosdb_instance_type   = "m5.2xlarge"
   queue_volume_gib         = 200
+  secured                  = true
   loader_hosts             = 1
   loader_instance_type     = "m5.2xlarge"
   loader_spot              = false
@@ -78,7 +79,7 @@ run "published" {
   }
 
   assert {
-    condition     = output.hosts["storage-3"].dns == "storage-3.kairoscope.internal" && output.kairosdb_url == "http://kairosdb.kairoscope.internal:8080"
+    condition     = output.hosts["storage-3"].dns == "storage-3.kairoscope.internal" && output.kairosdb_url == "https://kairosdb.kairoscope.internal:8080"
     error_message = "Names in the private zone."
   }
 

@@ -16,6 +16,7 @@ variables {
   kairosdb_nodes           = 1
   kairosdb_instance_type   = "m5.2xlarge"
   queue_volume_gib         = 200
+  secured                  = true
   loader_hosts             = 1
   loader_instance_type     = "m5.2xlarge"
   loader_spot              = false

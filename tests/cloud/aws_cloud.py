@@ -153,8 +153,8 @@ class Cloud:
         return subprocess.CompletedProcess(process.args, process.returncode, out, err)
 
     def deploy_arguments(self, experiment: Path = PUBLISHED, *more: str | Path) -> list[str | Path]:
-        """Arguments of a deploy on aws."""
-        return ["deploy", experiment, "--target", "aws", "--account", self.account, *more]
+        """Arguments that provision target aws."""
+        return ["provision", experiment, "--target", "aws", "--account", self.account, *more]
 
     def deploy(self, experiment: Path = PUBLISHED, *more: str | Path) -> str:
         """Deploy, which must work; what it printed."""

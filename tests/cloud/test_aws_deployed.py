@@ -324,7 +324,7 @@ def test_load_balancer(published: Cloud) -> None:
     (group,) = elb.describe_target_groups()["TargetGroups"]
     assert listener["DefaultActions"][0]["TargetGroupArn"] == group["TargetGroupArn"]
     assert (group["Protocol"], group["Port"]) == ("TCP", 8080)
-    assert group["HealthCheckProtocol"] == "HTTP"
+    assert group["HealthCheckProtocol"] == "HTTPS"
     assert group["HealthCheckPath"] == "/api/v1/health/check"
     assert group["Matcher"] == {"HttpCode": "204"}
     health = elb.describe_target_health(TargetGroupArn=group["TargetGroupArn"])

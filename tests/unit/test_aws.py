@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from test_plan_aws import planned
 
-from kairoscope import inventory, paths
+from kairoscope import inventory, paths, remote
 from kairoscope.aws import guard, hosts, target, terraform
 from kairoscope.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
 from kairoscope.errors import UserError
@@ -121,7 +121,8 @@ def outputs(**more: Any) -> dict[str, Any]:
         "region": "us-east-1",
         "name": "kairoscope",
         "results_bucket": "kairoscope-results-1",
-        "kairosdb_url": "http://kairosdb.kairoscope.internal:8080",
+        "vpc_cidr": "10.42.0.0/16",
+        "kairosdb_url": "https://kairosdb.kairoscope.internal:8080",
         "ports": {
             "cql": 9042,
             "storage": 7000,
@@ -145,8 +146,15 @@ def test_outputs_become_an_inventory_that_ansible_reads(
     assert first["data_devices"] == ["/dev/nvme0n1"]
     assert first["ansible_user"] == "scyllaadm"
     assert first["native_transport_port"] == 9042
-    assert found.kairosdb[0].url == "http://10.42.0.1:8080"
-    assert found.loader[0].vars["ansible_ssh_common_args"] == "-o ProxyJump=admin@198.51.100.7"
+    assert found.kairosdb[0].url == "https://10.42.0.1:8080"
+    line = remote.ssh(found.loader[0])
+    assert line[-3:] == ["-l", "admin", "10.42.0.1"]
+    # Through the bastion, whose key is kept in the same file as those of the hosts.
+    known = f"UserKnownHostsFile={tmp_path}/aws/known_hosts"
+    (proxy,) = [part for part in line if part.startswith("ProxyCommand=")]
+    assert known in line
+    assert known in proxy
+    assert proxy.endswith("-W %h:%p admin@198.51.100.7")
     assert first["storage_engine"] == "scylla"
 
 

@@ -61,3 +61,14 @@ def test_the_loader_package_stands_alone():
     """It ships to loader hosts without the rest."""
     for path in Path(cql.__file__).parents[1].joinpath("loaders").glob("*.py"):
         assert not re.search(r"^\s*(import|from) kairoscope", path.read_text(), re.MULTILINE), path
+
+
+def test_nodes_keep_their_addresses_and_are_reached_elsewhere():
+    """So the ring's tokens still name the node that has a row."""
+    factory = cql._EndPoints(9042, {("10.0.0.1", 9042): ("127.0.0.1", 40001)})
+    one, other = factory.of(("10.0.0.1", 9042)), factory.of(("10.0.0.2", 9042))
+    assert (one.address, one.port, one.resolve()) == ("10.0.0.1", 9042, ("127.0.0.1", 40001))
+    assert other.resolve() == ("10.0.0.2", 9042)
+    # The driver must take a node of the ring for the contact point that it is.
+    assert one == factory.of(("10.0.0.1", 9042))
+    assert one != other

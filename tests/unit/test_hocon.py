@@ -1,8 +1,10 @@
 """KairosDB's configuration: unknown and misplaced keys, and settings that did not take effect."""
 
+import re
+
 import pytest
 
-from kairoscope import hocon
+from kairoscope import hocon, paths
 from kairoscope.errors import UserError
 
 pytestmark = pytest.mark.unit
@@ -83,3 +85,12 @@ def test_a_setting_that_did_not_take_effect_is_named(effective, says):
     (line,) = hocon.effective_differences({"kairosdb.a": 50}, effective)
     assert line.startswith("kairosdb.a: ")
     assert says in line
+
+
+def test_the_plugin_hides_what_is_not_compared():
+    """What KairosDB does not tell must not be expected of it, and the other way round."""
+    sources = paths.KAIROSDB_CONF / "plugin" / "src" / "main"
+    (source,) = sources.rglob("StatusResource.java")
+    listed = re.search(r"SECRET =\s+Set\.of\(([^)]*)\)", source.read_text())
+    assert listed
+    assert set(re.findall(r'"([^"]*)"', listed[1])) == set(hocon.SECRET)

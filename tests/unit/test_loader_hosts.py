@@ -26,6 +26,7 @@ from ssh_server import SshServer, new_key
 from kairoscope import loader_hosts
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host
+from kairoscope.remote import command
 from loaders import emulator, files, host, query_files, shard
 from loaders.emulator import Progress
 from loaders.queries import QueryLoad
@@ -762,7 +763,7 @@ def test_the_ssh_command_says_what_the_inventory_says(tmp_path: Path) -> None:
         ansible_ssh_private_key_file="/keys/one",
         ansible_ssh_common_args="-o 'ProxyCommand=nc -x %h' -o StrictHostKeyChecking=no",
     )
-    line = loader_hosts.command(host, ["echo", "a b"])
+    line = command(host, ["echo", "a b"])
     assert line[0] == "ssh"
     assert "BatchMode=yes" in line
     assert line[-2:] == ["example.org", "echo 'a b'"]
@@ -770,8 +771,8 @@ def test_the_ssh_command_says_what_the_inventory_says(tmp_path: Path) -> None:
     assert {("-p", "2222"), ("-l", "sensor"), ("-i", "/keys/one")} <= pairs
     assert {("-o", "ProxyCommand=nc -x %h"), ("-o", "StrictHostKeyChecking=no")} <= pairs
     # Whether an unknown host is trusted is not ours to say.
-    assert "StrictHostKeyChecking" not in str(loader_hosts.command(remote(tmp_path), ["true"]))
-    assert loader_hosts.command(remote(tmp_path), ["true"])[-2:] == ["loader-1", "true"]
+    assert "StrictHostKeyChecking" not in str(command(remote(tmp_path), ["true"]))
+    assert command(remote(tmp_path), ["true"])[-2:] == ["loader-1", "true"]
 
 
 @pytest.mark.parametrize(
@@ -783,7 +784,7 @@ def test_the_ssh_command_says_what_the_inventory_says(tmp_path: Path) -> None:
 )
 def test_a_connection_that_is_not_known(tmp_path: Path, more: dict[str, str], said: str) -> None:
     with pytest.raises(UserError, match="loader-1") as caught:
-        loader_hosts.command(remote(tmp_path, **more), ["true"])
+        command(remote(tmp_path, **more), ["true"])
     assert said in caught.value.message
 
 

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope.capture import nodetool
+from kairoscope.inventory import Host
 
 pytestmark = pytest.mark.unit
 
@@ -95,11 +96,15 @@ def test_whatever_is_printed_is_read_back(values):
         assert [rows[c][label] for c in columns] == values[6 * i : 6 * i + 6]
 
 
+def local_node(tool):
+    return Host("storage-1", "storage", {"ansible_connection": "local", "nodetool": str(tool)})
+
+
 def test_a_tool_that_fails_is_an_error(tmp_path):
     tool = tmp_path / "nodetool"
     tool.write_text("#!/bin/sh\necho 'Connection refused' >&2\nexit 1\n")
     tool.chmod(0o755)
     with pytest.raises(nodetool.NodetoolError, match="Connection refused"):
-        nodetool.run(tool, "status")
+        nodetool.run(local_node(tool), "status")
     with pytest.raises(nodetool.NodetoolError, match="No such file"):
-        nodetool.run(tmp_path / "nothing", "status")
+        nodetool.run(local_node(tmp_path / "nothing"), "status")

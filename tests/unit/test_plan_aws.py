@@ -64,6 +64,7 @@ def test_the_published_run_fits_the_published_topology() -> None:
         "monitoring_instance_type": "t3.large",
         "storage_zones": 1,
         "queue_volume_gib": 200,
+        "secured": True,
         "loader_spot": False,
         "scylla_version": "2026.1.11",
     }

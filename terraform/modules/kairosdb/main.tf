@@ -40,7 +40,7 @@ resource "aws_lb_target_group" "rest" {
   vpc_id   = var.vpc_id
 
   health_check {
-    protocol            = "HTTP"
+    protocol            = var.secured ? "HTTPS" : "HTTP"
     port                = "traffic-port"
     path                = "/api/v1/health/check"
     matcher             = "204" # healthy; 500 if it cannot reach its store

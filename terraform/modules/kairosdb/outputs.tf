@@ -5,5 +5,5 @@ output "hosts" {
 
 output "url" {
   description = "URL of KairosDB's REST interface, through the load balancer; it answers within the network only."
-  value       = "http://${aws_route53_record.rest.name}:${var.port}"
+  value       = "${var.secured ? "https" : "http"}://${aws_route53_record.rest.name}:${var.port}"
 }

@@ -58,3 +58,9 @@ variable "protect" {
   description = "Whether the instances must not be ended, nor the load balancer deleted."
   type        = bool
 }
+
+variable "secured" {
+  description = "Whether KairosDB's REST interface speaks TLS; the load balancer passes it on as it is."
+  type        = bool
+  nullable    = false
+}

@@ -4,6 +4,7 @@ import com.google.gson.Gson;
 import com.typesafe.config.ConfigValue;
 import java.lang.reflect.Field;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import javax.inject.Inject;
 import javax.inject.Named;
@@ -27,6 +28,10 @@ import org.kairosdb.datastore.cassandra.ClusterConnection;
  */
 @Path("/api/v1/kairoscope")
 public class StatusResource {
+  // Parts of the keys of secrets; `kairoscope.hocon` has the same list.
+  private static final Set<String> SECRET =
+      Set.of("password", "secret", "credential", "token", "oauth");
+
   private final KairosRootConfig config;
   private final QueueProcessor queue;
   private final ClusterConnection cluster;
@@ -64,7 +69,7 @@ public class StatusResource {
     Map<String, Object> settings = new TreeMap<>();
     for (Map.Entry<String, ConfigValue> entry : config.getRawConfig().entrySet()) {
       String key = entry.getKey();
-      if (key.startsWith("kairosdb.") && !key.contains("password") && !key.contains("oauth")) {
+      if (key.startsWith("kairosdb.") && SECRET.stream().noneMatch(key::contains)) {
         settings.put(key, entry.getValue().unwrapped());
       }
     }

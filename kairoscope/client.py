@@ -1,0 +1,133 @@
+"""How this machine talks with the servers of a deployed target: ways to them, and the right to."""
+
+import json
+import ssl
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cassandra import ConsistencyLevel
+from cassandra.cluster import Session
+
+from kairoscope import cql, secrets
+from kairoscope.errors import UserError
+from kairoscope.inventory import Host, Inventory
+from kairoscope.reach import Ways, open_ways
+from kairoscope.secrets import Access
+
+DIRECT = Ways()
+
+
+@dataclass(frozen=True)
+class KairosDBStatus:
+    """Health of a KairosDB node; depths in data points, None where it did not tell."""
+
+    healthy: bool
+    waiting: int | None
+    since_checkpoint: int | None
+    read_only: bool | None
+
+
+NO_ANSWER = KairosDBStatus(False, None, None, None)
+
+
+@dataclass(frozen=True)
+class Client:
+    """Requests to the servers of a target. Fields: ways to them; what proves us, if secured."""
+
+    ways: Ways = DIRECT
+    access: Access | None = None
+
+    @property
+    def tls(self) -> ssl.SSLContext | None:
+        """The client side of TLS, where the target is secured."""
+        return self.access.tls if self.access else None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of every request to a KairosDB node."""
+        return self.access.headers if self.access else {}
+
+    def url(self, host: Host) -> str:
+        """Base URL of a KairosDB node, as seen from here."""
+        return self.ways.url(host)
+
+    def get(self, host: Host, path: str, timeout_s: float = 5) -> bytes:
+        """GET from a KairosDB node. OSError if it does not answer, or not with 2xx."""
+        request = urllib.request.Request(self.url(host) + path, headers=self.headers)  # noqa: S310
+        with urllib.request.urlopen(request, timeout=timeout_s, context=self.tls) as answer:  # noqa: S310
+            body: bytes = answer.read()
+            return body
+
+    def get_json(self, host: Host, path: str, timeout_s: float = 5) -> Any:
+        """The same for a JSON document. OSError also if it is none."""
+        try:
+            return json.loads(self.get(host, path, timeout_s))
+        except ValueError as error:
+            raise OSError(f"{host.name}: {path} is not JSON: {error}") from error
+
+    def kairosdb(self, host: Host) -> KairosDBStatus:
+        """Ask one KairosDB node. Never raises: a node that does not answer is not healthy."""
+        try:
+            self.get(host, "/api/v1/health/check", timeout_s=10)
+            queue = self.get_json(host, "/api/v1/kairoscope/queue")
+            settings = self.get_json(host, "/api/v1/kairoscope/settings")
+        except OSError:
+            return NO_ANSWER
+        return KairosDBStatus(
+            True, queue["waiting"], queue["since_checkpoint"], settings["read_only"]
+        )
+
+    def wait_until_healthy(self, host: Host, limit_s: float) -> None:
+        """Wait until a KairosDB node is healthy. UserError if it is not after `limit_s` seconds."""
+        deadline = time.monotonic() + limit_s
+        while True:
+            try:
+                self.get(host, "/api/v1/health/check", timeout_s=5)
+            except OSError as error:
+                if time.monotonic() > deadline:
+                    raise UserError(
+                        f"{host.name} ({host.address}:{host.vars['http_port']}) is not healthy "
+                        f"after {limit_s:.0f} s: {error}. Its log: {host.home}/log/kairosdb.log"
+                    ) from error
+                time.sleep(1)
+            else:
+                return
+
+    @contextmanager
+    def cql(
+        self, hosts: list[Host], consistency: int = ConsistencyLevel.LOCAL_QUORUM
+    ) -> Iterator[Session]:
+        """A session to the storage nodes; see `cql.session`."""
+        port = int(hosts[0].vars["native_transport_port"])
+        addresses = [host.address for host in hosts]
+        with cql.session(addresses, port, consistency, self.access, self.ways.endpoints) as db:
+            yield db
+
+    def touch(self, host: Host) -> None:
+        """Have one storage node coordinate one read; see `cql.touch`."""
+        keyspace = str(host.vars["kairosdb_keyspace"])
+        port = int(host.vars["native_transport_port"])
+        cql.touch(host.address, port, keyspace, self.access, self.ways.endpoints)
+
+
+def access_of(inventory: Inventory) -> Access | None:
+    """What proves us to a target's servers; None where they ask for nothing."""
+    given = inventory.storage[0].vars
+    return secrets.access(Path(given["secrets_dir"])) if given.get("secured") else None
+
+
+@contextmanager
+def connect(inventory: Inventory, hosts: list[Host] | None = None) -> Iterator[Client]:
+    """A client for a target's servers, or only some of them, to the end of the block.
+
+    Raises:
+        UserError: a host cannot be reached, or the secrets are not there.
+    """
+    access = access_of(inventory)
+    with open_ways(inventory.hosts if hosts is None else hosts) as ways:
+        yield Client(ways, access)

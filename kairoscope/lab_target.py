@@ -1,0 +1,66 @@
+"""Target `lab`: hosts made on this machine (`kairoscope.lab`), one for each part of the plan."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from kairoscope import inventory, managed, paths
+from kairoscope.lab import Lab, LabHost
+from kairoscope.plan import Plan
+
+# One /24; its first address is the control machine's.
+_NET = "10.77.0"
+_FIRST = {"storage": 11, "kairosdb": 101, "loader": 201}
+
+
+def lab() -> Lab:
+    """The target's lab."""
+    return Lab(paths.target_dir("lab"))
+
+
+def enter() -> None:
+    """Go on in the lab's network, where its hosts can be reached; returns if this is there."""
+    lab().enter([sys.executable, *sys.argv])
+
+
+def hosts(plan: Plan) -> dict[str, list[LabHost]]:
+    """The hosts that a plan needs, by role."""
+    cluster = plan.experiment.cluster
+    counts = {
+        "storage": cluster.storage_nodes,
+        "kairosdb": cluster.kairosdb_nodes,
+        "loader": cluster.loader_hosts,
+    }
+    return {
+        role: [
+            LabHost(f"{role}-{i + 1}", f"{_NET}.{_FIRST[role] + i}") for i in range(counts[role])
+        ]
+        for role in counts
+    }
+
+
+def provision(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
+    """Have the plan's hosts running; the inventory. UserError if this machine cannot."""
+    wanted = hosts(plan)
+    everyone = [host for group in wanted.values() for host in group]
+    here = lab()
+    here.up(everyone, say)
+    # Loader hosts hold nothing; `deploy.check_shape` has refused to take others away.
+    for found in here.hosts():
+        if found.host.name.startswith("loader-") and found.host not in everyone:
+            here.remove(found.host.name)
+    machines = [
+        managed.Machine(host.name, role, host.address, here.inventory_vars(host.name))
+        for role, group in wanted.items()
+        for host in group
+    ]
+    return managed.make(
+        plan,
+        machines,
+        cluster_name="kairoscope lab",
+        # The hosts share this machine's few cores and its clock.
+        cassandra_jvm_options=inventory.SHORT_LIVED_JVM,
+        kairosdb_jvm_options=inventory.SHORT_LIVED_JVM,
+        cassandra_stage_threads=4,
+        common_time_sync=False,
+    )

@@ -1,0 +1,143 @@
+"""The inventory of hosts of their own (lab, AWS, one's own): what is the same wherever they are.
+
+They run systemd, and Ansible is root there by sudo. Who makes the hosts says how they are reached
+(`lab_target`, `aws.hosts`); what is deployed to them is the same.
+"""
+
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kairoscope import beginnings, bundles, inventory, paths, secrets
+from kairoscope.plan import Plan
+
+INSTALL_DIR = "/opt/kairoscope"
+STATE_DIR = "/var/lib/kairoscope"
+
+# systemd unit, user without a login, and folder of the keyspaces' data of a storage node.
+_ENGINES = {
+    "cassandra": {
+        "unit": "cassandra",
+        "run_as": "cassandra",
+        "nodetool": f"{STATE_DIR}/{{name}}/bin/nodetool",
+        "keyspaces_dir": f"{STATE_DIR}/{{name}}/data/data",
+    },
+    "scylla": {
+        "unit": "scylla-server",
+        "run_as": "scylla",
+        "nodetool": "nodetool",
+        "keyspaces_dir": "/var/lib/scylla/data",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """One host: `group` is its role, `way` Ansible's variables to reach it, `more` its others."""
+
+    name: str
+    group: str
+    address: str
+    way: dict[str, Any]
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+def make(
+    plan: Plan, machines: Iterable[Machine], *, cluster_name: str, **more: Any
+) -> dict[str, Any]:
+    """The inventory in Ansible's YAML form. `more`: variables of all hosts, over the usual ones."""
+    hosts: dict[str, dict[str, Any]] = {group: {} for group in inventory.GROUPS}
+    begun = beginnings.read(plan.target)
+    for machine in machines:
+        begin = {}
+        if machine.group == "storage":
+            begin = beginnings.of(plan, begun, machine.name, len(hosts["storage"]))
+        hosts[machine.group][machine.name] = {
+            "address": machine.address,
+            **machine.way,
+            **_of_role(plan, machine),
+            **begin,
+            **machine.more,
+        }
+    return {
+        "all": {
+            "vars": _of_all(plan) | {"cluster_name": cluster_name} | more,
+            "children": {group: {"hosts": hosts[group]} for group in inventory.GROUPS},
+        }
+    }
+
+
+def _of_all(plan: Plan) -> dict[str, Any]:
+    kairosdb, loader = bundles.bundle("kairosdb"), bundles.bundle(bundles.LOADER)
+    java = bundles.bundle(bundles.JAVA)
+    state = paths.target_dir(plan.target)
+    values = {
+        "target": plan.target,
+        "managed": True,
+        "service_manager": "systemd",
+        # TLS and logins between all servers; a password for KairosDB's REST interface too.
+        "secured": plan.security["enabled"],
+        "rest_auth": plan.security["rest_auth"],
+        "secrets_dir": str(secrets.folder(plan.target)),
+        "storage_engine": plan.engine,
+        "install_dir": INSTALL_DIR,
+        "bundles_dir": str(paths.BUNDLES),
+        "kairosdb_version": kairosdb.version,
+        "kairosdb_bundle_dir": f"{INSTALL_DIR}/{kairosdb.folder}",
+        "kairosdb_conf_dir": str(paths.KAIROSDB_CONF),
+        "kairosdb_keyspace": "kairosdb",
+        "java_version": java.version,
+        "java_bundle_dir": f"{INSTALL_DIR}/{java.folder}",
+        "java": f"{INSTALL_DIR}/{java.folder}/bin/java",
+        "loader_version": loader.version,
+        "python": "/usr/bin/python3",
+        "kairoscope": str(Path(sys.executable).parent / "kairoscope"),
+        "plan_file": str(state / "plan.json"),
+    }
+    if plan.engine == "cassandra":
+        cassandra = bundles.bundle("cassandra")
+        values |= {
+            "cassandra_version": cassandra.version,
+            "cassandra_bundle_dir": f"{INSTALL_DIR}/{cassandra.folder}",
+        }
+    else:
+        values["scylla_version"] = plan.experiment.aws.scylla_version
+    return values
+
+
+def _of_role(plan: Plan, machine: Machine) -> dict[str, Any]:
+    """Variables that follow from a host's role."""
+    home = f"{STATE_DIR}/{machine.name}"
+    if machine.group == "storage":
+        return {
+            "home": home,
+            "pki_host_dir": "/etc/scylla/pki" if plan.engine == "scylla" else f"{home}/pki",
+            "rack": "rack1",
+            "native_transport_port": inventory.NATIVE_TRANSPORT_PORT,
+            "storage_port": inventory.STORAGE_PORT,
+            "jmx_port": inventory.JMX_PORT,
+            **{key: text.format(name=machine.name) for key, text in _ENGINES[plan.engine].items()},
+        }
+    if machine.group == "kairosdb":
+        return {
+            "home": home,
+            "unit": "kairosdb",
+            "run_as": "kairosdb",
+            "pki_host_dir": f"{home}/pki",
+            "http_port": inventory.HTTP_PORT,
+            "telnet_port": inventory.TELNET_PORT,
+        }
+    if machine.group == "loader":
+        # All of it belongs to the login, as a load is led over it.
+        own = f"/home/{machine.way['ansible_user']}/kairoscope"
+        if machine.way["ansible_user"] == "root":
+            own = "/root/kairoscope"
+        folder = bundles.bundle(bundles.LOADER).folder
+        return {
+            "home": f"{own}/{machine.name}",
+            "loader_bundle_dir": f"{own}/{folder}",
+            "loader_venv": f"{own}/{folder}/venv",
+        }
+    return {}

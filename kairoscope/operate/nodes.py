@@ -1,0 +1,267 @@
+"""Verbs by which nodes come and go."""
+
+import time
+from pathlib import Path
+
+from kairoscope import beginnings, bundles, client, inventory, lab_target, paths, remote
+from kairoscope.errors import UserError
+from kairoscope.inventory import Host, Inventory
+from kairoscope.operate import progress, safety, state
+from kairoscope.operate.progress import Operation
+from kairoscope.operate.target import SETTLE_S, Target, changing
+from kairoscope.plan import Plan
+
+_GROUPS = {"storage": "storage_nodes", "kairosdb": "kairosdb_nodes"}
+
+
+def add_kairosdb(target: Target, plan: Plan) -> None:
+    """Add a KairosDB node; loads that start from now on use it."""
+    verb = "add-kairosdb"
+    wanted = Operation(verb)
+    with changing(target, wanted) as unfinished:
+        if not unfinished:
+            _check_only_count_changes(target.plan, plan, "kairosdb", 1, verb)
+            target.refuse_unless_whole(verb, *safety.one_down(plan))
+            bundles.build(with_java=True)
+            progress.begin(target.name, wanted)
+        target.prepare(plan)
+        target.deploy(plan)
+        target.confirm(verb)
+        progress.end(target.name)
+
+
+def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
+    """Let a KairosDB node store all it has, end it, and give its host back."""
+    verb = "remove-kairosdb"
+    wanted = Operation(verb, limit or "")
+    why = "it goes on sending to every node it began with, and asks each for its queue at the end"
+    with changing(target, wanted) as unfinished, progress.without_load(target.name, why):
+        if not unfinished:
+            host = safety.the_host(target.inventory, limit, "kairosdb", verb)
+            _check_only_count_changes(target.plan, plan, "kairosdb", -1, verb)
+            _check_leaves(target, host, verb)
+            target.refuse_unless_whole(verb, *safety.one_down(plan))
+            progress.begin(target.name, wanted)
+        if leaving := _still_there(target.inventory, wanted.host):
+            target.playbook(verb, operate_host=leaving.name)
+            _keep_given_up(target, leaving)
+            _give_back(target, leaving.name)
+        target.prepare(plan)
+        target.deploy(plan)
+        target.confirm(verb)
+        progress.end(target.name)
+
+
+def _keep_given_up(target: Target, host: Host) -> None:
+    """Bring here what the store had refused for good: it would go with the host."""
+    listed = remote.run(
+        host,
+        ["find", f"{host.home}/log", "-name", "failed*.log", "-size", "+0"],
+        sudo=True,
+    )
+    for name in listed.split():
+        copy = paths.target_dir(target.name) / "removed" / host.name / Path(name).name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(remote.run(host, ["cat", name], sudo=True, timeout_s=600))
+        target.say(f"points that the store had refused: {copy}")
+
+
+def await_drained(host: Host, inventory_: Inventory, limit_s: float, for_good: bool) -> str:
+    """Wait until a KairosDB node's queue is stored; what was found.
+
+    For good: also until its checkpoint, and UserError if it does not come to that. For now: a node
+    that does not answer has nothing to be waited for, and what is left stays on its disk.
+    """
+    deadline = time.monotonic() + limit_s
+    with client.connect(inventory_, [host]) as talk:
+        while True:
+            found = talk.kairosdb(host)
+            if not found.healthy and not for_good:
+                return "it does not answer"
+            left = found.since_checkpoint if for_good else found.waiting
+            if found.healthy and left == 0:
+                return "drained"
+            if time.monotonic() > deadline:
+                told = f"{found.waiting} points wait, {found.since_checkpoint} since its checkpoint"
+                text = told if found.healthy else "it does not answer"
+                if not for_good:
+                    return text
+                raise UserError(f"{host.name} after {limit_s:.0f} s: {text}")
+            time.sleep(0.5)
+
+
+def add_storage(target: Target, plan: Plan) -> None:
+    """Add a storage node: it joins and takes its data over; then the others give it up."""
+    verb = "add-storage"
+    wanted = Operation(verb)
+    with changing(target, wanted) as unfinished:
+        if unfinished:
+            there = set(unfinished.memory.split())
+        else:
+            _check_only_count_changes(target.plan, plan, "storage", 1, verb)
+            target.refuse_unless_whole(verb, *safety.one_down(plan))
+            bundles.build(with_java=True)
+            there = {host.name for host in target.inventory.storage}
+            progress.begin(target.name, Operation(verb, memory=" ".join(sorted(there))))
+        target.prepare(plan)
+        (new,) = {host.name for host in target.inventory.storage} - there
+        target.deploy(plan, verb, operate_host=new)
+        target.confirm(verb)
+        progress.end(target.name)
+
+
+def decommission(target: Target, plan: Plan, limit: str | None) -> None:
+    """Let a storage node hand its data to the others and leave; its host is given back."""
+    verb = "decommission"
+    wanted = Operation(verb, limit or "")
+    with changing(target, wanted) as unfinished:
+        if not unfinished:
+            host = safety.the_host(target.inventory, limit, "storage", verb)
+            _check_only_count_changes(target.plan, plan, "storage", -1, verb)
+            _check_leaves(target, host, verb)
+            here = target.inventory
+            target.refuse_unless_whole(
+                verb,
+                *safety.one_down(plan),
+                *safety.take_away_storage(plan, len(here.storage)),
+                *_no_room_for(here, host),
+            )
+            progress.begin(target.name, wanted)
+        if leaving := _still_there(target.inventory, wanted.host):
+            others = [h for h in target.inventory.storage if h.name != leaving.name]
+            target.playbook(verb, operate_host=leaving.name)
+            state.wait_until_gone(others, leaving.address, SETTLE_S)
+            _give_back(target, leaving.name)
+        target.prepare(plan)
+        target.deploy(plan)
+        target.confirm(verb)
+        progress.end(target.name)
+
+
+def replace(target: Target, limit: str | None) -> None:
+    """Have a new node take a dead storage node's place: its tokens, and its data from replicas."""
+    verb = "replace"
+    wanted = Operation(verb, limit or "")
+    with changing(target, wanted) as unfinished:
+        plan = target.plan
+        operation = unfinished or Operation(verb, wanted.host, _dead(target, limit, verb))
+        if not unfinished:
+            # Of an earlier replacement: it would look as if this one had got on already.
+            beginnings.set_replaces(target.name, wanted.host, None)
+            progress.begin(target.name, operation)
+        host = target.inventory.host(wanted.host)
+        if host.vars.get(beginnings.REPLACES) != operation.memory:
+            _give_back(target, host.name)
+            beginnings.set_replaces(target.name, host.name, operation.memory)
+        target.prepare(plan)
+        target.deploy(plan)
+        target.confirm(verb)
+        progress.end(target.name)
+
+
+def _dead(target: Target, limit: str | None, verb: str) -> str:
+    """What the new node replaces: the dead one's address, or for ScyllaDB its host id.
+
+    UserError if it is not dead, or not all others are well.
+    """
+    here = target.inventory
+    host = safety.the_host(here, limit, "storage", verb)
+    target.say(f"{verb}: looking at every server …")
+    seen = state.look(here)
+    others = [h for h in here.storage if h.name != host.name]
+    problems = safety.whole(here, seen, but=[host.name])
+    problems += safety.one_down(target.plan)
+    for other in others:
+        found = (seen.rings[other.name] or {}).get(host.address, "not in the ring")
+        if found != "DN":
+            problems.append(
+                f"{other.name} sees {host.name} {found}; only one that is down (DN) is replaced"
+            )
+    problems += _holds_data(target.name, host)
+    safety.refuse(f"{verb} {host.name}", problems)
+    if here.storage[0].vars["storage_engine"] == "scylla":
+        return state.host_id(state.status_of(others), host.address)
+    return host.address
+
+
+def _holds_data(target: str, host: Host) -> list[str]:
+    """Why a host is not the empty one that a dead node's place needs; empty if it is."""
+    if target == "lab":
+        return []  # It is made anew.
+    folder = str(host.vars["keyspaces_dir"])
+    try:
+        remote.run(host, ["test", "!", "-e", f"{folder}/system"], sudo=True)
+    except remote.RemoteError:
+        return [
+            f"{host.name} cannot be reached, or has a node's data in {folder}. Put a new machine "
+            "with an empty disk in its place (on aws: terminate the instance, then provision)"
+        ]
+    return []
+
+
+def _no_room_for(here: Inventory, leaving: Host) -> list[str]:
+    """Why the other nodes cannot take a node's data over; empty if they can."""
+    others = [host for host in here.storage if host.name != leaving.name]
+    load = state.load_bytes(state.status_of(others), leaving.address) or 0
+    free = sum(remote.on_all(others, state.free_bytes))
+    # Twice: compaction writes anew what has come, before it lets go of it.
+    if free >= 2 * load:
+        return []
+    return [
+        f"{leaving.name} has {load / 2**20:,.0f} MiB of data, the others {free / 2**20:,.0f} MiB "
+        "of free disk together; twice the data is needed"
+    ]
+
+
+def _check_only_count_changes(old: Plan, new: Plan, role: str, by: int, verb: str) -> None:
+    """UserError unless the new plan has one node more, or less, of a role, and no other change."""
+    field = _GROUPS[role]
+    was, wanted = getattr(old.experiment.cluster, field), getattr(new.experiment.cluster, field)
+    (safety.one_more if by > 0 else safety.one_less)(role, was, wanted, verb, f"cluster.{field}")
+    for other in (
+        "storage_nodes",
+        "kairosdb_nodes",
+        "loader_hosts",
+        "replication_factor",
+        "datacenter",
+    ):
+        before, after = (getattr(p.experiment.cluster, other) for p in (old, new))
+        if other != field and before != after:
+            raise UserError(
+                f"The experiment also changes {other} from {before} to {after}: one change at a "
+                "time."
+            )
+
+
+def _check_leaves(target: Target, host: Host, verb: str) -> None:
+    """UserError unless the hosts that will be made for the smaller plan are the others."""
+    if target.name == "hosts":
+        if target.options.inventory is None:
+            raise UserError(f"{verb} on target hosts needs INVENTORY=, the one without the host.")
+        names = [h.name for h in inventory.read(target.options.inventory.absolute()).all]
+        if host.name in names:
+            raise UserError(f"INVENTORY={target.options.inventory} still has {host.name}.")
+        return
+    if target.name == "aws":
+        raise UserError(
+            f"{verb} on target aws is not possible yet: Terraform's guard keeps every host that "
+            "has held data. See docs/operations.md"
+        )
+    last = [h for h in target.inventory.all if h.role == host.role][-1]
+    if host.name != last.name:
+        raise UserError(
+            f"--limit {host.name}: hosts of target {target.name} are numbered, so the one that can "
+            f"go is the last, {last.name}."
+        )
+
+
+def _still_there(here: Inventory, name: str) -> Host | None:
+    return next((host for host in here.all if host.name == name), None)
+
+
+def _give_back(target: Target, name: str) -> None:
+    """Let a host go that nothing needs any more, where we have made it."""
+    if target.name == "lab":
+        lab = lab_target.lab()
+        if any(found.host.name == name for found in lab.hosts()):
+            target.say(lab.remove(name))

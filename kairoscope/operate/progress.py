@@ -1,0 +1,114 @@
+"""One change of a target at a time, and an interrupted one is gone on with before the next.
+
+A verb that changes what a target consists of leaves a note until it has ended: between its steps
+the target is neither what it was nor what it shall be.
+"""
+
+import contextlib
+import fcntl
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from kairoscope import paths
+from kairoscope.errors import UserError
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A verb, the host it is for ("" if it is for none), and what it must remember for its end."""
+
+    verb: str
+    host: str = ""
+    memory: str = ""
+
+    def __str__(self) -> str:
+        """As one would type it."""
+        return f"{self.verb}{f' --limit {self.host}' if self.host else ''}"
+
+
+def _note(target: str) -> Path:
+    return paths.target_dir(target) / "operation.json"
+
+
+@contextlib.contextmanager
+def alone(target: str) -> Iterator[None]:
+    """Nothing else changes the target meanwhile: no deploy, no other verb.
+
+    Raises:
+        UserError: something does.
+    """
+    folder = paths.target_dir(target)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "change.lock"
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(
+                f"Target {target} is being changed by another deploy or verb. Wait for its end."
+            ) from None
+        try:
+            yield
+        finally:
+            # What was refused before it began leaves nothing behind.
+            if folder.exists() and list(folder.iterdir()) == [path]:
+                path.unlink()
+                with contextlib.suppress(OSError):  # The home holds something else.
+                    folder.rmdir()
+                    folder.parent.rmdir()
+
+
+@contextlib.contextmanager
+def without_load(target: str, why: str) -> Iterator[None]:
+    """No load runs on the target, and none can begin meanwhile.
+
+    Raises:
+        UserError: one runs; `why` ends the sentence.
+    """
+    with (paths.target_dir(target) / "load.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"A load runs on target {target}: {why}. Wait for its end.") from None
+        yield
+
+
+def unfinished(target: str) -> Operation | None:
+    """The operation that was begun on a target and has not ended; None if there is none."""
+    try:
+        return Operation(**json.loads(_note(target).read_text()))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{_note(target)} is not whole ({error}); remove it") from None
+
+
+def check_none_unfinished(target: str, wanted: Operation | None = None) -> Operation | None:
+    """The unfinished operation if it is the wanted one, None if there is none.
+
+    Raises:
+        UserError: there is another one.
+    """
+    found = unfinished(target)
+    if found is None or (wanted and (found.verb, found.host) == (wanted.verb, wanted.host)):
+        return found
+    raise UserError(
+        f"Target {target}: `{found}` was interrupted or failed, and has to come to its end first. "
+        f"Run it again: kairoscope operate {found} --target {target}, with the experiment it had. "
+        f"(If it never can: mend the target by hand, then remove {_note(target)}.)"
+    )
+
+
+def begin(target: str, operation: Operation) -> None:
+    """Note that an operation is under way; to be called before the first change."""
+    path = _note(target)
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(asdict(operation)) + "\n")
+    partial.replace(path)
+
+
+def end(target: str) -> None:
+    """Note that it has ended."""
+    _note(target).unlink(missing_ok=True)

@@ -1,0 +1,275 @@
+"""A deployment with `security: {enabled: true}`: it works as one without, and lets nobody else in.
+
+On loopback addresses here; hosts of their own have the same roles (tests/lab).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from cassandra import Unauthorized
+from cassandra.cluster import NoHostAvailable
+from conftest import nothing_left
+from deployment import ALL, Deployment, changed, variant, wait_for
+
+from kairoscope import cql, preflight, secrets, supervisor
+from kairoscope.cql import LoginError
+from kairoscope.errors import UserError
+from kairoscope.inventory import NATIVE_TRANSPORT_PORT, STORAGE_PORT, TELNET_PORT
+from kairoscope.inventory import load as load_inventory
+from kairoscope.secrets import Access, Login
+
+pytestmark = pytest.mark.cluster
+
+OPEN = ("/api/v1/health/check", "/api/v1/health/status")
+CLOSED = (
+    "/",
+    "/api/v1/version",
+    "/api/v1/kairoscope/settings",
+    "/api/v1/metricnames",
+    # Other spellings of what is open, or of what is not.
+    "/api/v1/health/../version",
+    "/api/v1/health/check/../../version",
+    "/api/v1/health/check;/../../version",
+    "/api/v1/health/%2e%2e/version",
+    "//api/v1/version",
+)
+
+
+class Secured(Deployment):
+    """A secured deployment, with secrets of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.experiment = self.write("secured", variant(security={"enabled": True}))
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return super().environment | {"KAIROSCOPE_SECRETS": str(self.scratch / "secrets")}
+
+    @property
+    def url(self) -> str:
+        return super().url.replace("http:", "https:")
+
+    @property
+    def access(self) -> Access:
+        """What the secrets are now."""
+        (where,) = (self.scratch / "secrets").glob("local-*")
+        return secrets.access(where)
+
+    @property
+    def hosts(self) -> list[str]:
+        return [f"{self.net}.{n}" for n in (1, 2, 3)]
+
+    def get(self, path: str, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
+        """Status and body of a GET by somebody who checks the server's name, with our CA."""
+        asked = urllib.request.Request(self.url + path, headers=headers or {})  # noqa: S310 (ours)
+        tls = ssl.create_default_context(cadata=self.access.ca)
+        try:
+            with urllib.request.urlopen(asked, timeout=20, context=tls) as answer:  # noqa: S310
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+
+@pytest.fixture(scope="module")
+def secured(needed: None) -> Iterator[Secured]:
+    secured = Secured()
+    try:
+        secured.deploy()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KAIROSCOPE_HOME", str(secured.path))
+            patch.setenv("KAIROSCOPE_SECRETS", str(secured.scratch / "secrets"))
+            listeners = preflight.listeners(load_inventory("local"))
+        yield secured
+        secured.cli("destroy", timeout_s=180)
+        assert nothing_left(secured, listeners)
+        assert list((secured.scratch / "secrets").iterdir()) == []
+    finally:
+        supervisor.end_all(secured.state, patience_s=10)
+        secured.remove()
+
+
+def load(secured: Secured) -> None:
+    """A whole load, which must pass."""
+    with secured.loading() as run:
+        assert run.end() == 0, run.output
+        assert run.json("verdict.json")["verdict"] == "pass"
+        assert all(url.startswith("https:") for url in run.json("load/spec.json")["nodes"])
+
+
+def points(secured: Secured) -> int:
+    """Data points in the store."""
+    with cql.session(secured.hosts, NATIVE_TRANSPORT_PORT, access=secured.access) as db:
+        return int(db.execute("SELECT count(*) FROM kairosdb.data_points", timeout=60).one()[0])
+
+
+def test_a_load_passes_and_no_secret_is_seen(secured: Secured) -> None:
+    told: list[str] = []
+    with secured.loading() as run:
+        while run.process.poll() is None:
+            for process in psutil.process_iter():
+                try:
+                    told += [*process.cmdline(), *process.environ().values()]
+                except psutil.Error:
+                    continue
+            time.sleep(0.5)
+        assert run.end() == 0, run.output
+        assert run.json("verdict.json")["verdict"] == "pass"
+        told.append(run.output)
+    access = secured.access
+    hidden = [login.password for login in (access.admin, access.kairosdb, access.rest)]
+    hidden.append(access.authorization.removeprefix("Basic "))
+    assert not any(secret in text for secret in hidden for text in told)
+    holders = {
+        path.relative_to(secured.path).as_posix()
+        for path in secured.path.rglob("*")
+        if path.is_file() and any(secret.encode() in path.read_bytes() for secret in hidden)
+    }
+    # KairosDB has to know one of them; it knows a hash of the REST interface's.
+    assert holders == {"local/kairosdb-1/conf/kairosdb-secret.conf"}
+    assert access.rest.password.encode() not in (secured.path / holders.pop()).read_bytes()
+
+
+def test_nothing_secret_can_be_read_by_others(secured: Secured) -> None:
+    private = [*secured.state.glob("*/pki/node.*"), *secured.state.glob("*/conf/*secret*")]
+    assert len(private) == 3 * len(ALL) + 1
+    for path in private:
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_deploy_again_changes_nothing(secured: Secured) -> None:
+    before = {path: path.read_bytes() for path in (secured.scratch / "secrets").rglob("*.*")}
+    recap = changed(secured.deploy())
+    assert set(recap.values()) == {0}, recap
+    assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.parametrize("port", [NATIVE_TRANSPORT_PORT, STORAGE_PORT])
+def test_a_storage_node_hears_nobody_without_a_certificate(secured: Secured, port: int) -> None:
+    # OPTIONS, the first thing a CQL client says.
+    hello = bytes.fromhex("040000000500000000")
+    with socket.create_connection((secured.hosts[0], port), timeout=20) as plain:
+        plain.sendall(hello)
+        with contextlib.suppress(ConnectionResetError):
+            assert plain.recv(100) == b""
+    tls = ssl.create_default_context(cadata=secured.access.ca)
+    with socket.create_connection((secured.hosts[0], port), timeout=20) as plain:
+
+        def talk() -> bytes:
+            with tls.wrap_socket(plain, server_hostname=secured.hosts[0]) as wrapped:
+                wrapped.sendall(hello)
+                return wrapped.recv(100)
+
+        with pytest.raises((ssl.SSLError, ConnectionResetError)):
+            talk()
+
+
+def test_cql_without_tls_is_refused(secured: Secured) -> None:
+    with (
+        pytest.raises(UserError, match="No storage node answers CQL"),
+        cql.session(secured.hosts, NATIVE_TRANSPORT_PORT),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    "login", [Login("cassandra", "cassandra"), Login("kairoscope_a", "guess")], ids=lambda u: u.user
+)
+def test_a_wrong_login_is_refused(secured: Secured, login: Login) -> None:
+    with (
+        pytest.raises(LoginError, match=login.user),
+        cql.session(secured.hosts, NATIVE_TRANSPORT_PORT, access=secured.access, login=login),
+    ):
+        pass
+
+
+def test_roles_may_what_they_need(secured: Secured) -> None:
+    access = secured.access
+    with cql.session(secured.hosts, NATIVE_TRANSPORT_PORT, access=access) as db:
+        roles = {row.role: (row.super, row.login) for row in db.execute("LIST ROLES")}
+        replication = db.execute(
+            "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = 'system_auth'"
+        ).one()[0]
+    assert roles == {
+        "cassandra": (False, False),
+        access.admin.user: (True, True),
+        access.kairosdb.user: (False, True),
+    }
+    assert replication["dc1"] == "3"
+    with cql.session(
+        secured.hosts, NATIVE_TRANSPORT_PORT, access=access, login=access.kairosdb
+    ) as db:
+        assert db.execute("SELECT name FROM kairosdb.spec").one()
+        for statement in (
+            "SELECT * FROM system_auth.roles",
+            "DROP TABLE kairosdb.data_points",
+            "ALTER TABLE kairosdb.spec WITH comment = 'mine'",
+            "CREATE ROLE another",
+        ):
+            with pytest.raises((Unauthorized, NoHostAvailable)):
+                db.execute(statement)
+
+
+def test_rest_wants_the_password_but_for_its_health(secured: Secured) -> None:
+    headers = secured.access.headers
+    for path in OPEN:
+        assert secured.get(path)[0] in (200, 204)
+    for path in CLOSED:
+        assert secured.get(path)[0] == 401, path
+    assert secured.get("/api/v1/version", {"Authorization": "Basic a2Fpcm9zY29wZTp4"})[0] == 401
+    assert secured.get("/api/v1/version", headers)[0] == 200
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"http://{secured.net}.1:8080/api/v1/version", timeout=20)
+    with pytest.raises(OSError), socket.create_connection((f"{secured.net}.1", TELNET_PORT), 5):
+        pass
+
+
+def test_settings_that_kairosdb_tells_have_no_secret(secured: Secured) -> None:
+    status, body = secured.get("/api/v1/kairoscope/settings", secured.access.headers)
+    settings = json.loads(body)["settings"]
+    assert status == 200
+    assert settings["kairosdb.datastore.cassandra.write_cluster.use_ssl"] is True
+    assert secured.access.kairosdb.password not in body.decode()
+    assert not any("password" in key or "credential" in key for key in settings)
+
+
+def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:
+    load(secured)
+    before = secured.access
+    stored = points(secured)
+    assert stored > 0
+    done = secured.cli("rotate", "passwords", timeout_s=600)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    after = secured.access
+    assert not after.retired
+    for old in (before.admin, before.kairosdb):
+        with (
+            pytest.raises(LoginError),
+            cql.session(secured.hosts, NATIVE_TRANSPORT_PORT, access=after, login=old),
+        ):
+            pass
+    done = secured.cli("rotate", "rest", timeout_s=600)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    assert secured.get("/api/v1/version", before.headers)[0] == 401
+    assert secured.get("/api/v1/version", secured.access.headers)[0] == 200
+    done = secured.cli("rotate", "certificates", timeout_s=900)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    assert points(secured) == stored
+    load(secured)
+
+
+def test_a_new_password_waits_for_the_end_of_a_load(secured: Secured) -> None:
+    with secured.loading() as run:
+        wait_for("the load's start", lambda: run.acknowledged() > 0)
+        assert "A load runs on target local" in secured.refused("rotate", "rest")
+        assert run.end() == 0, run.output

@@ -1,0 +1,40 @@
+"""Labs for the tests of this folder, each gone again whatever happens."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from kairoscope.errors import UserError
+from kairoscope.lab import Lab, check
+
+
+@pytest.fixture(scope="session", autouse=True)
+def needed() -> None:
+    """Skip where there cannot be a lab; in CI that is a failure."""
+    try:
+        check()
+    except UserError as error:
+        if os.environ.get("CI"):
+            pytest.fail(error.message)
+        pytest.skip(error.message)
+
+
+@pytest.fixture(scope="module")
+def new_lab(needed: None) -> Iterator[Callable[[], Lab]]:
+    """Makes labs, each in a folder of its own; all are taken down after the module."""
+    labs: list[Lab] = []
+
+    def make() -> Lab:
+        # Where the commands look for target lab if the folder above is KAIROSCOPE_HOME.
+        labs.append(Lab(Path(folder) / str(len(labs)) / "lab"))
+        return labs[-1]
+
+    with tempfile.TemporaryDirectory(prefix="ks-lab-") as folder:
+        try:
+            yield make
+        finally:
+            for lab in labs:
+                lab.down()

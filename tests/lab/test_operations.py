@@ -1,0 +1,258 @@
+"""Day two on three storage nodes, two KairosDB nodes and a loader host, under a running load.
+
+One deployment for all tests, in the order in which they stand here: each leaves it whole.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from deployed_lab import DeployedLab, changed, end_group, wait_for
+
+from kairoscope import client, inventory, ledger, outcomes, readback
+from kairoscope.lab import Lab
+from loaders.schedule import Schedule
+from loaders.spec import LoadSpec
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
+
+STORAGE = ("storage-1", "storage-2", "storage-3")
+HOSTS = (*STORAGE, "kairosdb-1", "kairosdb-2", "loader-1")
+
+
+@pytest.fixture(scope="module")
+def lab(needed: None) -> Iterator[DeployedLab]:
+    """A lab that was deployed in spite of several interruptions."""
+    deployed = DeployedLab()
+    try:
+        for task in ("Run-time bundle", "Certificates", "Start"):
+            interrupt_deploy(deployed, task)
+        deployed.deploy()
+        yield deployed
+    finally:
+        deployed.remove()
+
+
+def interrupt_deploy(lab: DeployedLab, task: str) -> None:
+    """Ctrl-C in the first task of that name."""
+    output = lab.scratch / "deploy.txt"
+    with output.open("w") as file:
+        process = lab.start("deploy", lab.experiment, "--target", "lab", stdout=file, stderr=file)
+    try:
+        wait_for(f"task {task}", lambda: f"{task}] **" in output.read_text(), 600)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(120) == 2, output.read_text()[-3000:]
+    finally:
+        end_group(process)
+    assert "deployed" not in os.listdir(lab.state)
+
+
+def status_of(lab: DeployedLab, host: str) -> str:
+    """The ring as a storage host sees it."""
+    tool = f"/var/lib/kairoscope/{host}/bin/nodetool"
+    return lab.on(host, "sudo", tool, "status")
+
+
+def test_a_second_deploy_changes_nothing(lab):
+    assert set(changed(lab.deploy()).values()) == {0}
+
+
+def test_unsafe_use_is_refused_before_anything_is_changed(lab):
+    four = lab.write(storage_nodes=4)
+    five = lab.write(storage_nodes=5)
+    assert "needs --limit" in lab.refused("replace")
+    assert "sees storage-2 UN; only one that is down" in lab.refused(
+        "replace", "--limit", "storage-2"
+    )
+    assert "one at a time" in lab.refused("add-storage", five)
+    assert "no host storage-9" in lab.refused("rolling-restart", "--limit", "storage-9")
+    two = lab.write(storage_nodes=2, replication_factor=2)
+    assert "one change at a time" in lab.refused("decommission", two, "--limit", "storage-3")
+    assert "is the last, kairosdb-2" in lab.refused(
+        "remove-kairosdb", lab.write(kairosdb_nodes=1), "--limit", "kairosdb-1"
+    )
+    with lab.loading(20) as load:
+        lab.well("lab", "kill", "storage-2")
+        for verb, *arguments in (
+            ("rolling-restart",),
+            ("repair",),
+            ("backup",),
+            ("add-storage", four),
+        ):
+            assert "nothing was changed" in lab.refused(verb, *arguments)
+        assert "A load runs" in lab.refused(
+            "remove-kairosdb", lab.write(kairosdb_nodes=1), "--limit", "kairosdb-2"
+        )
+        lab.well("lab", "start", "storage-2")
+        load.lost_nothing()
+    lab.wait_until_well()
+    assert set(changed(lab.deploy()).values()) == {0}
+
+
+def test_every_host_comes_back_after_a_reboot(lab):
+    for host in HOSTS:
+        lab.well("lab", "reboot", host)
+    lab.wait_until_well()
+    assert set(changed(lab.deploy()).values()) == {0}
+
+
+def test_rolling_restart_under_load(lab):
+    before = {host: started(lab, host) for host in HOSTS[:5]}
+    with lab.loading(240) as load:
+        lab.operate("rolling-restart")
+        assert load.runs
+        load.lost_nothing()
+    assert all(started(lab, host) != before[host] for host in before)
+    assert set(changed(lab.deploy()).values()) == {0}
+
+
+def started(lab: DeployedLab, host: str) -> str:
+    """What tells one start of a host's server from another."""
+    unit = "kairosdb" if host.startswith("kairosdb") else "cassandra"
+    return lab.on(host, "systemctl", "show", "-p", "InvocationID", unit)
+
+
+def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
+    with lab.loading(60) as load:
+        lab.operate("backup", "--to", lab.scratch / "under-load")
+        load.lost_nothing()
+    backup = lab.scratch / "backup"
+    lab.operate("backup", "--to", backup)
+    assert "is not empty" in lab.refused("restore", backup)
+    manifest = json.loads((backup / "manifest.json").read_text())
+    assert sorted(manifest["nodes"]) == list(STORAGE)
+
+    lab.well("destroy", "--target", "lab")
+    lab.deploy()
+    run_in_lab(lab, "none", load.folder)
+    lab.operate("restore", backup)
+    run_in_lab(lab, "all", load.folder)
+    lab.wait_until_well()
+    assert set(changed(lab.deploy()).values()) == {0}
+
+
+def run_in_lab(lab: DeployedLab, wanted: str, run: Path) -> None:
+    """Read a run's points back, in a process that can reach the lab: `all` of them, or `none`."""
+    inside = Lab(lab.state).network.inside(sys.executable, __file__, str(run), wanted)
+    environment = os.environ | {
+        "KAIROSCOPE_HOME": str(lab.home),
+        "KAIROSCOPE_SECRETS": str(lab.scratch / "secrets"),
+    }
+    done = subprocess.run(inside, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def read_back(run: Path, wanted: str) -> None:
+    """See `run_in_lab`."""
+    schedule = Schedule(LoadSpec.from_json((run / "load" / "spec.json").read_text()))
+    here = inventory.load("lab")
+    settlement = ledger.Settlement(schedule, outcomes.read(schedule, run / "load"))
+    with client.connect(here) as talk:
+        passes = asyncio.run(
+            readback.read_all(
+                schedule,
+                settlement.incomplete,
+                settlement.add,
+                nodes=[talk.url(host) for host in here.kairosdb],
+                access=talk.access,
+            )
+        )
+    found = settlement.close(0, [], passes)
+    if wanted == "none":
+        assert found.stored == 0, found
+    else:
+        assert found.stored == found.acknowledged > 0, found
+        assert found.wrong_value == found.missing == 0, found
+
+
+def test_a_dead_node_is_replaced_under_load(lab):
+    with lab.loading(300) as load:
+        lab.well("lab", "kill", "storage-2")
+        wait_for("storage-2 seen down", lambda: "DN  10.77.0.12" in status_of(lab, "storage-1"))
+        lab.operate("replace", "--limit", "storage-2")
+        load.lost_nothing()
+    assert status_of(lab, "storage-2").count("\nUN ") == 3
+    assert set(changed(lab.deploy()).values()) == {0}
+
+
+def test_a_storage_node_comes_and_goes_under_load(lab):
+    four = lab.write(storage_nodes=4)
+    with lab.loading(420) as load:
+        lab.operate("add-storage", four)
+        assert status_of(lab, "storage-4").count("\nUN ") == 4
+        assert set(changed(lab.deploy(four)).values()) == {0}
+        assert "is the last, storage-4" in lab.refused(
+            "decommission", lab.experiment, "--limit", "storage-1"
+        )
+        lab.operate("decommission", lab.experiment, "--limit", "storage-4")
+        load.lost_nothing()
+    assert status_of(lab, "storage-1").count("\nUN ") == 3
+    assert set(changed(lab.deploy()).values()) == {0}
+
+
+def test_a_kairosdb_node_comes_and_goes(lab):
+    three = lab.write(kairosdb_nodes=3)
+    with lab.loading(120) as load:
+        lab.operate("add-kairosdb", three)
+        load.lost_nothing()
+    with lab.loading(20, three) as load:
+        load.lost_nothing()
+    lab.operate("remove-kairosdb", lab.experiment, "--limit", "kairosdb-3")
+    with lab.loading(20) as load:
+        load.lost_nothing()
+    assert set(changed(lab.deploy()).values()) == {0}
+
+
+def test_repair_under_load(lab):
+    with lab.loading(90) as load:
+        lab.operate("repair")
+        load.lost_nothing()
+
+
+def test_evidence_has_what_is_needed_and_no_secret(lab):
+    lab.well("lab", "kill", "kairosdb-2")
+    try:
+        archive = lab.scratch / "evidence.tar.gz"
+        said = lab.operate("evidence", "--to", archive)
+    finally:
+        lab.well("lab", "start", "kairosdb-2")
+    assert "nothing from: kairosdb-2" in said
+    with tarfile.open(archive) as found:
+        members = {m.name: found.extractfile(m).read() for m in found}  # type: ignore[union-attr]
+    for wanted in (
+        "evidence/plan.json",
+        "evidence/storage-1/nodetool-status.txt",
+        "evidence/storage-1/files/var/lib/kairoscope/storage-1/log/system.log",
+        "evidence/kairosdb-1/files/var/lib/kairoscope/kairosdb-1/conf/kairosdb.conf",
+        "evidence/kairosdb-1/unit-journal.txt",
+        "evidence/loader-1/disks.txt",
+    ):
+        assert members[wanted], wanted
+    everything = b"\n".join(members.values())
+    secrets = list((lab.scratch / "secrets").rglob("secrets.yml"))
+    assert secrets
+    for line in secrets[0].read_text().splitlines():
+        if "password:" in line:
+            assert line.split("password:")[1].strip().encode() not in everything
+    assert b"PRIVATE KEY" not in everything
+    lab.wait_until_well()
+
+
+def test_upgrade_to_another_bundle_and_back(lab):
+    with lab.loading(240) as load:
+        lab.operate("upgrade")
+        load.lost_nothing()
+    lab.operate("upgrade", "--rollback")
+    assert "nothing to go back to" in lab.refused("upgrade", "--rollback")
+    lab.wait_until_well()
+
+
+if __name__ == "__main__":
+    read_back(Path(sys.argv[1]), sys.argv[2])

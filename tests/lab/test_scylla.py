@@ -1,0 +1,452 @@
+"""The scylla role over SSH, against the stand-in for ScyllaDB's packages (see its README.md)."""
+
+import contextlib
+import itertools
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import scylla_stand_in
+import yaml
+from scylla_stand_in import PACKAGES
+
+from kairoscope import paths, secrets
+from kairoscope.lab import Lab, LabHost
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(420)]
+
+NEWEST, VERSION, OLDER = "2026.2.5", "2026.1.11", "2026.1.10"
+GATEWAY = "10.77.0.1"
+NODES = {f"storage-{i}": f"10.77.0.{10 + i}" for i in (1, 2, 3)}
+DISKS = ["/srv/disk-a", "/srv/disk-b"]
+LIST = "/etc/apt/sources.list.d/scylla.list"
+SERVICE = "scylla-server.service"
+CALLS = "/var/log/scylla-stand-in/calls"
+
+# As in deploy.yml, without what is not storage's.
+PLAYBOOK = """
+- hosts: storage
+  become: true
+  any_errors_fatal: true
+  tasks:
+    - ansible.builtin.user: {name: "{{ run_as }}", system: true, create_home: false}
+    - ansible.builtin.include_role: {name: pki}
+    - ansible.builtin.include_role: {name: scylla, tasks_from: prepare}
+
+- hosts: storage
+  become: true
+  any_errors_fatal: true
+  serial: 1
+  tasks:
+    - ansible.builtin.include_role: {name: scylla}
+
+- hosts: storage
+  become: true
+  any_errors_fatal: true
+  serial: 1
+  tasks:
+    - ansible.builtin.include_role: {name: scylla, tasks_from: restart}
+"""
+
+# Alone, as a verb calls it: nothing was found out before.
+RESTART = """
+- hosts: storage
+  become: true
+  any_errors_fatal: true
+  serial: 1
+  tasks:
+    - ansible.builtin.include_role: {name: scylla, tasks_from: restart}
+"""
+
+
+class Site:
+    """The hosts, their inventory, and Ansible. `port` is the package repository's."""
+
+    def __init__(self, lab: Lab, folder: Path, port: int):
+        self.lab, self.folder, self.port = lab, folder, port
+        (folder / "deploy.yml").write_text(PLAYBOOK)
+        (folder / "restart.yml").write_text(RESTART)
+
+    def play(self, name: str = "deploy", *words: str, **more) -> subprocess.CompletedProcess[str]:
+        hosts = {
+            name: {
+                **self.lab.inventory_vars(name),
+                "address": address,
+                "home": f"/var/lib/kairoscope/{name}",
+                "pki_host_dir": f"/var/lib/kairoscope/{name}/pki",
+                "rack": f"rack{name[-1]}",
+            }
+            for name, address in NODES.items()
+        }
+        of_all = {
+            "managed": True,
+            "secured": True,
+            "secrets_dir": str(secrets.folder("lab")),
+            "run_as": "scylla",
+            "cluster_name": "a lab's cluster",
+            "storage_engine": "scylla",
+            "native_transport_port": 9042,
+            "storage_port": 7000,
+            "nodetool": "nodetool",
+            "kairoscope": str(Path(sys.executable).with_name("kairoscope")),
+            "plan": {
+                "storage": {
+                    "datacenter": "dc1",
+                    "batch_size_warn_kib": 512,
+                    "batch_size_fail_kib": 1024,
+                }
+            },
+            "data_devices": DISKS,
+            "scylla_version": VERSION,
+            "scylla_repository": f"http://{GATEWAY}:{self.port}",
+            "scylla_repository_key": str(self.folder / "packages" / "key.gpg"),
+            "scylla_repository_seconds": 5,
+            "scylla_start_seconds": 30,
+            **more,
+        }
+        (self.folder / "inventory.yml").write_text(
+            json.dumps({"all": {"vars": of_all, "children": {"storage": {"hosts": hosts}}}})
+        )
+        return subprocess.run(
+            self.lab.network.inside(
+                *("env", f"ANSIBLE_CONFIG={paths.ANSIBLE}/ansible.cfg"),
+                f"ANSIBLE_ROLES_PATH={paths.ANSIBLE}/roles",
+                str(Path(sys.executable).with_name("ansible-playbook")),
+                *("-i", str(self.folder / "inventory.yml"), *words),
+                str(self.folder / f"{name}.yml"),
+            ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def changes(self, name: str = "deploy", *words: str, **more) -> dict[str, int]:
+        """Run a playbook that has to succeed; tasks that changed something, by host."""
+        done = self.play(name, *words, **more)
+        assert done.returncode == 0, done.stdout + done.stderr
+        recap = re.findall(r"^(\S+)\s+: .*changed=(\d+)", done.stdout, re.M)
+        return {host: int(count) for host, count in recap}
+
+    def refused(self, name: str = "deploy", **more) -> str:
+        """Run a playbook that has to fail; what it said, on one line."""
+        done = self.play(name, **more)
+        assert done.returncode != 0, done.stdout
+        return " ".join((done.stdout + done.stderr).replace("\\n", " ").split())
+
+    def run(self, node: str, *command: str, stdin: str = "", check: bool = True) -> str:
+        done = subprocess.run(
+            self.lab.ssh(node, ["sudo", *command]),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0 or not check, (command, done.stdout, done.stderr)
+        return done.stdout
+
+    def said(self, node: str, *command: str) -> str:
+        """What a command that fails says."""
+        done = subprocess.run(
+            self.lab.ssh(node, command), capture_output=True, text=True, check=False
+        )
+        assert done.returncode != 0
+        return done.stderr
+
+    def calls(self, node: str) -> list[tuple[float, str]]:
+        """What was called on a node, with the time."""
+        lines = self.run(node, "cat", CALLS, check=False).splitlines()
+        return [(float(when), call) for when, call in (line.split(" ", 1) for line in lines)]
+
+    def ring(self, node: str) -> dict[str, str]:
+        status = self.run(node, "nodetool", "status")
+        return {a: s for s, a in re.findall(r"^([UDX?]+[NLJM]) +(\S+) ", status, re.M)}
+
+    @contextlib.contextmanager
+    def knobs(self, node: str, *lines: str) -> Iterator[None]:
+        """Something that goes wrong on a node."""
+        path = "/etc/scylla-stand-in.conf"
+        self.run(node, "tee", path, stdin="\n".join(lines) + "\n")
+        try:
+            yield
+        finally:
+            self.run(node, "rm", path)
+
+
+@pytest.fixture(scope="module")
+def site(new_lab, tmp_path_factory):
+    """Empty hosts with two disks each, and a package repository in their network."""
+    folder = tmp_path_factory.mktemp("site")
+    packages = folder / "packages"
+    packages.mkdir()
+    scylla_stand_in.build(packages, [OLDER, VERSION, NEWEST])
+    lab = new_lab()
+    lab.up([LabHost(name, address) for name, address in NODES.items()], print)
+    for node in NODES:
+        subprocess.run(lab.ssh(node, ["sudo", "truncate", "--size", "4M", *DISKS]), check=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KAIROSCOPE_SECRETS", str(folder / "secrets"))
+        secrets.ensure("lab", NODES)
+        port = 8099
+        server = subprocess.Popen(
+            lab.network.inside(
+                *(sys.executable, "-m", "http.server", str(port), "--bind", GATEWAY),
+                *("--directory", str(packages / "repository")),
+            ),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            yield Site(lab, folder, port)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+# From empty hosts to a cluster, with what can go wrong on the way: nothing that a deploy which
+# failed leaves behind stands in the way of the next one.
+
+
+def test_what_the_release_does_not_use_is_refused_before_a_host_is_touched(site):
+    said = site.refused(
+        scylla_settings={"saved_caches_directory": "/srv/x"},
+        scylla_arguments="--background-writer-scheduling-quota=0.3",
+    )
+    assert "saved_caches_directory is accepted and ignored by ScyllaDB 2026.1.11" in said
+    assert "--background-writer-scheduling-quota is deprecated in ScyllaDB 2026.1.11" in said
+    said = site.refused(scylla_version="2024.1.3")
+    assert "which options it knows is not recorded" in said
+    for node in NODES:
+        assert not site.run(node, "ls", "/etc/scylla", LIST, check=False)
+
+
+def test_a_repository_that_does_not_answer(site):
+    said = site.refused(scylla_repository=f"http://{GATEWAY}:1")
+    assert f"gets nothing from ScyllaDB's package repository http://{GATEWAY}:1" in said
+    assert "See that the host reaches it" in said
+
+
+def test_a_repository_signed_by_another_key(site, tmp_path):
+    other = scylla_stand_in.build(tmp_path, [])
+    said = site.refused(scylla_repository_key=str(other.key))
+    assert "gets nothing from ScyllaDB's package repository" in said
+    assert "NO_PUBKEY" in said
+
+
+def test_disks_with_something_on_them_are_not_touched(site):
+    # Also left by an installation that was interrupted: unpacked, not set up.
+    names = [f"{name}_{scylla_stand_in.package_version(VERSION)}_all.deb" for name in PACKAGES]
+    for name in names:
+        package = (site.folder / "packages" / "repository" / "pool" / name).read_bytes()
+        subprocess.run(
+            site.lab.ssh("storage-2", ["sudo", "tee", f"/root/{name}"]),
+            input=package,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    site.run("storage-2", "dpkg", "--unpack", *(f"/root/{name}" for name in names))
+
+    site.run("storage-1", "mkswap", DISKS[1])
+    said = site.refused()
+    assert "storage-1: /var/lib/scylla is not mounted, but there is something on" in said
+    assert "swap" in said
+    assert "swap" in site.run("storage-1", "wipefs", DISKS[1])
+    for node in NODES:
+        assert site.calls(node) == []
+    site.run("storage-1", "wipefs", "--all", DISKS[1])
+
+
+def test_a_setup_that_fails_or_dies_starts_nothing(site):
+    with site.knobs("storage-2", "setup_dies=raid"), site.knobs("storage-3", "setup_fails=1"):
+        said = site.refused()
+    assert "scylla_setup failed on storage-3 (exit status 1)" in said
+    assert "Kernel version check failed" in said
+    # Its disks have a signature now, and no mount was made.
+    assert "scylla_setup failed on storage-2" in said
+    with site.knobs("storage-2", "setup_dies=iotune"):
+        said = site.refused()
+    assert "scylla_setup failed on storage-2" in said
+    for node in NODES:
+        assert not any(call == "start" for _, call in site.calls(node))
+        assert "disabled" in site.run(node, "systemctl", "is-enabled", SERVICE, check=False)
+
+
+def test_a_step_of_scylla_setup_that_nobody_decided(site):
+    # A later release may do something to the host that nobody asked for.
+    with site.knobs("storage-3", "new_step=telemetry-setup"):
+        said = site.refused()
+    assert "offers steps that are not decided: telemetry-setup" in said
+
+
+def test_a_node_that_stops_keeps_the_next_from_starting(site):
+    with site.knobs("storage-2", "crash=1"):
+        said = site.refused()
+    assert "storage-2: ScyllaDB has stopped" in said
+    assert "told to by a knob" in said
+    assert site.ring("storage-1") == {NODES["storage-1"]: "UN"}
+    assert not any(call == "start" for _, call in site.calls("storage-3"))
+
+
+def test_a_node_that_does_not_become_normal_keeps_the_next_from_starting(site):
+    with site.knobs("storage-2", "never_normal=1"):
+        said = site.refused(scylla_join_seconds=10)
+        assert "storage-2: not all is up and normal after 10 s" in said
+        assert "UJ 10.77.0.12" in said
+    assert not any(call == "start" for _, call in site.calls("storage-3"))
+
+
+def test_then_a_deploy_heals_all_of_it(site):
+    assert all(site.changes().values())
+    for node in NODES:
+        assert site.ring(node) == dict.fromkeys(NODES.values(), "UN")
+        # Tuned once, before it started.
+        calls = [call.split()[0] for _, call in site.calls(node)]
+        assert calls.count("iotune") == (2 if node == "storage-2" else 1)
+        last_setup = max(i for i, call in enumerate(calls) if call == "scylla_setup")
+        assert last_setup < calls.index("start")
+        assert "UUID" not in site.run(node, "findmnt", "/var/lib/scylla")
+        assert site.run(node, "systemctl", "is-enabled", SERVICE).strip() == "enabled"
+
+
+def test_one_node_after_another(site):
+    turns = []
+    for node in NODES:
+        times = {call: when for when, call in site.calls(node)}  # The last of each.
+        turns.append((times["start"], times["normal"]))
+    for (_, normal), (start, _) in itertools.pairwise(turns):
+        assert normal < start
+
+
+def test_a_second_deploy_changes_nothing(site):
+    assert site.changes() == dict.fromkeys(NODES, 0)
+
+
+def test_the_version_is_exact_and_stays(site):
+    shown = site.run(
+        "storage-1", "dpkg-query", "-W", "-f", "${Package} ${db:Status-Want} ${Version}\n"
+    )
+    found = {line.split()[0]: line.split()[1:] for line in shown.splitlines()}
+    for name in PACKAGES:
+        assert found[name] == ["hold", scylla_stand_in.package_version(VERSION)]
+    site.run("storage-1", "apt-get", "-qq", "upgrade", "--yes")
+    policy = site.run("storage-1", "apt-cache", "policy", "scylla")
+    assert f"Candidate: {scylla_stand_in.package_version(VERSION)}" in policy
+    assert scylla_stand_in.package_version(NEWEST) in policy
+
+
+def test_another_version_than_the_installed_one_is_refused(site):
+    said = site.refused(scylla_version=OLDER)
+    assert f"storage-3 has ScyllaDB {scylla_stand_in.package_version(VERSION)}" in said
+    assert f"the plan wants {OLDER}" in said
+
+
+def test_what_is_rendered(site):
+    settings = yaml.safe_load(site.run("storage-2", "cat", "/etc/scylla/scylla.yaml"))
+    assert settings["cluster_name"] == "a lab's cluster"
+    assert settings["seed_provider"][0]["parameters"][0]["seeds"] == "10.77.0.11"
+    assert settings["batch_size_fail_threshold_in_kb"] == 1024
+    assert settings["tablets_mode_for_new_keyspaces"] == "disabled"
+    assert settings["authenticator"] == "PasswordAuthenticator"
+    assert "rack=rack2" in site.run("storage-2", "cat", "/etc/scylla/cassandra-rackdc.properties")
+    # The hash is what crypt makes of the password, and only root and the server may read it.
+    admin = secrets.access(secrets.folder("lab")).admin
+    assert settings["auth_superuser_name"] == admin.user
+    hashed = settings["auth_superuser_salted_password"]
+    salt = hashed.rpartition("$")[0]
+    made = subprocess.run(
+        ["openssl", "passwd", "-6", "-salt", salt.removeprefix("$6$"), "-stdin"],
+        input=admin.password,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout.strip() == hashed
+    mode = site.run("storage-2", "stat", "-c", "%a %U %G", "/etc/scylla/scylla.yaml")
+    assert mode.strip() == "640 root scylla"
+
+
+def test_secrets_are_in_no_output(site):
+    done = site.play("deploy", "-vvv", "--diff", scylla_settings={"hinted_handoff_enabled": True})
+    assert done.returncode == 0, done.stdout
+    shown = done.stdout + done.stderr
+    settings = yaml.safe_load(site.run("storage-1", "cat", "/etc/scylla/scylla.yaml"))
+    assert secrets.access(secrets.folder("lab")).admin.password not in shown
+    assert settings["auth_superuser_salted_password"].rpartition("$")[2] not in shown
+
+
+def test_a_changed_setting_restarts_one_after_another(site):
+    before = time.time() - 1
+    assert all(site.changes().values())  # Back from the setting above.
+    turns = []
+    for node in NODES:
+        calls = [(when, call) for when, call in site.calls(node) if when > before]
+        assert [call for _, call in calls] == ["drain", "start", "normal"]
+        turns.append((calls[0][0], calls[-1][0]))
+    for (_, normal), (drain, _) in itertools.pairwise(turns):
+        assert normal < drain
+    assert site.changes() == dict.fromkeys(NODES, 0)
+
+
+def test_tls_is_not_optional(site):
+    script = (
+        "import socket, ssl, sys\n"
+        "c = ssl.create_default_context(cafile=sys.argv[3]); c.check_hostname = False\n"
+        "if sys.argv[4:]: c.load_cert_chain(sys.argv[4])\n"
+        "s = c.wrap_socket(socket.create_connection((sys.argv[1], int(sys.argv[2])), 5))\n"
+        "s.settimeout(1)\n"
+        "try: print('closed' if s.recv(1) == b'' else 'open')\n"
+        "except TimeoutError: print('open')\n"
+        "except OSError: print('refused')\n"
+    )
+    pki = "/var/lib/kairoscope/storage-1/pki"
+    for port in ("9042", "7001"):
+        words = ["python3", "-", NODES["storage-2"], port, f"{pki}/ca.crt"]
+        assert site.run("storage-1", *words, stdin=script).strip() == "refused"
+        with_certificate = site.run("storage-1", *words, f"{pki}/node.pem", stdin=script)
+        assert with_certificate.strip() == "open"
+    plain = "import socket; socket.create_connection(('10.77.0.12', 7000), 5)"
+    assert "refused" in site.said("storage-1", "python3", "-c", plain)
+
+
+def test_all_come_back_after_a_reboot(site):
+    for node in NODES:
+        site.lab.reboot(node)
+    assert site.changes() == dict.fromkeys(NODES, 0)
+    for node in NODES:
+        assert site.ring(node) == dict.fromkeys(NODES.values(), "UN")
+
+
+def test_a_restart_stands_by_itself_and_refuses_while_a_node_is_down(site):
+    # Nothing has changed: nothing to do, unless it is asked for.
+    assert site.changes("restart") == dict.fromkeys(NODES, 0)
+    site.run("storage-3", "systemctl", "stop", SERVICE)
+    before = site.calls("storage-1")
+    said = site.refused("restart", storage_restart_always=True, scylla_start_seconds=4)
+    assert "storage-1: not all is up and normal" in said
+    assert "DN 10.77.0.13" in said
+    assert site.calls("storage-1") == before
+    # The deploy heals it.
+    assert site.changes()["storage-3"] == 1
+    assert all(site.changes("restart", storage_restart_always=True).values())
+
+
+def test_an_image_is_configured_only(site):
+    said = site.refused(scylla_image=True, scylla_setup_seconds=2)
+    assert "ScyllaDB's image has not finished its setup after 2 s" in said
+    for node in NODES:
+        site.run(node, "touch", "/etc/scylla/machine_image_configured")
+    before = {node: site.calls(node) for node in NODES}
+    assert site.changes(scylla_image=True) == dict.fromkeys(NODES, 0)
+    assert {node: site.calls(node) for node in NODES} == before
+
+
+def test_an_empty_first_node_makes_no_second_cluster(site):
+    site.run("storage-1", "systemctl", "stop", SERVICE)
+    site.run("storage-1", "sh", "-c", "rm -r /var/lib/scylla/data/*")
+    said = site.refused()
+    assert "storage-1 has no data and would make a cluster of its own, while storage-2" in said

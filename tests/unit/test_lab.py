@@ -1,0 +1,168 @@
+"""What the lab says no to, and what it makes of names; the hosts themselves are in tests/lab."""
+
+import os
+import platform
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kairoscope.errors import UserError
+from kairoscope.lab import Lab, LabHost, check, host, image, system
+from kairoscope.lab.network import Faults
+
+pytestmark = pytest.mark.unit
+
+NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True)
+
+
+@pytest.fixture
+def root(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+
+
+def test_not_root(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    for act in (
+        check,
+        Lab(tmp_path).down,
+        lambda: Lab(tmp_path).up([LabHost("a", "10.77.0.11")], print),
+        lambda: Lab(tmp_path).kill("a"),
+        lambda: Lab(tmp_path).enter(["true"]),
+    ):
+        with pytest.raises(UserError, match=r"needs root.*sudo.*TARGET=local"):
+            act()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_another_system(root, monkeypatch):
+    release = {"ID": "fedora", "PRETTY_NAME": "Fedora Linux 40"}
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
+    with pytest.raises(UserError, match="Debian or Ubuntu; this is Fedora Linux 40"):
+        check()
+
+
+def test_missing_tools(root, monkeypatch):
+    release = {"ID": "linuxmint", "ID_LIKE": "ubuntu debian"}
+    monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool in ("nft", "ssh") else tool)
+    with pytest.raises(UserError, match=r"needs nft, ssh, which .* scripts/need lab"):
+        check()
+
+
+def test_no_lab(root, tmp_path):
+    lab = Lab(tmp_path / "lab")
+    assert lab.hosts() == []
+    for act in (lambda: lab.enter(["true"]), lab.heal):
+        with pytest.raises(UserError, match=r"not up\. First: make deploy TARGET=lab"):
+            act()
+    with pytest.raises(UserError, match=r"no host a\. Its hosts: none"):
+        lab.kill("a")
+
+
+@pytest.mark.parametrize(
+    ("hosts", "problem"),
+    [
+        ([("Storage_1", "10.77.0.11")], "'Storage_1' cannot be a host's name"),
+        ([("-a", "10.77.0.11")], "'-a' cannot be"),
+        ([("a", "10.77.0.1")], "a cannot have 10.77.0.1:"),
+        ([("a", "10.77.0.255")], "a cannot have 10.77.0.255:"),
+        ([("a", "10.77.0.11"), ("b", "10.77.1.12")], "in one /24"),
+        ([("a", "10.77.0.11"), ("b", "10.77.0.11")], "Two lab hosts have the address 10.77.0.11"),
+        ([("a", "10.77.0.11"), ("a", "10.77.0.12")], "Two lab hosts have the name a"),
+        ([("a", "storage")], "a cannot have storage"),
+    ],
+)
+def test_hosts_that_cannot_be(hosts, problem):
+    with pytest.raises(UserError) as error:
+        host.check_hosts([LabHost(*each) for each in hosts])
+    assert problem in error.value.message
+
+
+def test_labs_of_different_folders_have_different_names(tmp_path):
+    assert Lab(tmp_path / "a").id != Lab(tmp_path / "b").id
+    assert Lab(tmp_path / "a").id == Lab(tmp_path / "x" / ".." / "a").id
+    # vb- before it, - and an octet behind it: at most 15 in all.
+    assert len(Lab(tmp_path).id) == 7
+
+
+def test_inventory_survives_folders_with_odd_names(tmp_path):
+    folder = tmp_path / "a b's 100%" / "lab"
+    (folder / "hosts" / "a").mkdir(parents=True)
+    (folder / "hosts" / "a" / "host.json").write_text(
+        '{"name": "a", "address": "10.77.0.11", "data_disk_mib": null, "base": "/base"}'
+    )
+    given = Lab(folder).inventory_vars("a")
+    assert given["ansible_host"] == "10.77.0.11"
+    options = shlex.split(given["ansible_ssh_common_args"])
+    known = str(folder / "ssh" / "known_hosts").replace("%", "%%")
+    assert options[:2] == ["-o", f'UserKnownHostsFile="{known}"']
+    assert "StrictHostKeyChecking=yes" in options
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    loss=st.dictionaries(NAMES, st.floats(0.01, 100), max_size=3),
+    bandwidth=st.dictionaries(NAMES, st.integers(8, 10**7), max_size=3),
+    cut=st.lists(NAMES, max_size=3, unique=True),
+    pairs=st.lists(st.lists(NAMES, min_size=2, max_size=2, unique=True), max_size=3),
+)
+def test_each_fault_is_a_rule_each_way_and_can_be_read_back(
+    tmp_path_factory, loss, bandwidth, cut, pairs
+):
+    faults = Faults(cut, pairs, loss, bandwidth)
+    path = tmp_path_factory.getbasetemp() / "faults.json"
+    faults.write(path)
+    assert Faults.read(path) == faults
+
+    rules = faults.rules(lambda name: f"port-{name}").splitlines()
+    drops = [line for line in rules if line.endswith(" drop")]
+    assert len(drops) == 2 * (len(cut) + len(pairs) + len(loss) + len(bandwidth))
+    for one, other in pairs:
+        assert f'    iifname "port-{one}" oifname "port-{other}" drop' in drops
+        assert f'    iifname "port-{other}" oifname "port-{one}" drop' in drops
+    for name, percent in loss.items():
+        chance = f"numgen random mod 10000 < {round(percent * 100)} drop"
+        assert f'    iifname "port-{name}" {chance}' in drops
+    concerned = {*cut, *loss, *bandwidth, *(name for pair in pairs for name in pair)}
+    assert all(faults.of(name) for name in concerned)
+    for name in concerned:
+        faults.forget(name)
+    assert faults == Faults()
+
+
+def test_no_faults_is_no_rule():
+    assert "drop" not in Faults().rules(str)
+    assert Faults.read(Path("/nowhere")) == Faults()
+
+
+def test_base_image_is_another_when_its_recipe_changes(monkeypatch):
+    was = image.key()
+    monkeypatch.setattr(image, "PACKAGES", (*image.PACKAGES, "one-more"))
+    assert image.key() != was
+
+
+def test_mount_points_with_spaces(monkeypatch):
+    line = r"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 - overlay overlay rw,lowerdir=/x"
+    monkeypatch.setattr(Path, "read_text", lambda path, **_: f"{line}\n")
+    assert system.mounts() == [(Path("/mnt/a b\\c"), "overlay")]
+
+
+def test_a_file_that_is_as_wanted_is_not_written_again(tmp_path):
+    path = tmp_path / "file"
+    system.write(path, "one")
+    os.utime(path, (1, 1))
+    system.write(path, "one")
+    assert path.stat().st_mtime == 1
+    system.write(path, "two")
+    assert path.read_text() == "two"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_tool_that_fails_is_named_with_what_it_said():
+    with pytest.raises(UserError, match=r"`ls /nowhere` failed: .*No such file"):
+        system.call("ls", "/nowhere")

@@ -1,0 +1,225 @@
+"""ScyllaDB's configuration against what its releases know."""
+
+import re
+import shutil
+import subprocess
+
+import click
+import jinja2
+import pytest
+import yaml
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kairoscope import paths, scylla
+from kairoscope.errors import UserError
+from kairoscope.secrets import Login
+
+pytestmark = pytest.mark.unit
+
+ROLE = paths.ANSIBLE / "roles" / "scylla"
+RELEASES = ["5.4.9", "6.2.3", "2025.1.14", "2025.4.10", "2026.1.11", "2026.2.5"]
+ARGUMENTS = "--log-to-syslog 1 --log-to-stdout 0 --default-log-level info --network-stack posix"
+
+
+def rendered(version: str, *, secured: bool = True, **more) -> str:
+    """scylla.yaml as the role renders it."""
+    environment = jinja2.Environment(  # noqa: S701 (YAML, not a page)
+        loader=jinja2.FileSystemLoader(ROLE / "templates"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["to_json"] = lambda value: yaml.safe_dump(
+        value, default_style='"', default_flow_style=True, width=10_000
+    ).strip()
+    return environment.get_template("scylla.yaml.j2").render(
+        {
+            "ansible_managed": "managed",
+            "scylla_version": version,
+            "scylla_release": {"options": scylla.release(version).options},
+            "scylla_data": "/var/lib/scylla",
+            "scylla_seeds": "10.0.0.1",
+            "scylla_settings": {},
+            "scylla_superuser": {"name": "admin", "hash": "$6$salt$hash"},
+            "cluster_name": 'a "cluster"',
+            "secured": secured,
+            "pki_host_dir": "/pki",
+            "address": "10.0.0.2",
+            "storage_port": 7000,
+            "native_transport_port": 9042,
+            "plan": {"storage": {"batch_size_warn_kib": 512, "batch_size_fail_kib": 1024}},
+            **more,
+        }
+    )
+
+
+@pytest.mark.parametrize("secured", [True, False])
+@pytest.mark.parametrize("version", RELEASES)
+def test_what_the_role_renders_is_used_by_each_release(version, secured):
+    scylla.check(version, rendered(version, secured=secured), ARGUMENTS)
+
+
+def test_what_depends_on_the_release():
+    oldest, newest = (yaml.safe_load(rendered(v)) for v in ("5.4.9", "2026.2.5"))
+    assert "enable_tablets" not in oldest
+    assert oldest["restrict_replication_simplestrategy"] is True
+    assert newest["tablets_mode_for_new_keyspaces"] == "disabled"
+    assert newest["replication_strategy_fail_list"] == ["SimpleStrategy"]
+    assert newest["enable_create_table_with_compact_storage"] is False
+    assert yaml.safe_load(rendered("6.2.3"))["enable_tablets"] is False
+
+
+def test_secured_has_no_port_and_no_login_without():
+    configured = yaml.safe_load(rendered("2026.1.11"))
+    assert configured["cluster_name"] == 'a "cluster"'
+    for side in ("client_encryption_options", "server_encryption_options"):
+        assert configured[side]["require_client_auth"] is True
+    assert configured["server_encryption_options"]["internode_encryption"] == "all"
+    # No further port without TLS.
+    ports = {name: value for name, value in configured.items() if "transport_port" in name}
+    assert ports["native_shard_aware_transport_port"] == 19042
+    assert ports["native_shard_aware_transport_port_ssl"] == 19042
+    assert configured["authenticator"] == "PasswordAuthenticator"
+    assert configured["auth_superuser_name"] == "admin"
+    open_to_all = yaml.safe_load(rendered("2026.1.11", secured=False))
+    assert open_to_all["authenticator"] == "AllowAllAuthenticator"
+    assert not any("encryption" in name or "superuser" in name for name in open_to_all)
+
+
+def test_a_node_that_takes_a_dead_one_s_place_says_so():
+    assert "replace_node_first_boot" not in rendered("2026.1.11")
+    text = rendered("2026.1.11", replaces="5d1f8f5e-0000-4000-8000-000000000000")
+    scylla.check("2026.1.11", text, ARGUMENTS)
+    assert yaml.safe_load(text)["replace_node_first_boot"].startswith("5d1f8f5e")
+
+
+def test_a_release_goes_by_its_line():
+    known = scylla.release("2026.1.99")
+    assert known.described_by == "2026.1.11"
+    assert known.options == scylla.release("2026.1.11").options
+
+
+@pytest.mark.parametrize("version", ["2024.1.3", "2026.1", "2026.3.0-rc1", "", "x"])
+def test_an_unknown_release_is_refused(version):
+    with pytest.raises(UserError, match=r"not recorded; there are 5\.4\.x"):
+        scylla.release(version)
+
+
+def problems(text: str, arguments: str = "", version: str = "2026.1.11") -> list[str]:
+    known = scylla.release(version)
+    return scylla.yaml_problems(text, known) + scylla.argument_problems(arguments, known)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "cluster_nme: x",
+            "cluster_nme is not known to ScyllaDB 2026.1.11; did you mean cluster_n",
+        ),
+        ("saved_caches_directory: /x", "is accepted and ignored by ScyllaDB 2026.1.11"),
+        ("consistent_cluster_management: true", "is deprecated in ScyllaDB 2026.1.11"),
+        ("concurrent_writes: 32", "has no meaning in ScyllaDB 2026.1.11"),
+        (
+            "client_encryption_options: {optional: true}",
+            "client_encryption_options.optional is not",
+        ),
+        ("client_encryption_options: yes please", "not a map of options"),
+        ("num_tokens: 1\\nnum_tokens: 2", "num_tokens is given twice"),
+        ("a: [", "not valid YAML at line 1"),
+        ("- a", "not a map of options"),
+        ("", "not a map of options"),
+    ],
+)
+def test_what_scylla_yaml_must_not_have(text, found):
+    said = problems(text.replace("\\n", "\n"))
+    assert len(said) == 1
+    assert found in said[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        ("--background-writer-scheduling-quota=0.3", "is deprecated in"),
+        ("--cluster-name x --smp=4", None),
+        ("--log-to-syslog 1 stray", None),
+        ("stray --smp 1", "argument stray: belongs to no option"),
+        ("--smp 1 2", "argument 2: belongs to no option"),
+        ("--polling-mode", "argument --polling-mode is not known to"),
+        ("--smp '1", "No closing quotation"),
+    ],
+)
+def test_what_the_arguments_must_not_have(arguments, found):
+    said = problems("cluster_name: x", arguments)
+    if found is None:
+        assert [text for text in said if "stray" not in text] == []
+    else:
+        assert len(said) == 1
+        assert found in said[0]
+
+
+def test_the_quota_of_2018_fits_no_release_that_is_known():
+    # An option of 2.x; later releases took it without using it, then called it deprecated.
+    for version in RELEASES:
+        assert problems("cluster_name: x", "--background-writer-scheduling-quota 0.3", version)
+
+
+def test_a_refusal_names_all_of_it_and_no_value():
+    runner = CliRunner()
+    command = click.Group(commands=[scylla.check_command])
+    done = runner.invoke(
+        command,
+        ["check-scylla", "--version", "2026.1.11", "--arguments", "--nonsense", "-"],
+        input="auth_superuser_salted_pasword: hush\nincremental_backup: true\n",
+    )
+    assert done.exit_code == 2
+    assert "auth_superuser_salted_pasword is not known" in done.output
+    assert "incremental_backup is not known" in done.output
+    assert "--nonsense" in done.output
+    assert "hush" not in done.output
+
+
+@settings(deadline=None)
+@given(st.sampled_from(RELEASES), st.dictionaries(st.text(), st.integers(), min_size=1))
+def test_any_map_is_judged_name_by_name(version, options):
+    known = scylla.release(version)
+    said = scylla.yaml_problems(yaml.safe_dump(options, allow_unicode=True), known)
+    assert len(said) == sum(known.statuses.get(name) != "U" for name in options)
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_any_text_is_judged(text):
+    known = scylla.release("2026.1.11")
+    assert isinstance(scylla.yaml_problems(text, known), list)
+    assert isinstance(scylla.argument_problems(text, known), list)
+
+
+def test_a_password_hash_is_crypt_s():
+    if not shutil.which("openssl"):
+        pytest.skip("no openssl to compare with")
+    login = Login("admin", "a password, and ünïcode")
+    made = scylla.password_hash(login)
+    found = re.fullmatch(r"\$6\$([0-9a-f]{16})\$[./0-9A-Za-z]{86}", made)
+    assert found
+    other = subprocess.run(
+        ["openssl", "passwd", "-6", "-salt", found[1], "-stdin"],
+        input=login.password,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert other.stdout.strip() == made
+    assert scylla.password_hash(login) == made
+    assert scylla.password_hash(Login("other", login.password)) != made
+
+
+def test_the_table_is_whole():
+    table = yaml.safe_load(scylla.TABLE.read_text())
+    assert table["releases"] == RELEASES
+    assert len(table["options"]) == 402
+    for name, letters in table["options"].items():
+        assert re.fullmatch(rf"[UNDI.]{{{len(RELEASES)}}}", letters), name
+        assert set(letters) != {"."}

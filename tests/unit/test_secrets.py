@@ -1,0 +1,294 @@
+"""A target's secrets: made once, closed to others, told to nobody, rotated step by step."""
+
+import ssl
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography import x509
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kairoscope import pki, secrets
+from kairoscope.errors import UserError
+
+pytestmark = pytest.mark.unit
+
+HOSTS = {"storage-1": "10.77.0.11", "kairosdb-1": "10.77.0.21"}
+
+
+@pytest.fixture(autouse=True)
+def parent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of secrets of the test's own."""
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "secrets"))
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    return tmp_path / "secrets"
+
+
+def certificate(where: Path, host: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate((where / "pki" / host / "node.crt").read_bytes())
+
+
+def snapshot(where: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in where.rglob("*") if path.is_file()}
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext, name: str | None) -> None:
+    """A whole handshake in memory; ssl.SSLError where one of the two refuses the other."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(to_client, to_server, server_hostname=name),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    # With TLS 1.3 a client learns only by its first read that its certificate was refused.
+    for _ in range(4):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    ends[1].write(b"hello")
+    assert ends[0].read(5) == b"hello"
+
+
+def side(where: Path, host: str, purpose: int) -> ssl.SSLContext:
+    """A host's side of a connection, which wants a certificate of the other."""
+    context = ssl.SSLContext(purpose)
+    context.load_verify_locations(where / "pki" / "ca.crt")
+    context.verify_mode = ssl.CERT_REQUIRED
+    own = where / "pki" / host
+    context.load_cert_chain(own / "node.pem")
+    return context
+
+
+def server(where: Path, host: str) -> ssl.SSLContext:
+    return side(where, host, ssl.PROTOCOL_TLS_SERVER)
+
+
+def test_all_is_closed_to_others():
+    where = secrets.ensure("lab", HOSTS)
+    for path in [where.parent, where, *where.rglob("*")]:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        assert mode == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_a_second_deploy_changes_nothing():
+    where = secrets.ensure("lab", HOSTS)
+    before = snapshot(where)
+    assert secrets.ensure("lab", HOSTS) == where
+    assert snapshot(where) == before
+
+
+def test_a_new_host_gets_a_certificate_and_no_other_does():
+    where = secrets.ensure("lab", HOSTS)
+    before = snapshot(where)
+    secrets.ensure("lab", HOSTS | {"kairosdb-2": "10.77.0.22"})
+    after = snapshot(where)
+    assert {path: after[path] for path in before} == before
+    assert {path.parent.name for path in set(after) - set(before)} == {"kairosdb-2"}
+
+
+def test_a_host_at_another_address_gets_a_new_certificate():
+    where = secrets.ensure("lab", HOSTS)
+    old = {host: certificate(where, host).serial_number for host in HOSTS}
+    secrets.ensure("lab", HOSTS | {"storage-1": "10.77.0.99"})
+    names = certificate(where, "storage-1").extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    assert [str(name.value) for name in names.value] == ["storage-1", "10.77.0.99"]
+    assert certificate(where, "kairosdb-1").serial_number == old["kairosdb-1"]
+
+
+def test_what_an_interruption_left_half_is_mended():
+    where = secrets.ensure("lab", HOSTS)
+    (where / "pki" / "storage-1" / "node.pem").unlink()
+    (where / "pki" / ".kairosdb-1.partial").mkdir()
+    secrets.ensure("lab", HOSTS)
+    handshake(server(where, "storage-1"), secrets.access(where).tls, "127.0.0.1")
+
+
+def test_targets_of_two_homes_have_secrets_of_their_own(monkeypatch, tmp_path):
+    one = secrets.ensure("lab", HOSTS)
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "other"))
+    two = secrets.ensure("lab", HOSTS)
+    assert one != two
+    assert secrets.access(one).rest.password != secrets.access(two).rest.password
+    with pytest.raises(ssl.SSLError):
+        handshake(server(one, "storage-1"), secrets.access(two).tls, "127.0.0.1")
+
+
+def test_this_machine_and_hosts_trust_each_other():
+    where = secrets.ensure("lab", HOSTS)
+    # Through a forward the name is not that of the host, and is not looked at.
+    handshake(server(where, "storage-1"), secrets.access(where).tls, "127.0.0.1")
+    hosts_client = side(where, "kairosdb-1", ssl.PROTOCOL_TLS_CLIENT)
+    for name in ("10.77.0.11", "storage-1"):
+        handshake(server(where, "storage-1"), hosts_client, name)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        handshake(server(where, "storage-1"), hosts_client, "10.77.0.21")
+
+
+def test_a_client_without_a_certificate_is_refused():
+    where = secrets.ensure("lab", HOSTS)
+    bare = ssl.create_default_context(cadata=secrets.access(where).ca)
+    with pytest.raises(ssl.SSLError):
+        handshake(server(where, "storage-1"), bare, "10.77.0.11")
+
+
+def test_certificates_are_renewed_from_the_same_ca():
+    where = secrets.ensure("lab", HOSTS)
+    ca, old = secrets.access(where).ca, certificate(where, "storage-1").serial_number
+    not_yet_renewed = side(where, "kairosdb-1", ssl.PROTOCOL_TLS_CLIENT)
+    assert secrets.rotate_certificates(where) == ["_control", "kairosdb-1", "storage-1"]
+    assert secrets.access(where).ca == ca
+    assert certificate(where, "storage-1").serial_number != old
+    handshake(server(where, "storage-1"), not_yet_renewed, "10.77.0.11")
+
+
+def test_the_ca_is_changed_without_a_moment_at_which_hosts_refuse_each_other():
+    where = secrets.ensure("lab", HOSTS)
+
+    def hosts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        """Both sides as the files are now: what a host runs with until its next restart."""
+        return server(where, "storage-1"), side(where, "kairosdb-1", ssl.PROTOCOL_TLS_CLIENT)
+
+    def all_work(*states: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+        for one in states:
+            for other in states:
+                handshake(one[0], other[1], "10.77.0.11")
+
+    before = hosts()
+    secrets.trust_next_ca(where, "lab")
+    secrets.trust_next_ca(where, "lab")  # again, as after an interruption
+    trusting = hosts()
+    all_work(before, trusting)
+    secrets.rotate_certificates(where)
+    issued = hosts()
+    all_work(trusting, issued)
+    secrets.trust_only_issuer(where)
+    ended = hosts()
+    all_work(issued, ended)
+    assert secrets.access(where).ca.count("BEGIN CERTIFICATE") == 1
+    with pytest.raises(ssl.SSLError):
+        handshake(ended[0], before[1], "10.77.0.11")
+
+
+def test_the_old_ca_is_trusted_as_long_as_a_certificate_is_of_it():
+    where = secrets.ensure("lab", HOSTS)
+    secrets.trust_next_ca(where, "lab")
+    (where / "pki" / "next.pem").replace(where / "pki" / "issuer.pem")
+    with pytest.raises(UserError, match="of another CA"):
+        secrets.trust_only_issuer(where)
+    assert secrets.access(where).ca.count("BEGIN CERTIFICATE") == 2
+
+
+def test_days_left_are_two_years_at_first():
+    left = secrets.days_left(secrets.ensure("lab", HOSTS))
+    assert set(left) == {"CA", "_control", *HOSTS}
+    assert all(729 < left[name] <= 730 for name in ("_control", *HOSTS))
+    assert left["CA"] > 3649
+
+
+def test_roles_take_turns_and_end_where_they_began():
+    where = secrets.ensure("lab", HOSTS)
+    first = secrets.access(where)
+    secrets.rotate_roles(where)
+    second = secrets.access(where)
+    assert second.retired == (first.admin, first.kairosdb)
+    assert second.rest == first.rest
+    assert {second.admin.user, second.kairosdb.user} == {"kairoscope_b", "kairosdb_b"}
+    with pytest.raises(UserError, match="did not end"):
+        secrets.rotate_roles(where)
+    assert secrets.access(where) == second
+    secrets.forget_retired(where)
+    secrets.rotate_roles(where)
+    third = secrets.access(where)
+    assert (third.admin.user, third.kairosdb.user) == (first.admin.user, first.kairosdb.user)
+    passwords = {login.password for a in (first, second, third) for login in (a.admin, a.kairosdb)}
+    assert len(passwords) == 6
+
+
+def test_a_new_rest_password_changes_nothing_else():
+    where = secrets.ensure("lab", HOSTS)
+    before = secrets.access(where)
+    secrets.rotate_rest(where)
+    after = secrets.access(where)
+    assert after.rest.password != before.rest.password
+    assert (after.admin, after.kairosdb, after.ca) == (before.admin, before.kairosdb, before.ca)
+
+
+def test_nothing_that_is_printed_shows_a_password():
+    access = secrets.access(secrets.ensure("lab", HOSTS))
+    for shown in (repr(access), str(access), repr(access.loader_credentials)):
+        for login in (access.admin, access.kairosdb, access.rest):
+            assert login.password not in shown
+        assert access.authorization not in shown
+
+
+@pytest.mark.parametrize(
+    "content", ["rest: {password: hunter2", "[hunter2]", "rest: {password: hunter2}", "hunter2"]
+)
+def test_a_damaged_file_is_named_and_not_quoted(content):
+    where = secrets.ensure("lab", HOSTS)
+    (where / "secrets.yml").write_text(content)
+    with pytest.raises(UserError, match=r"secrets\.yml") as error:
+        secrets.access(where)
+    assert "hunter2" not in error.value.message
+    assert error.value.__cause__ is None
+
+
+def test_a_folder_that_others_can_read_is_refused():
+    where = secrets.ensure("lab", HOSTS)
+    where.chmod(0o755)
+    with pytest.raises(UserError, match="chmod -R go= "):
+        secrets.ensure("lab", HOSTS)
+
+
+def test_a_folder_that_cannot_be_made_is_named(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "file"))
+    with pytest.raises(UserError, match="KAIROSCOPE_SECRETS"):
+        secrets.ensure("lab", HOSTS)
+
+
+def test_a_folder_in_the_checkout_is_refused(monkeypatch):
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(secrets.paths.CHECKOUT / "docs"))
+    with pytest.raises(UserError, match="outside the checkout"):
+        secrets.ensure("lab", HOSTS)
+
+
+def test_two_deploys_at_once_make_one_ca(parent):
+    code = f"from kairoscope import secrets; secrets.ensure('lab', {HOSTS})"
+    running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    where = secrets.ensure("lab", HOSTS)
+    handshake(server(where, "storage-1"), secrets.access(where).tls, "127.0.0.1")
+
+
+def test_remove_leaves_nothing(parent):
+    secrets.ensure("lab", HOSTS)
+    secrets.remove("lab")
+    assert list(parent.iterdir()) == []
+    secrets.remove("lab")
+
+
+@given(name=st.text(st.characters(codec="utf-8"), max_size=70))
+def test_only_names_that_a_certificate_and_a_folder_can_bear_are_taken(tmp_path_factory, name):
+    folder = tmp_path_factory.mktemp("pki")
+    pki.create(folder, "lab")
+    try:
+        pki.issue(folder, {name: "10.0.0.1"})
+    except UserError as error:
+        assert "Rename it" in error.message
+        assert sorted(path.name for path in folder.iterdir()) == ["ca.crt", "issuer.pem"]
+    else:
+        assert (folder / name / "node.crt").parent.parent == folder
+
+
+def test_secrets_are_yaml_that_ansible_can_read_as_one_dictionary():
+    content = yaml.safe_load((secrets.ensure("lab", HOSTS) / "secrets.yml").read_text())
+    assert set(content) == {"cql_admin", "cql_kairosdb", "rest", "retired"}
+    assert all(set(content[name]) == {"user", "password"} for name in content if name != "retired")
