@@ -83,6 +83,7 @@ def _of_all(plan: Plan) -> dict[str, Any]:
         "secrets_dir": str(secrets.folder(plan.target)),
         "storage_engine": plan.engine,
         "install_dir": INSTALL_DIR,
+        "state_dir": STATE_DIR,
         "bundles_dir": str(paths.BUNDLES),
         "kairosdb_version": kairosdb.version,
         "kairosdb_bundle_dir": f"{INSTALL_DIR}/{kairosdb.folder}",

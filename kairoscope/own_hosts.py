@@ -44,5 +44,6 @@ def _machine(host: Host) -> managed.Machine:
     way = {"ansible_user": "root"}
     way |= {k: v for k, v in host.vars.items() if k.startswith("ansible_")}
     address = str(host.vars.get("address") or way.get("ansible_host") or host.name)
+    way.setdefault("ansible_host", address)
     more = {k: v for k, v in host.vars.items() if not k.startswith("ansible_")}
     return managed.Machine(host.name, host.role, address, way, more)

@@ -25,8 +25,9 @@ LOADER_MIB = 64
 # Left to the machine and the page cache.
 SPARE_MIB = 576
 
-# What ansible-core runs on, and the loader is written for.
-HOST_PYTHON = (3, 11)
+# What our own probes need (ansible-core less), and the loader; Ubuntu 22.04 has 3.10.
+HOST_PYTHON = (3, 10)
+LOADER_PYTHON = (3, 11)
 
 # The longest path of a Unix socket on Linux is 107 bytes; supervisord appends its process id.
 SOCKET_PATH_MAX = 107 - len(".4194304")
@@ -116,7 +117,7 @@ def disk_problem(plan: Plan, free_bytes: int, where: Path) -> str | None:
 
 
 def check_login(inventory: Inventory) -> None:
-    """Every host lets us in, as root by sudo, and has a Python. UserError: which does not, and why."""
+    """Every host lets us in, as root by sudo, and has a Python. UserError: which not, and why."""
 
     def problem(host: Host) -> str:
         try:
@@ -125,11 +126,12 @@ def check_login(inventory: Inventory) -> None:
             )
         except remote.RemoteError as error:
             return f"{host.name} ({host.address}): {_advice(str(error))}"
-        if tuple(map(int, version.split())) < HOST_PYTHON:
+        needed = LOADER_PYTHON if host.role == "loader" else HOST_PYTHON
+        if tuple(map(int, version.split())) < needed:
             found = version.strip().replace(" ", ".")
             return (
                 f"{host.name} ({host.address}): its python3 is {found}, "
-                f"{'.'.join(map(str, HOST_PYTHON))} or newer is needed"
+                f"{'.'.join(map(str, needed))} or newer is needed"
             )
         return ""
 

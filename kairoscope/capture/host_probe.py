@@ -7,6 +7,8 @@ Argument: {"unit": name of a systemd unit or null, "home": folder whose size is 
 "every_s": seconds, "disk_every": every how many rounds that size is looked at}.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import subprocess

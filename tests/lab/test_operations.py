@@ -51,7 +51,7 @@ def interrupt_deploy(lab: DeployedLab, task: str) -> None:
         assert process.wait(120) == 2, output.read_text()[-3000:]
     finally:
         end_group(process)
-    assert "deployed" not in os.listdir(lab.state)
+    assert not (lab.state / "deployed").exists()
 
 
 def status_of(lab: DeployedLab, host: str) -> str:

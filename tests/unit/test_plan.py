@@ -587,7 +587,7 @@ def test_defaults_that_are_not_in_the_file_are_shown() -> None:
 
 
 def test_other_targets_are_not_there_yet() -> None:
-    with pytest.raises(UserError, match="target moon is not available yet; available: local, lab, aws, hosts"):
+    with pytest.raises(UserError, match="available: local, lab, aws, hosts"):
         make(load("laptop"), "moon")
 
 

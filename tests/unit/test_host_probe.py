@@ -1,0 +1,50 @@
+"""The probe that is sent to hosts, run here as it is run there."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from kairoscope.capture import host_probe
+
+
+def test_it_tells_of_this_machine_and_ends_with_its_reader(tmp_path: Path) -> None:
+    (tmp_path / "data").write_bytes(b"x" * 100_000)
+    options = {"unit": None, "home": str(tmp_path), "every_s": 0.05, "disk_every": 2}
+    with subprocess.Popen(
+        # As text: it must need nothing of ours.
+        [
+            sys.executable,
+            "-I",
+            "-u",
+            "-c",
+            Path(host_probe.__file__).read_text(),
+            json.dumps(options),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as probe:
+        assert probe.stdout is not None
+        first, second = (json.loads(probe.stdout.readline()) for _ in range(2))
+        probe.stdout.close()
+        assert probe.wait(30) == 0
+        assert probe.stderr is not None
+        assert probe.stderr.read() == ""
+    assert first["disk_bytes"] >= 100_000
+    assert "disk_bytes" not in second
+    assert second["free_bytes"] > 0
+    assert second["host"]["cpus"] == os.cpu_count()
+    assert second["host"]["cpu_busy_s"] >= first["host"]["cpu_busy_s"]
+    assert second["host"]["mem_available_bytes"] > 0
+    assert second["workers"] == {}
+
+
+def test_usage_of_a_process() -> None:
+    own = host_probe.usage(os.getpid())
+    assert own is not None
+    assert own["pid"] == os.getpid()
+    assert own["cpu_s"] > 0
+    assert own["rss_bytes"] > 1_000_000
+    assert host_probe.usage(2**22 + 1) is None
