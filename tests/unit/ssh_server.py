@@ -195,6 +195,12 @@ class _Login(asyncssh.SSHServer):
     def password_auth_supported(self) -> bool:
         return True
 
+    def connection_requested(
+        self, dest_host: str, dest_port: int, orig_host: str, orig_port: int
+    ) -> bool:
+        """Forwards lead anywhere."""
+        return True
+
     def validate_password(self, username: str, password: str) -> bool:
         self._passwords.append(password)
         return False

@@ -1,0 +1,122 @@
+"""Ways to servers through SSH forwards, and programs on hosts, with the real ssh client."""
+
+import http.server
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ssh_server import SshServer
+
+from kairoscope import preflight, reach, remote
+from kairoscope.errors import UserError
+from kairoscope.inventory import Host, Inventory
+
+REMOTE = "127.77.3.1"  # where only the other end of a forward connects to
+
+
+class _Answer(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def ssh(tmp_path: Path) -> Iterator[SshServer]:
+    with SshServer(tmp_path / "server") as server:
+        yield server
+
+
+@pytest.fixture
+def kairosdb(ssh: SshServer) -> Iterator[Host]:
+    with http.server.ThreadingHTTPServer((REMOTE, 0), _Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        variables = ssh.variables() | {"address": REMOTE, "http_port": server.server_port}
+        yield Host("kairosdb-1", "kairosdb", variables)
+        server.shutdown()
+
+
+def status(url: str) -> int:
+    with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310
+        found: int = answer.status
+        return found
+
+
+def test_a_way_leads_to_the_server_and_is_mended(ssh: SshServer, kairosdb: Host) -> None:
+    with reach.open_ways([kairosdb]) as ways:
+        url = ways.url(kairosdb)
+        assert url.startswith("http://127.0.0.1:")
+        assert status(url) == 204
+        ssh.drop()
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                assert status(url) == 204
+                break
+            except OSError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+    with pytest.raises(OSError):
+        status(url)
+
+
+def test_a_local_host_needs_no_way() -> None:
+    host = Host(
+        "kairosdb-1",
+        "kairosdb",
+        {"ansible_connection": "local", "address": "127.0.0.9", "http_port": 8080, "secured": True},
+    )
+    with reach.open_ways([host]) as ways:
+        assert ways.url(host) == "https://127.0.0.9:8080"
+        assert ways.endpoint(host) == ("127.0.0.9", 8080)
+
+
+def test_a_host_that_ssh_does_not_reach(ssh: SshServer, kairosdb: Host) -> None:
+    ssh.stop()
+    with (
+        pytest.raises(UserError, match="kairosdb-1") as caught,
+        reach.open_ways([kairosdb]),
+    ):
+        pass
+    assert "not reached by ssh" in caught.value.message
+
+
+def test_a_program_on_a_host(ssh: SshServer, kairosdb: Host) -> None:
+    assert remote.run(kairosdb, ["echo", "a b", "$HOME"]) == "a b $HOME\n"
+    assert remote.run(kairosdb, ["cat"], stdin="said") == "said"
+    with pytest.raises(remote.RemoteError, match=r"kairosdb-1: sh -c .*: no such thing"):
+        remote.run(kairosdb, ["sh", "-c", "echo no such thing >&2; exit 3"])
+    with pytest.raises(remote.RemoteError, match="exit status 4"):
+        remote.run(kairosdb, ["sh", "-c", "exit 4"])
+
+
+def test_login_is_checked_before_a_deploy(
+    ssh: SshServer, kairosdb: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def problem(**more: object) -> str:
+        host = Host(kairosdb.name, "loader", kairosdb.vars | more)
+        with pytest.raises(UserError) as caught:
+            preflight.check_login(Inventory(tmp_path, [], [], [host]))
+        return caught.value.message
+
+    preflight.check_login(Inventory(tmp_path, [], [kairosdb], []))
+    # sudo as it is where the login may not.
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "sudo").write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    (tools / "sudo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    said = problem(managed=True)
+    assert "kairosdb-1" in said
+    assert "NOPASSWD" in said
+    (tools / "python3").write_text("#!/bin/sh\necho 3 9\n")
+    (tools / "python3").chmod(0o755)
+    assert "its python3 is 3.9, 3.11 or newer is needed" in problem(managed=False)
+    ssh.stop()
+    assert "not reached by ssh" in problem()
