@@ -14,6 +14,7 @@ ACCOUNT ?= terraform/account.tfvars
 INVENTORY ?=
 BACKEND ?=
 ONLY ?=
+WHAT ?=
 ARGS ?=
 
 # What a target needs on this machine beside Java and Maven.
@@ -78,6 +79,10 @@ report: $(VENV)/installed ## Write report.html and report.md of the latest run a
 .PHONY: destroy
 destroy: $(VENV)/installed ## End all of TARGET: its processes, or its hosts; runs and reports stay
 	@$(KAIROSCOPE) destroy --target '$(TARGET)'
+
+.PHONY: rotate
+rotate: $(VENV)/installed ## Replace what TARGET's servers prove themselves with (WHAT=certificates|ca|passwords|rest)
+	@$(KAIROSCOPE) rotate '$(WHAT)' --target '$(TARGET)'
 
 .PHONY: lab-down
 lab-down: $(VENV)/installed ## End the lab's hosts and remove everything of them (make destroy TARGET=lab)

@@ -94,6 +94,8 @@ def _of_all(plan: Plan) -> dict[str, Any]:
         "java": f"{INSTALL_DIR}/{java.folder}/bin/java",
         "loader_version": loader.version,
         "python": "/usr/bin/python3",
+        # Named, so that Ansible need not look for one on every host in every run.
+        "ansible_python_interpreter": "/usr/bin/python3",
         "kairoscope": str(Path(sys.executable).parent / "kairoscope"),
         "plan_file": str(state / "plan.json"),
     }

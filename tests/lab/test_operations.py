@@ -6,6 +6,7 @@ One deployment for all tests, in the order in which they stand here: each leaves
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -24,7 +25,8 @@ from loaders.spec import LoadSpec
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
 
 STORAGE = ("storage-1", "storage-2", "storage-3")
-HOSTS = (*STORAGE, "kairosdb-1", "kairosdb-2", "loader-1")
+KAIROSDB = ("kairosdb-1", "kairosdb-2")
+HOSTS = (*STORAGE, *KAIROSDB, "loader-1")
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,6 @@ def test_unsafe_use_is_refused_before_anything_is_changed(lab):
         lab.well("lab", "start", "storage-2")
         load.lost_nothing()
     lab.wait_until_well()
-    assert set(changed(lab.deploy()).values()) == {0}
 
 
 def test_every_host_comes_back_after_a_reboot(lab):
@@ -110,7 +111,6 @@ def test_rolling_restart_under_load(lab):
         assert load.runs
         load.lost_nothing()
     assert all(started(lab, host) != before[host] for host in before)
-    assert set(changed(lab.deploy()).values()) == {0}
 
 
 def started(lab: DeployedLab, host: str) -> str:
@@ -135,7 +135,6 @@ def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
     lab.operate("restore", backup)
     run_in_lab(lab, "all", load.folder)
     lab.wait_until_well()
-    assert set(changed(lab.deploy()).values()) == {0}
 
 
 def run_in_lab(lab: DeployedLab, wanted: str, run: Path) -> None:
@@ -179,7 +178,6 @@ def test_a_dead_node_is_replaced_under_load(lab):
         lab.operate("replace", "--limit", "storage-2")
         load.lost_nothing()
     assert status_of(lab, "storage-2").count("\nUN ") == 3
-    assert set(changed(lab.deploy()).values()) == {0}
 
 
 def test_a_storage_node_comes_and_goes_under_load(lab):
@@ -207,7 +205,6 @@ def test_a_kairosdb_node_comes_and_goes(lab):
     lab.operate("remove-kairosdb", lab.experiment, "--limit", "kairosdb-3")
     with lab.loading(20) as load:
         load.lost_nothing()
-    assert set(changed(lab.deploy()).values()) == {0}
 
 
 def test_repair_under_load(lab):
@@ -246,12 +243,30 @@ def test_evidence_has_what_is_needed_and_no_secret(lab):
 
 
 def test_upgrade_to_another_bundle_and_back(lab):
-    with lab.loading(240) as load:
+    """The version before is a copy of the bundle in another folder, as a rebuilt one would be."""
+    path = lab.state / "inventory.yml"
+    found = re.search(r"kairosdb_bundle_dir: (\S+)", path.read_text())
+    assert found
+    new, old = found[1], f"{found[1][:-8]}00000000"
+    path.write_text(path.read_text().replace(found[0], f"kairosdb_bundle_dir: {old}"))
+    for host in KAIROSDB:
+        lab.on(host, "sudo", "cp", "--archive", new, old)
+        lab.operate("rolling-restart", "--limit", host)
+    assert {bundle_of(lab, host) for host in KAIROSDB} == {old}
+    with lab.loading(150) as load:
         lab.operate("upgrade")
+        assert {bundle_of(lab, host) for host in KAIROSDB} == {new}
+        lab.operate("upgrade", "--rollback")
+        assert {bundle_of(lab, host) for host in KAIROSDB} == {old}
         load.lost_nothing()
-    lab.operate("upgrade", "--rollback")
     assert "nothing to go back to" in lab.refused("upgrade", "--rollback")
-    lab.wait_until_well()
+
+
+def bundle_of(lab: DeployedLab, host: str) -> str:
+    """The folder that a KairosDB node's server runs from."""
+    arguments = lab.on(host, "sudo", "cat", f"/var/lib/kairoscope/{host}/conf/java.args")
+    (folder,) = set(re.findall(r"/opt/kairoscope/kairosdb-[^/:]+", arguments))
+    return folder
 
 
 if __name__ == "__main__":
