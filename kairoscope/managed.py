@@ -27,6 +27,7 @@ _ENGINES = {
     "scylla": {
         "unit": "scylla-server",
         "run_as": "scylla",
+        "run_as_home": "/var/lib/scylla",
         "nodetool": "nodetool",
         "keyspaces_dir": "/var/lib/scylla/data",
     },
@@ -106,7 +107,11 @@ def _of_all(plan: Plan) -> dict[str, Any]:
             "cassandra_bundle_dir": f"{INSTALL_DIR}/{cassandra.folder}",
         }
     else:
-        values["scylla_version"] = plan.experiment.aws.scylla_version
+        values |= {
+            "scylla_version": plan.experiment.aws.scylla_version,
+            # Each node joins the ones before it; Cassandra's have tokens given, and need not.
+            "storage_serial": 1,
+        }
     return values
 
 
@@ -116,7 +121,7 @@ def _of_role(plan: Plan, machine: Machine) -> dict[str, Any]:
     if machine.group == "storage":
         return {
             "home": home,
-            "pki_host_dir": "/etc/scylla/pki" if plan.engine == "scylla" else f"{home}/pki",
+            "pki_host_dir": f"{home}/pki",
             "rack": "rack1",
             "native_transport_port": inventory.NATIVE_TRANSPORT_PORT,
             "storage_port": inventory.STORAGE_PORT,
