@@ -100,7 +100,9 @@ test: setup ## Run all tests this machine can (ONLY=unit|cluster|lab|cloud for o
 	@$(KAIROSCOPE) bundles --with-java
 	@scripts/need lab || true # as without root; the lab layer is skipped then, or fails in CI
 	@scripts/need terraform || true # without it the cloud layer is skipped, or fails in CI
-	@$(BIN)/python -m pytest $(if $(ONLY),-m '$(ONLY)') $(ARGS)
+	@$(BIN)/python -m pytest -m '$(or $(ONLY),unit)' $(ARGS)
+	@# The others wait for servers most of the time: side by side.
+	@$(if $(ONLY),,$(BIN)/python -m pytest -n 2 --dist loadgroup -v -m 'not unit' $(ARGS))
 
 .PHONY: bench
 bench: $(VENV)/installed ## Measure the loader, beside the published way of 2018 (ONLY=rest|telnet|pacing|million)
