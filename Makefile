@@ -15,12 +15,19 @@ INVENTORY ?=
 BACKEND ?=
 ONLY ?=
 WHAT ?=
+VERB ?=
+LIMIT ?=
+TO ?=
+FROM ?=
 ARGS ?=
 
 # What a target needs on this machine beside Java and Maven.
 NEEDS_aws := ssh terraform
 NEEDS_hosts := ssh
 NEEDS_lab := ssh lab
+
+# Verbs of day two that bring the target to another experiment; the others leave it as it is.
+SHAPING := rolling-config add-kairosdb remove-kairosdb add-storage decommission
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -79,6 +86,14 @@ report: $(VENV)/installed ## Write report.html and report.md of the latest run a
 .PHONY: destroy
 destroy: $(VENV)/installed ## End all of TARGET: its processes, or its hosts; runs and reports stay
 	@$(KAIROSCOPE) destroy --target '$(TARGET)'
+
+.PHONY: operate
+operate: $(VENV)/installed ## Day two: VERB=rolling-restart|add-storage|replace|backup|… on TARGET (docs/operations.md)
+	@$(if $(VERB),,echo "VERB= which? .venv/bin/kairoscope operate --help" >&2; exit 2)
+	@$(KAIROSCOPE) operate '$(VERB)' \
+	  $(if $(filter $(SHAPING),$(VERB)),$(SCALED) $(HOSTS),--target '$(TARGET)') \
+	  $(if $(filter replace upgrade,$(VERB)),$(HOSTS)) \
+	  $(if $(LIMIT),--limit '$(LIMIT)') $(if $(TO),--to '$(TO)') $(if $(FROM),'$(FROM)') $(ARGS)
 
 .PHONY: rotate
 rotate: $(VENV)/installed ## Replace what TARGET's servers prove themselves with (WHAT=certificates|ca|passwords|rest)
