@@ -30,6 +30,7 @@ from kairoscope.options import (
     enter,
     host_options,
     make_plan,
+    node_options,
     plan_options,
 )
 from kairoscope.plan import cost as cost_module
@@ -167,17 +168,6 @@ def destroy(target: str) -> None:
     deploy_module.destroy(target, console)
 
 
-def _node_options(command: click.decorators.FC) -> click.decorators.FC:
-    """Which node, for commands that roles call."""
-    file = click.Path(exists=True, path_type=Path)
-    for option in (
-        click.option("--node", required=True, help="Name of the host"),
-        click.option("--inventory", type=file, required=True, help="The inventory it stands in"),
-    ):
-        command = option(command)
-    return command
-
-
 @main.command()
 @click.option("--update-manifest", is_flag=True, help="Pin what Maven brings now.")
 @click.option("--with-java", is_flag=True, help="Also the Java run-time for hosts of their own.")
@@ -188,7 +178,7 @@ def bundles(update_manifest: bool, with_java: bool) -> None:
 
 
 @main.command()
-@_node_options
+@node_options
 @click.option("--keyspace", required=True)
 def schema(inventory: Path, node: str, keyspace: str) -> None:
     """Apply the CQL script on standard input through a storage node (called by its role)."""
@@ -226,7 +216,7 @@ def check_conf(reference: Path, conf: TextIO) -> None:
 
 
 @main.command("check-effective")
-@_node_options
+@node_options
 @click.option("--wait", "wait_s", type=float, default=0, help="Seconds for it to become healthy")
 @click.argument("conf", type=click.File())
 def check_effective(inventory: Path, node: str, wait_s: float, conf: TextIO) -> None:

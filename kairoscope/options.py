@@ -27,6 +27,17 @@ def plan_options(command: click.decorators.FC) -> click.decorators.FC:
     return command
 
 
+def node_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Which node, for commands that roles call."""
+    file = click.Path(exists=True, path_type=Path)
+    for option in (
+        click.option("--node", required=True, help="Name of the host"),
+        click.option("--inventory", type=file, required=True, help="The inventory it stands in"),
+    ):
+        command = option(command)
+    return command
+
+
 def make_plan(experiment: str, target: str, **given: str | None) -> plan_module.Plan:
     """The plan of an experiment as scaled by the options. UserError if it is none."""
     overrides = experiment_module.Overrides(**given)

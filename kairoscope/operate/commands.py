@@ -11,7 +11,14 @@ from kairoscope import inventory as inventory_module
 from kairoscope.operate import data, nodes, servers, snapshots
 from kairoscope.operate import evidence as evidence_module
 from kairoscope.operate.target import Target
-from kairoscope.options import deploy_options, enter, host_options, make_plan, plan_options
+from kairoscope.options import (
+    deploy_options,
+    enter,
+    host_options,
+    make_plan,
+    node_options,
+    plan_options,
+)
 
 _console = Console(highlight=False, soft_wrap=True)
 
@@ -164,20 +171,10 @@ def evidence(target: str, to: Path | None) -> None:
 # What the playbooks call on the control machine
 
 
-def _node_options(command: click.decorators.FC) -> click.decorators.FC:
-    file = click.Path(exists=True, path_type=Path)
-    for option in (
-        click.option("--node", required=True, help="Name of the host"),
-        click.option("--inventory", type=file, required=True, help="The inventory it stands in"),
-    ):
-        command = option(command)
-    return command
-
-
 @operate_commands.command("await-drained", hidden=True)
 @click.option("--limit-s", type=float, required=True)
 @click.option("--for-good/--for-now", default=False)
-@_node_options
+@node_options
 def await_drained(inventory: Path, node: str, limit_s: float, for_good: bool) -> None:
     """Wait until a KairosDB node's queue is stored (called by the role drain)."""
     found = inventory_module.read(inventory)
@@ -187,7 +184,7 @@ def await_drained(inventory: Path, node: str, limit_s: float, for_good: bool) ->
 @operate_commands.command("fetch-snapshot", hidden=True)
 @click.option("--tag", required=True)
 @click.argument("into", type=click.Path(path_type=Path))
-@_node_options
+@node_options
 def fetch_snapshot(inventory: Path, node: str, tag: str, into: Path) -> None:
     """Copy a storage node's snapshot to a folder here (called by the playbook backup)."""
     files = snapshots.fetch(inventory_module.read(inventory).host(node), tag, into)
@@ -197,7 +194,7 @@ def fetch_snapshot(inventory: Path, node: str, tag: str, into: Path) -> None:
 @operate_commands.command("send-snapshot", hidden=True)
 @click.option("--to", required=True)
 @click.argument("source", type=click.Path(path_type=Path))
-@_node_options
+@node_options
 def send_snapshot(inventory: Path, node: str, to: str, source: Path) -> None:
     """Copy a node's files of a backup to a host and print their tables (for the role restore)."""
     tables = snapshots.send(inventory_module.read(inventory).host(node), source, to)
