@@ -8,7 +8,7 @@ import click
 from rich.console import Console
 
 from kairoscope import inventory as inventory_module
-from kairoscope.operate import data, nodes, servers, snapshots
+from kairoscope.operate import data, drain, nodes, servers, snapshots
 from kairoscope.operate import evidence as evidence_module
 from kairoscope.operate.target import Target
 from kairoscope.options import (
@@ -178,7 +178,7 @@ def evidence(target: str, to: Path | None) -> None:
 def await_drained(inventory: Path, node: str, limit_s: float, for_good: bool) -> None:
     """Wait until a KairosDB node's queue is stored (called by the role drain)."""
     found = inventory_module.read(inventory)
-    click.echo(nodes.await_drained(found.host(node), found, limit_s, for_good))
+    click.echo(drain.wait(found.host(node), found, limit_s, for_good))
 
 
 @operate_commands.command("fetch-snapshot", hidden=True)

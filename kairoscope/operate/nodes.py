@@ -1,9 +1,8 @@
 """Verbs by which nodes come and go."""
 
-import time
 from pathlib import Path
 
-from kairoscope import beginnings, bundles, client, inventory, lab_target, paths, remote
+from kairoscope import beginnings, bundles, inventory, lab_target, paths, remote
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host, Inventory
 from kairoscope.operate import progress, safety, state
@@ -64,30 +63,6 @@ def _keep_given_up(target: Target, host: Host) -> None:
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_text(remote.run(host, ["cat", name], sudo=True, timeout_s=600))
         target.say(f"points that the store had refused: {copy}")
-
-
-def await_drained(host: Host, inventory_: Inventory, limit_s: float, for_good: bool) -> str:
-    """Wait until a KairosDB node's queue is stored; what was found.
-
-    For good: also until its checkpoint, and UserError if it does not come to that. For now: a node
-    that does not answer has nothing to be waited for, and what is left stays on its disk.
-    """
-    deadline = time.monotonic() + limit_s
-    with client.connect(inventory_, [host]) as talk:
-        while True:
-            found = talk.kairosdb(host)
-            if not found.healthy and not for_good:
-                return "it does not answer"
-            left = found.since_checkpoint if for_good else found.waiting
-            if found.healthy and left == 0:
-                return "drained"
-            if time.monotonic() > deadline:
-                told = f"{found.waiting} points wait, {found.since_checkpoint} since its checkpoint"
-                text = told if found.healthy else "it does not answer"
-                if not for_good:
-                    return text
-                raise UserError(f"{host.name} after {limit_s:.0f} s: {text}")
-            time.sleep(0.5)
 
 
 def add_storage(target: Target, plan: Plan) -> None:

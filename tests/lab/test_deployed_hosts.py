@@ -1,0 +1,104 @@
+"""Three storage nodes, two KairosDB nodes and a loader host in the lab, over SSH and secured.
+
+One deployment for all tests, in the order in which they stand here: each leaves it whole.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from deployed_lab import DeployedLab, changed
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
+
+HOSTS = ("storage-1", "storage-2", "storage-3", "kairosdb-1", "kairosdb-2", "loader-1")
+
+
+@pytest.fixture(scope="module")
+def lab(needed: None) -> Iterator[DeployedLab]:
+    deployed = DeployedLab()
+    try:
+        deployed.deploy()
+        yield deployed
+    finally:
+        deployed.remove()
+
+
+def test_a_second_deploy_changes_nothing(lab):
+    assert set(changed(lab.deploy()).values()) == {0}
+
+
+def test_a_load_over_tls_loses_nothing(lab):
+    with lab.loading(30) as load:
+        load.lost_nothing()
+
+
+def test_hosts_that_cannot_take_it_are_refused_before_anything_is_changed(lab):
+    def refused(experiment: Path) -> str:
+        done = lab.cli("deploy", experiment, "--target", "lab")
+        assert done.returncode == 2, done.stdout[-3000:]
+        # The recap of Ansible, where it was reached.
+        assert not re.search(r"changed=[1-9]", done.stdout), done.stdout[-3000:]
+        return " ".join((done.stdout + done.stderr).split())
+
+    content = yaml.safe_load(lab.experiment.read_text())
+    other = lab.scratch / "other.yml"
+
+    other.write_text(yaml.safe_dump(content | {"storage": {"heap_mb": 60_000}}))
+    said = refused(other)
+    assert "storage-1 (10.77.0.11) has" in said
+    assert "lower storage.heap_mb" in said
+    month = {"sensors": 3000, "rate": 10, "duration_s": 30 * 24 * 3600}
+    other.write_text(yaml.safe_dump(content | {"load": content["load"] | month}))
+    said = refused(other)
+    assert "MiB are needed" in said
+    assert "lower SENSORS= or DURATION=" in said
+
+    lab.on("kairosdb-2", "sudo", "sh", "-c", "echo 11.9 > /etc/debian_version")
+    said = refused(lab.experiment)
+    assert "kairosdb-2 (10.77.0.102) runs Debian 11" in said
+    lab.on("kairosdb-2", "sudo", "sh", "-c", "echo 12.9 > /etc/debian_version")
+
+    lab.well("lab", "cut", "loader-1")
+    assert "loader-1" in refused(lab.experiment)
+    lab.well("lab", "heal")
+
+
+def test_verify_finds_nothing_off_and_then_what_is(lab):
+    lab.on("storage-2", "sudo", "nft", "delete", "table", "inet", "kairoscope")
+    lab.on("kairosdb-1", "sudo", "systemctl", "disable", "kairosdb")
+    done = lab.cli("verify", "--target", "lab")
+    assert done.returncode == 1, done.stdout
+    failed = [line for line in done.stdout.splitlines() if "FAIL" in line]
+    assert any("firewall" in line and "storage-2" in line for line in failed)
+    assert any("starts at boot" in line and "kairosdb-1" in line for line in failed)
+    assert {host for host, count in changed(lab.deploy()).items() if count} == {
+        "storage-2",
+        "kairosdb-1",
+    }
+    assert ", 0 FAIL" in lab.well("verify", "--target", "lab")
+
+
+def test_no_secret_is_seen_on_the_hosts(lab):
+    (path,) = (lab.scratch / "secrets").rglob("secrets.yml")
+    content = yaml.safe_load(path.read_text())
+    passwords = [content[key]["password"] for key in ("cql_admin", "cql_kairosdb", "rest")]
+    assert all(len(password) > 20 for password in passwords)
+    for host in HOSTS:
+        seen = lab.on(
+            host,
+            *("sudo", "sh", "-c"),
+            "cat /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n'; "
+            "journalctl --no-pager; cat /var/lib/kairoscope/*/log/*.log 2>/dev/null; true",
+        )
+        assert host in seen
+        assert not [password for password in passwords if password in seen], host
+
+
+def test_every_host_comes_back_after_a_reboot(lab):
+    for host in HOSTS:
+        lab.well("lab", "reboot", host)
+    lab.wait_until_well()
+    assert set(changed(lab.deploy()).values()) == {0}
