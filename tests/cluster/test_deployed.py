@@ -2,8 +2,10 @@
 
 import socket
 import time
+from pathlib import Path
 
 import pytest
+import yaml
 from cassandra.cluster import Session
 from deployment import ALL, Deployment, changed, request, wait_for
 
@@ -118,25 +120,37 @@ def test_status(cluster: Deployment) -> None:
     assert loader_hosts.current_version() in line
 
 
+def check_effective(inventory: Path, node: str = "kairosdb-1") -> tuple[str | Path, ...]:
+    return ("check-effective", "--inventory", inventory, "--node", node, "-")
+
+
 def test_check_effective(cluster: Deployment) -> None:
-    conf = cluster.kairosdb_conf
-    done = cluster.cli("check-effective", "--url", cluster.url, "-", text=conf)
+    conf, inventory = cluster.kairosdb_conf, cluster.state / "inventory.yml"
+    done = cluster.cli(*check_effective(inventory), text=conf)
     assert done.returncode == 0, done.stderr
     assert "settings as planned" in done.stdout
 
     batch = cluster.set_settings()["kairosdb.queue_processor.batch_size"]
     other = conf.replace(f" batch_size: {int(batch)}\n", " batch_size: 1234\n")
     assert other != conf
-    message = cluster.refused("check-effective", "--url", cluster.url, "-", text=other)
+    message = cluster.refused(*check_effective(inventory), text=other)
     assert (
         f"kairosdb.queue_processor.batch_size: planned 1234, effective {int(batch)}" in message
     ), message
 
 
 def test_check_effective_of_nobody(cluster: Deployment) -> None:
-    url = f"http://{cluster.net}.3:8080"
-    message = cluster.refused("check-effective", "--url", url, "-", text=cluster.kairosdb_conf)
-    assert url in message
+    conf, inventory = cluster.kairosdb_conf, cluster.state / "inventory.yml"
+    assert "no host kairosdb-9" in cluster.refused(
+        *check_effective(inventory, "kairosdb-9"), text=conf
+    )
+    # Where nobody listens.
+    content = yaml.safe_load(inventory.read_text())
+    content["all"]["children"]["kairosdb"]["hosts"]["kairosdb-1"]["http_port"] = 9
+    elsewhere = cluster.scratch / "elsewhere.yml"
+    elsewhere.write_text(yaml.safe_dump(content))
+    message = cluster.refused(*check_effective(elsewhere), text=conf)
+    assert f"kairosdb-1 ({cluster.net}.1:9) is not healthy" in message
 
 
 @pytest.mark.parametrize(
