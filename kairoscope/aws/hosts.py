@@ -54,12 +54,12 @@ def _machine(
         "dns_name": host["dns"],
         "instance_id": host["instance_id"],
         "zone": host["zone"],
+        "rack": host["rack"],
         "vcpus": host["vcpus"],
         "data_devices": host["data_devices"],
     }
     if host["group"] == "storage":
         more |= {
-            "rack": host["rack"],
             "shards": _shards(host, plan),
             "scylla_image": True,
             "native_transport_port": ports["cql"],

@@ -405,7 +405,7 @@ def test_inventory_has_what_the_roles_need(published: Cloud) -> None:
         assert host["storage_engine"] == "scylla"
         assert host["results_bucket"] in published.holdings()["buckets"]
         assert (
-            f"ProxyJump=admin@{found['bastion']['PublicIpAddress']}"
+            f"-W %h:%p admin@{found['bastion']['PublicIpAddress']}"
             in (host["ansible_ssh_common_args"])
         )
     for name in STORAGE:

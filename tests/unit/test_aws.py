@@ -146,6 +146,8 @@ def test_outputs_become_an_inventory_that_ansible_reads(
     assert first["data_devices"] == ["/dev/nvme0n1"]
     assert first["ansible_user"] == "scyllaadm"
     assert first["native_transport_port"] == 9042
+    assert first["rack"] == found.kairosdb[0].vars["rack"] == "rack1"
+    assert "-W %h:%p admin@198.51.100.7" in first["ansible_ssh_common_args"]
     assert found.kairosdb[0].url == "https://10.42.0.1:8080"
     line = remote.ssh(found.loader[0])
     assert line[-3:] == ["-l", "admin", "10.42.0.1"]
