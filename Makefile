@@ -38,7 +38,7 @@ SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
   $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)') \
   $(if $(PROTOCOL),--protocol '$(PROTOCOL)')
 
-HOSTS = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)') $(if $(INVENTORY),--inventory '$(INVENTORY)')
+HOSTS = $(CLOUD) $(if $(INVENTORY),--inventory '$(INVENTORY)')
 CLOUD = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)')
 
 ##@ Run an experiment

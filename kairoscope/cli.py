@@ -225,7 +225,11 @@ def check_effective(inventory: Path, node: str, wait_s: float, conf: TextIO) -> 
     host = found.host(node)
     with client.connect(found, [host]) as talk:
         talk.wait_until_healthy(host, wait_s)
-        count = hocon.check_effective(conf.read(), talk.url(host), talk.access)
+        try:
+            status = talk.get_json(host, "/api/v1/kairoscope/settings", timeout_s=10)
+        except OSError as error:
+            raise UserError(f"{node}: KairosDB does not tell its settings: {error}") from error
+        count = hocon.check_effective(conf.read(), status, node)
     click.echo(f"{count} settings as planned")
 
 

@@ -58,10 +58,18 @@ class Client:
 
     def get(self, host: Host, path: str, timeout_s: float = 5) -> bytes:
         """GET from a KairosDB node. OSError if it does not answer, or not with 2xx."""
-        request = urllib.request.Request(self.url(host) + path, headers=self.headers)  # noqa: S310
+        return self._ask(host, path, None, timeout_s)
+
+    def post(self, host: Host, path: str, document: Any, timeout_s: float = 10) -> bytes:
+        """POST a document as JSON to a KairosDB node. OSError as for `get`."""
+        return self._ask(host, path, json.dumps(document).encode(), timeout_s)
+
+    def _ask(self, host: Host, path: str, body: bytes | None, timeout_s: float) -> bytes:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        request = urllib.request.Request(self.url(host) + path, body, headers | self.headers)  # noqa: S310
         with urllib.request.urlopen(request, timeout=timeout_s, context=self.tls) as answer:  # noqa: S310
-            body: bytes = answer.read()
-            return body
+            said: bytes = answer.read()
+            return said
 
     def get_json(self, host: Host, path: str, timeout_s: float = 5) -> Any:
         """The same for a JSON document. OSError also if it is none."""

@@ -14,6 +14,7 @@ from rich.console import Console
 
 from kairoscope import (
     bundles,
+    changes,
     inventory,
     lab_target,
     managed,
@@ -25,7 +26,6 @@ from kairoscope import (
 )
 from kairoscope.aws import target as aws
 from kairoscope.errors import UserError
-from kairoscope.operate import progress
 from kairoscope.plan import Plan
 
 
@@ -98,8 +98,8 @@ class Options:
 def deploy(plan: Plan, options: Options, console: Console) -> None:
     """Bring the target to what the plan says. Safe to run again, also after an interruption."""
     bundles.build(with_java=plan.target != "local")
-    with progress.alone(plan.target):
-        progress.check_none_unfinished(plan.target)
+    with changes.alone(plan.target):
+        changes.check_none_unfinished(plan.target)
         check_shape(plan, plan.target)
         prepare(plan, options, console)
         apply(plan, "deploy")

@@ -6,7 +6,6 @@ then looks as if it were in force. Both checks here turn that into an error.
 
 import difflib
 import json
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from pyparsing import ParseBaseException
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.secrets import Access
 
 DOCUMENTED_KEYS = paths.KAIROSDB_CONF / "documented-keys.txt"
 
@@ -106,23 +104,15 @@ def effective_differences(planned: dict[str, Any], effective: dict[str, Any]) ->
     return lines
 
 
-def check_effective(text: str, url: str, access: Access | None = None) -> int:
+def check_effective(text: str, status: dict[str, Any], where: str) -> int:
     """Compare a running KairosDB with its planned configuration; the number of settings compared.
 
-    UserError if it is in read-only mode or runs with anything else.
+    `status` is what its /api/v1/kairoscope/settings says, `where` names it in messages. UserError
+    if it is in read-only mode or runs with anything else.
     """
-    try:
-        asked = urllib.request.Request(  # noqa: S310 (our own server)
-            f"{url}/api/v1/kairoscope/settings", headers=access.headers if access else {}
-        )
-        tls = access.tls if access else None
-        with urllib.request.urlopen(asked, timeout=10, context=tls) as answer:  # noqa: S310
-            status = json.load(answer)
-    except (OSError, ValueError) as error:
-        raise UserError(f"{url}: KairosDB does not tell its settings: {error}") from error
     if status["read_only"]:
         raise UserError(
-            f"{url}: KairosDB is in read-only mode: it could not create its schema. See its log."
+            f"{where}: KairosDB is in read-only mode: it could not create its schema. See its log."
         )
     planned = {
         key: value
@@ -130,5 +120,5 @@ def check_effective(text: str, url: str, access: Access | None = None) -> int:
         if not any(part in key for part in SECRET)
     }
     if wrong := effective_differences(planned, status["settings"]):
-        raise UserError(f"{url}: not the planned settings:\n  " + "\n  ".join(wrong))
+        raise UserError(f"{where}: not the planned settings:\n  " + "\n  ".join(wrong))
     return len(planned)

@@ -8,9 +8,8 @@ after another. What was interrupted goes on where it was when it is asked for ag
 import contextlib
 from pathlib import Path
 
-from kairoscope import deploy, inventory, roles, secrets
+from kairoscope import changes, deploy, inventory, roles, secrets
 from kairoscope.errors import UserError
-from kairoscope.operate import progress
 
 CERTIFICATES, CA, PASSWORDS, REST = "certificates", "ca", "passwords", "rest"
 WHAT = (CERTIFICATES, CA, PASSWORDS, REST)
@@ -33,9 +32,9 @@ def rotate(target: str, what: str) -> None:
     where = Path(hosts.storage[0].vars["secrets_dir"])
     idle: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     if what in _NOT_UNDER_LOAD:
-        idle = progress.without_load(target, "it goes on with what it was given at its start")
-    with progress.alone(target), idle:
-        progress.check_none_unfinished(target)
+        idle = changes.without_load(target, "it goes on with what it was given at its start")
+    with changes.alone(target), idle:
+        changes.check_none_unfinished(target)
         if what == CA:
             _ca(target, where)
         elif what == PASSWORDS:

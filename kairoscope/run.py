@@ -5,7 +5,6 @@ Everything goes to the run folder as it happens; whatever ends the run, the fold
 
 import asyncio
 import contextlib
-import fcntl
 import json
 import platform
 import signal
@@ -25,9 +24,11 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from kairoscope import (
     __version__,
     bundles,
+    changes,
     client,
     conclusion,
     cql,
+    failed_logs,
     inventory,
     ledger,
     load_spec,
@@ -69,13 +70,8 @@ def load(plan: Plan, console: Console) -> int:
     """Run the plan's load on its deployed target; returns the exit status of the verdict."""
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
-    with (paths.target_dir(plan.target) / "load.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"Another load runs on target {plan.target}: each would measure the other."
-            ) from None
+    refusal = f"Another load runs on target {plan.target}: each would measure the other."
+    with changes.hold(changes.load_lock(plan.target), refusal):
         limit_ms = plan.experiment.limits.clock_offset_ms
         # Before there is a run folder: a host that is not fit leaves no run.
         with (
@@ -207,26 +203,6 @@ def _keyspace_bytes(state: State) -> int | None:
     except (nodetool.NodetoolError, remote.RemoteError) as error:
         state.events.write(t=time.time(), what="disk not measured", detail=str(error))
         return None
-
-
-def _failed_logs(state: State) -> list[Path]:
-    """The logs of points that KairosDB gave up, brought into the run folder.
-
-    UserError if a host does not hand them out: the ledger could not balance without them.
-    """
-    found: list[Path] = []
-    for host in state.inventory.kairosdb:
-        folder = f"{host.home}/log"
-        # Empty ones are there always.
-        listed = remote.run(
-            host, ["find", folder, "-name", "failed*.log", "-size", "+0"], sudo=True
-        )
-        for name in sorted(listed.split()):
-            copy = state.folder / "failed" / host.name / Path(name).name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text(remote.run(host, ["cat", name], sudo=True, timeout_s=600))
-            found.append(copy)
-    return found
 
 
 def _schedule(state: State) -> Schedule:
@@ -445,7 +421,14 @@ def _settle(state: State, talk: Client, console: Console) -> None:
                 schedule, settlement.incomplete, add, nodes=_urls(state, talk), access=talk.access
             )
         )
-    failed = ledger.failed_points(schedule.spec, _failed_logs(state))
+    failed = ledger.failed_points(
+        schedule.spec,
+        [
+            log
+            for host in state.inventory.kairosdb
+            for log in failed_logs.fetch(host, state.folder / "failed")
+        ],
+    )
     state.ledger = settlement.close(state.left_in_queue, failed, passes)
     console.print("row counts by CQL …")
     try:

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kairoscope import __version__, client, paths, remote
+from kairoscope import __version__, changes, client, paths, remote
 from kairoscope.capture.samplers import stamp
+from kairoscope.changes import Operation
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host, Inventory
-from kairoscope.operate import progress, safety, snapshots, state
-from kairoscope.operate.progress import Operation
+from kairoscope.operate import safety, snapshots, state
 from kairoscope.operate.target import STREAM_SECONDS, Target, changing
 
 # For the parts of the tables that a snapshot flushes.
@@ -141,7 +141,7 @@ def restore(target: Target, source: str) -> None:
     wanted = Operation(verb)
     with (
         changing(target, wanted) as unfinished,
-        progress.without_load(target.name, "KairosDB stands still during a restore"),
+        changes.without_load(target.name, "KairosDB stands still during a restore"),
         _local_backup(name) as folder,
     ):
         if unfinished and unfinished.memory != name:
@@ -154,7 +154,7 @@ def restore(target: Target, source: str) -> None:
         )
         if not unfinished:
             target.refuse_unless_whole(verb, *_does_not_fit(target, manifest, placement))
-            progress.begin(target.name, Operation(verb, memory=name))
+            changes.begin(target.name, Operation(verb, memory=name))
         how = "each to the node with its tokens" if placement.same_tokens else "all to every node"
         target.say(f"restore: the backup of {manifest['made']}, {how}")
         target.playbook(
@@ -165,7 +165,7 @@ def restore(target: Target, source: str) -> None:
             operate_serial="100%" if placement.same_tokens else 1,
         )
         target.confirm(verb)
-        progress.end(target.name)
+        changes.end(target.name)
 
 
 @contextmanager

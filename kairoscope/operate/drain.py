@@ -1,8 +1,6 @@
 """Wait until what a KairosDB node was given is in the store."""
 
-import json
 import time
-import urllib.request
 
 from kairoscope import client
 from kairoscope.client import Client
@@ -58,13 +56,8 @@ def _nudge(talk: Client, host: Host) -> int:
         "tags": {"node": host.name},
         "ttl": _TTL_S,
     }
-    request = urllib.request.Request(  # noqa: S310 (our own server)
-        f"{talk.url(host)}/api/v1/datapoints",
-        json.dumps([point]).encode(),
-        {"Content-Type": "application/json", **talk.headers},
-    )
     try:
-        with urllib.request.urlopen(request, timeout=10, context=talk.tls):  # noqa: S310
-            return 1
+        talk.post(host, "/api/v1/datapoints", [point])
     except OSError:
         return 0
+    return 1

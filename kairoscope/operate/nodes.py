@@ -1,12 +1,19 @@
 """Verbs by which nodes come and go."""
 
-from pathlib import Path
-
-from kairoscope import beginnings, bundles, inventory, lab_target, paths, remote
+from kairoscope import (
+    beginnings,
+    bundles,
+    changes,
+    failed_logs,
+    inventory,
+    lab_target,
+    paths,
+    remote,
+)
+from kairoscope.changes import Operation
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host, Inventory
-from kairoscope.operate import progress, safety, state
-from kairoscope.operate.progress import Operation
+from kairoscope.operate import safety, state
 from kairoscope.operate.target import SETTLE_S, Target, changing
 from kairoscope.plan import Plan
 
@@ -22,11 +29,11 @@ def add_kairosdb(target: Target, plan: Plan) -> None:
             _check_only_count_changes(target.plan, plan, "kairosdb", 1, verb)
             target.refuse_unless_whole(verb, *safety.one_down(plan))
             bundles.build(with_java=True)
-            progress.begin(target.name, wanted)
+            changes.begin(target.name, wanted)
         target.prepare(plan)
         target.deploy(plan)
         target.confirm(verb)
-        progress.end(target.name)
+        changes.end(target.name)
 
 
 def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
@@ -34,13 +41,13 @@ def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
     verb = "remove-kairosdb"
     wanted = Operation(verb, limit or "")
     why = "it goes on sending to every node it began with, and asks each for its queue at the end"
-    with changing(target, wanted) as unfinished, progress.without_load(target.name, why):
+    with changing(target, wanted) as unfinished, changes.without_load(target.name, why):
         if not unfinished:
             host = safety.the_host(target.inventory, limit, "kairosdb", verb)
             _check_only_count_changes(target.plan, plan, "kairosdb", -1, verb)
             _check_leaves(target, host, verb)
             target.refuse_unless_whole(verb, *safety.one_down(plan))
-            progress.begin(target.name, wanted)
+            changes.begin(target.name, wanted)
         if leaving := _still_there(target.inventory, wanted.host):
             target.playbook(verb, operate_host=leaving.name)
             _keep_given_up(target, leaving)
@@ -48,20 +55,12 @@ def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
         target.prepare(plan)
         target.deploy(plan)
         target.confirm(verb)
-        progress.end(target.name)
+        changes.end(target.name)
 
 
 def _keep_given_up(target: Target, host: Host) -> None:
     """Bring here what the store had refused for good: it would go with the host."""
-    listed = remote.run(
-        host,
-        ["find", f"{host.home}/log", "-name", "failed*.log", "-size", "+0"],
-        sudo=True,
-    )
-    for name in listed.split():
-        copy = paths.target_dir(target.name) / "removed" / host.name / Path(name).name
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(remote.run(host, ["cat", name], sudo=True, timeout_s=600))
+    for copy in failed_logs.fetch(host, paths.target_dir(target.name) / "removed"):
         target.say(f"points that the store had refused: {copy}")
 
 
@@ -77,12 +76,12 @@ def add_storage(target: Target, plan: Plan) -> None:
             target.refuse_unless_whole(verb, *safety.one_down(plan))
             bundles.build(with_java=True)
             there = {host.name for host in target.inventory.storage}
-            progress.begin(target.name, Operation(verb, memory=" ".join(sorted(there))))
+            changes.begin(target.name, Operation(verb, memory=" ".join(sorted(there))))
         target.prepare(plan)
         (new,) = {host.name for host in target.inventory.storage} - there
         target.deploy(plan, verb, operate_host=new)
         target.confirm(verb)
-        progress.end(target.name)
+        changes.end(target.name)
 
 
 def decommission(target: Target, plan: Plan, limit: str | None) -> None:
@@ -101,7 +100,7 @@ def decommission(target: Target, plan: Plan, limit: str | None) -> None:
                 *safety.take_away_storage(plan, len(here.storage)),
                 *_no_room_for(here, host),
             )
-            progress.begin(target.name, wanted)
+            changes.begin(target.name, wanted)
         if leaving := _still_there(target.inventory, wanted.host):
             others = [h for h in target.inventory.storage if h.name != leaving.name]
             target.playbook(verb, operate_host=leaving.name)
@@ -110,7 +109,7 @@ def decommission(target: Target, plan: Plan, limit: str | None) -> None:
         target.prepare(plan)
         target.deploy(plan)
         target.confirm(verb)
-        progress.end(target.name)
+        changes.end(target.name)
 
 
 def replace(target: Target, limit: str | None) -> None:
@@ -123,7 +122,7 @@ def replace(target: Target, limit: str | None) -> None:
         if not unfinished:
             # Of an earlier replacement: it would look as if this one had got on already.
             beginnings.set_replaces(target.name, wanted.host, None)
-            progress.begin(target.name, operation)
+            changes.begin(target.name, operation)
         host = target.inventory.host(wanted.host)
         if host.vars.get(beginnings.REPLACES) != operation.memory:
             _give_back(target, host.name)
@@ -131,7 +130,7 @@ def replace(target: Target, limit: str | None) -> None:
         target.prepare(plan)
         target.deploy(plan)
         target.confirm(verb)
-        progress.end(target.name)
+        changes.end(target.name)
 
 
 def _dead(target: Target, limit: str | None, verb: str) -> str:

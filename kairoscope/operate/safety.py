@@ -3,19 +3,10 @@
 from collections.abc import Collection, Iterable
 
 from kairoscope.errors import UserError
+from kairoscope.experiment import replicas_needed
 from kairoscope.inventory import Host, Inventory
 from kairoscope.operate.state import Seen
 from kairoscope.plan import Plan
-
-# Replicas that must answer for a request at a consistency level; quorum for all others.
-_REPLICAS = {"ANY": 1, "ONE": 1, "LOCAL_ONE": 1, "TWO": 2, "THREE": 3}
-
-
-def replicas_needed(level: str, replication_factor: int) -> int:
-    """How many of a row's replicas must be up for KairosDB to read and write at a level."""
-    if level == "ALL":
-        return replication_factor
-    return _REPLICAS.get(level, replication_factor // 2 + 1)
 
 
 def refuse(what: str, problems: Iterable[str]) -> None:

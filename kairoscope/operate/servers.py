@@ -6,11 +6,11 @@ from pathlib import Path
 
 import yaml
 
-from kairoscope import bundles, deploy, paths, remote
+from kairoscope import bundles, changes, deploy, paths, remote
 from kairoscope.capture.samplers import stamp
+from kairoscope.changes import Operation
 from kairoscope.errors import UserError
-from kairoscope.operate import progress, safety
-from kairoscope.operate.progress import Operation
+from kairoscope.operate import safety
 from kairoscope.operate.target import Target, changing
 from kairoscope.plan import Plan
 
@@ -66,11 +66,11 @@ def upgrade(target: Target, rollback: bool) -> None:
             target.refuse_unless_whole(verb, *safety.one_down(plan))
             bundles.build(with_java=True)
             shutil.copyfile(target.inventory.path, kept)
-            progress.begin(target.name, Operation(verb, "", tag))
+            changes.begin(target.name, Operation(verb, "", tag))
         target.prepare(plan)
         target.deploy(plan, verb, operate_tag=tag)
         target.confirm(verb)
-        progress.end(target.name)
+        changes.end(target.name)
         target.say(
             f"The snapshots {tag} stay on the storage nodes until: nodetool "
             f"clearsnapshot -t {tag}. Back to what was before: upgrade --rollback"
@@ -99,7 +99,7 @@ def _roll_back(target: Target, plan: Plan, kept: Path) -> None:
     shutil.copyfile(kept, here.path)
     target.deploy(plan)
     target.confirm(verb)
-    progress.end(target.name)
+    changes.end(target.name)
     kept.unlink()
     target.say(
         "The servers run what they ran before. The next deploy from this checkout upgrades them "

@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.console import Console
 
-from kairoscope import deploy, inventory
+from kairoscope import changes, deploy, inventory
+from kairoscope.changes import Operation
 from kairoscope.deploy import Options
 from kairoscope.errors import UserError
 from kairoscope.inventory import Inventory
-from kairoscope.operate import progress, safety, state
-from kairoscope.operate.progress import Operation
+from kairoscope.operate import safety, state
 from kairoscope.plan import Plan
 
 STREAM_SECONDS = 86_400
@@ -91,8 +91,8 @@ def changing(target: Target, wanted: Operation | None = None) -> Iterator[Operat
             f"Target {target.name} is processes of this machine, which a deploy or destroy serves "
             "better. Verbs are for hosts: TARGET=lab, aws or hosts"
         )
-    with progress.alone(target.name):
-        unfinished = progress.check_none_unfinished(target.name, wanted)
+    with changes.alone(target.name):
+        unfinished = changes.check_none_unfinished(target.name, wanted)
         if unfinished is None:
             deploy.check_finished(target.name)
         else:

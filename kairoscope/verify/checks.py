@@ -311,7 +311,7 @@ def read_back(context: Context, check: str) -> Iterable[Finding]:
     for writer in nodes:
         try:
             point = [now_ms, _value(writer, now_ms)]
-            _post(context, writer, "/api/v1/datapoints", _points(writer, point))
+            context.client.post(writer, "/api/v1/datapoints", _points(writer, point))
             written.append(writer)
         except OSError as error:
             yield Finding.of(check, writer.name, str(error), "a point written", False)
@@ -342,19 +342,8 @@ def _points(writer: Host, point: list[int]) -> list[dict[str, Any]]:
 def _read(context: Context, reader: Host, writer: Host, now_ms: int) -> list[list[int]]:
     metric = {"name": METRIC, "tags": {"node": [writer.name]}}
     query = {"start_absolute": now_ms, "end_absolute": now_ms, "metrics": [metric]}
-    answer = json.loads(_post(context, reader, "/api/v1/datapoints/query", query))
+    answer = json.loads(context.client.post(reader, "/api/v1/datapoints/query", query))
     return [point for result in answer["queries"][0]["results"] for point in result["values"]]
-
-
-def _post(context: Context, host: Host, path: str, document: Any) -> bytes:
-    request = urllib.request.Request(  # noqa: S310 (our own servers)
-        context.client.url(host) + path,
-        json.dumps(document).encode(),
-        {"Content-Type": "application/json", **context.client.headers},
-    )
-    with urllib.request.urlopen(request, timeout=_REQUEST_S, context=context.client.tls) as answer:  # noqa: S310
-        body: bytes = answer.read()
-        return body
 
 
 # Hosts.

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kairoscope import beginnings, experiment, inventory, lab_target, paths, plan
+from kairoscope import beginnings, changes, experiment, inventory, lab_target, paths, plan
+from kairoscope.changes import Operation
 from kairoscope.client import NO_ANSWER, KairosDBStatus
 from kairoscope.errors import UserError
+from kairoscope.experiment import replicas_needed
 from kairoscope.inventory import Host, Inventory
-from kairoscope.operate import evidence, progress, safety, snapshots, state
-from kairoscope.operate.progress import Operation
+from kairoscope.operate import evidence, safety, snapshots, state
 from kairoscope.operate.state import Seen
 
 pytestmark = pytest.mark.unit
@@ -147,7 +148,7 @@ def test_a_consistency_of_all_lets_no_node_be_taken_down():
 @given(st.integers(1, 9))
 def test_replicas_of_the_levels(factor):
     levels = ("LOCAL_ONE", "LOCAL_QUORUM", "ALL")
-    needed = [safety.replicas_needed(level, factor) for level in levels]
+    needed = [replicas_needed(level, factor) for level in levels]
     assert needed == sorted(needed)
     assert needed[0] == 1
     assert 2 * needed[1] > factor
@@ -199,17 +200,17 @@ def home(monkeypatch, tmp_path):
 
 def test_one_change_at_a_time(home):
     with (
-        progress.alone("lab"),
+        changes.alone("lab"),
         pytest.raises(UserError, match="another deploy or verb"),
-        progress.alone("lab"),
+        changes.alone("lab"),
     ):
         pass
-    with progress.alone("lab"):
+    with changes.alone("lab"):
         pass
 
 
 def test_a_change_that_comes_to_nothing_leaves_nothing(home):
-    with pytest.raises(UserError, match="no"), progress.alone("lab"):
+    with pytest.raises(UserError, match="no"), changes.alone("lab"):
         raise UserError("no")
     assert not home.exists()
 
@@ -217,9 +218,9 @@ def test_a_change_that_comes_to_nothing_leaves_nothing(home):
 def test_a_load_keeps_out_what_it_would_notice(home):
     (home / "lab").mkdir(parents=True)
     with (
-        progress.without_load("lab", "it is running"),
+        changes.without_load("lab", "it is running"),
         pytest.raises(UserError, match="A load runs on target lab: why"),
-        progress.without_load("lab", "why"),
+        changes.without_load("lab", "why"),
     ):
         pass
 
@@ -227,23 +228,23 @@ def test_a_load_keeps_out_what_it_would_notice(home):
 def test_an_interrupted_verb_is_gone_on_with_before_the_next(home):
     (home / "lab").mkdir(parents=True)
     mine = Operation("replace", "storage-2")
-    assert progress.check_none_unfinished("lab", mine) is None
-    progress.begin("lab", Operation("replace", "storage-2", "10.0.0.2"))
-    assert progress.check_none_unfinished("lab", mine) == Operation(
+    assert changes.check_none_unfinished("lab", mine) is None
+    changes.begin("lab", Operation("replace", "storage-2", "10.0.0.2"))
+    assert changes.check_none_unfinished("lab", mine) == Operation(
         "replace", "storage-2", "10.0.0.2"
     )
     for other in (None, Operation("replace", "storage-1"), Operation("upgrade")):
         with pytest.raises(UserError, match="replace --limit storage-2` was interrupted"):
-            progress.check_none_unfinished("lab", other)
-    progress.end("lab")
-    assert progress.check_none_unfinished("lab") is None
+            changes.check_none_unfinished("lab", other)
+    changes.end("lab")
+    assert changes.check_none_unfinished("lab") is None
 
 
 def test_a_broken_note_is_told(home):
     (home / "lab").mkdir(parents=True)
     (home / "lab" / "operation.json").write_text("{")
     with pytest.raises(UserError, match=r"operation\.json is not whole"):
-        progress.unfinished("lab")
+        changes.unfinished("lab")
 
 
 # Tokens of nodes that come and go

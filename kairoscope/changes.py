@@ -33,6 +33,17 @@ def _note(target: str) -> Path:
 
 
 @contextlib.contextmanager
+def hold(path: Path, refusal: str) -> Iterator[None]:
+    """Hold a lock file to the end of the block. UserError with `refusal` if somebody else does."""
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(refusal) from None
+        yield
+
+
+@contextlib.contextmanager
 def alone(target: str) -> Iterator[None]:
     """Nothing else changes the target meanwhile: no deploy, no other verb.
 
@@ -42,13 +53,8 @@ def alone(target: str) -> Iterator[None]:
     folder = paths.target_dir(target)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "change.lock"
-    with path.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(
-                f"Target {target} is being changed by another deploy or verb. Wait for its end."
-            ) from None
+    refusal = f"Target {target} is being changed by another deploy or verb. Wait for its end."
+    with hold(path, refusal):
         try:
             yield
         finally:
@@ -60,6 +66,11 @@ def alone(target: str) -> Iterator[None]:
                     folder.parent.rmdir()
 
 
+def load_lock(target: str) -> Path:
+    """Held by the load that runs on a target, and by what must not have one beside it."""
+    return paths.target_dir(target) / "load.lock"
+
+
 @contextlib.contextmanager
 def without_load(target: str, why: str) -> Iterator[None]:
     """No load runs on the target, and none can begin meanwhile.
@@ -67,11 +78,7 @@ def without_load(target: str, why: str) -> Iterator[None]:
     Raises:
         UserError: one runs; `why` ends the sentence.
     """
-    with (paths.target_dir(target) / "load.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"A load runs on target {target}: {why}. Wait for its end.") from None
+    with hold(load_lock(target), f"A load runs on target {target}: {why}. Wait for its end."):
         yield
 
 
