@@ -34,6 +34,7 @@ class State:
     folder: Path
     plan: Plan
     inventory: Inventory
+    started: float  # epoch s
     events: JsonLines
     stop: threading.Event = field(default_factory=threading.Event)
     incomplete: list[str] = field(default_factory=list)

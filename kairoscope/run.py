@@ -38,6 +38,7 @@ from kairoscope import (
     paths,
     readback,
     remote,
+    removed,
     report,
     verdict,
 )
@@ -149,7 +150,7 @@ def _open(plan: Plan, hosts: Inventory) -> State:
     partial.unlink(missing_ok=True)
     partial.symlink_to(folder.name)
     partial.replace(latest)
-    return State(folder, plan, hosts, JsonLines(folder / "events.jsonl"))
+    return State(folder, plan, hosts, now, JsonLines(folder / "events.jsonl"))
 
 
 def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, Any]:
@@ -232,7 +233,12 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
             state.events.write(t=time.time(), what="low disk", detail=message)
             state.stop.set()
 
-    queue = QueueDepth(state.inventory.kairosdb, talk, JsonLines(state.folder / "queue.jsonl"))
+    queue = QueueDepth(
+        state.inventory.kairosdb,
+        talk,
+        JsonLines(state.folder / "queue.jsonl"),
+        lambda host: _removed(state, host),
+    )
     capture = state.plan.experiment.capture
     samplers: list[Periodic | HostProbes] = [
         Periodic("queue depth", 1, queue.sample),
@@ -270,16 +276,34 @@ def _processes(state: State, low_disk: Callable[[str], None]) -> Periodic | Host
     every_s = state.plan.experiment.capture.processes_every_s
     file, events = JsonLines(state.folder / "processes.jsonl"), state.events
     if state.inventory.managed:
-        return HostProbes(state.inventory.all, every_s, file, events, low_disk)
+        return HostProbes(
+            state.inventory.all, every_s, file, events, low_disk, lambda host: _removed(state, host)
+        )
     hosts = state.inventory.hosts
     supervisor_dir = Path(hosts[0].vars["supervisor_dir"])
     processes = Processes(hosts, supervisor_dir, file, events, low_disk)
     return Periodic("processes", every_s, processes.sample)
 
 
+def _removed(state: State, host: Host) -> bool:
+    """Whether a host was taken away from the target since the run began."""
+    return removed.since(state.plan.target, host, state.started)
+
+
 def _urls(state: State, talk: Client) -> list[str]:
-    """The KairosDB nodes as this machine reaches them; loaders have ways of their own."""
-    return [talk.url(host) for host in state.inventory.kairosdb]
+    """The KairosDB nodes that are there, as this machine reaches them; loaders have own ways."""
+    return [talk.url(host) for host in state.inventory.kairosdb if not _removed(state, host)]
+
+
+def _failed_logs(state: State) -> list[Path]:
+    """Copies of all KairosDB nodes' logs of points that they gave up."""
+    copies = []
+    for host in state.inventory.kairosdb:
+        if _removed(state, host):
+            copies += removed.given_up(state.plan.target, host)
+        else:
+            copies += failed_logs.fetch(host, state.folder / "failed")
+    return copies
 
 
 def _refuse_old_history(schedule: Schedule, nodes: list[str], access: Access | None) -> None:
@@ -421,14 +445,7 @@ def _settle(state: State, talk: Client, console: Console) -> None:
                 schedule, settlement.incomplete, add, nodes=_urls(state, talk), access=talk.access
             )
         )
-    failed = ledger.failed_points(
-        schedule.spec,
-        [
-            log
-            for host in state.inventory.kairosdb
-            for log in failed_logs.fetch(host, state.folder / "failed")
-        ],
-    )
+    failed = ledger.failed_points(schedule.spec, _failed_logs(state))
     state.ledger = settlement.close(state.left_in_queue, failed, passes)
     console.print("row counts by CQL …")
     try:

@@ -127,11 +127,18 @@ class ProxyHistograms:
 class QueueDepth:
     """KairosDB's queue depth in data points, asked of every node."""
 
-    def __init__(self, hosts: list[Host], client: Client, file: JsonLines) -> None:
-        """Samples go to `file`."""
+    def __init__(
+        self,
+        hosts: list[Host],
+        client: Client,
+        file: JsonLines,
+        removed: Callable[[Host], bool],
+    ) -> None:
+        """Samples go to `file`. A host that was `removed` was drained before."""
         self._hosts = hosts
         self._client = client
         self._file = file
+        self._removed = removed
         # The newest sample of each node; None while it does not answer.
         self.waiting: dict[str, int | None] = {host.name: None for host in hosts}
 
@@ -139,6 +146,10 @@ class QueueDepth:
         """Ask every node once; a node that does not answer is a sample too."""
         for host in self._hosts:
             t = time.time()
+            if self._removed(host):
+                self.waiting[host.name] = 0
+                self._file.write(t=t, node=host.name, waiting=0, removed=True)
+                continue
             try:
                 depth = self._client.get_json(host, "/api/v1/kairoscope/queue", timeout_s=5)
             except OSError as error:
@@ -264,13 +275,16 @@ class HostProbes:
         file: JsonLines,
         events: JsonLines,
         low_disk: Callable[[str], None],
+        removed: Callable[[Host], bool],
     ) -> None:
-        """Not started yet; `low_disk` gets a message when a host's disk is nearly full."""
+        """Not started yet; `low_disk` gets a message when a host's disk is nearly full. A host that
+        was `removed` is followed no more."""
         self._hosts = hosts
         self._every_s = every_s
         self._file = file
         self._events = events
         self._low_disk = low_disk
+        self._removed = removed
         self._restarts = Restarts(events)
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -317,6 +331,9 @@ class HostProbes:
                 for line in popen.stdout:
                     self._record(host, line)
             if not self._ended.wait(1):
+                if self._removed(host):
+                    self._events.write(t=time.time(), what="host removed", detail=host.name)
+                    return
                 said = f"{host.name}: not seen for a while (exit status {popen.returncode})"
                 self._events.write(t=time.time(), what="probe ended", detail=said)
 

@@ -4,11 +4,10 @@ from kairoscope import (
     beginnings,
     bundles,
     changes,
-    failed_logs,
     inventory,
     lab_target,
-    paths,
     remote,
+    removed,
 )
 from kairoscope.changes import Operation
 from kairoscope.errors import UserError
@@ -40,8 +39,7 @@ def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
     """Let a KairosDB node store all it has, end it, and give its host back."""
     verb = "remove-kairosdb"
     wanted = Operation(verb, limit or "")
-    why = "it goes on sending to every node it began with, and asks each for its queue at the end"
-    with changing(target, wanted) as unfinished, changes.without_load(target.name, why):
+    with changing(target, wanted) as unfinished:
         if not unfinished:
             host = safety.the_host(target.inventory, limit, "kairosdb", verb)
             _check_only_count_changes(target.plan, plan, "kairosdb", -1, verb)
@@ -50,18 +48,13 @@ def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
             changes.begin(target.name, wanted)
         if leaving := _still_there(target.inventory, wanted.host):
             target.playbook(verb, operate_host=leaving.name)
-            _keep_given_up(target, leaving)
+            for copy in removed.keep(target.name, leaving):
+                target.say(f"points that the store had refused: {copy}")
             _give_back(target, leaving.name)
         target.prepare(plan)
         target.deploy(plan)
         target.confirm(verb)
         changes.end(target.name)
-
-
-def _keep_given_up(target: Target, host: Host) -> None:
-    """Bring here what the store had refused for good: it would go with the host."""
-    for copy in failed_logs.fetch(host, paths.target_dir(target.name) / "removed"):
-        target.say(f"points that the store had refused: {copy}")
 
 
 def add_storage(target: Target, plan: Plan) -> None:

@@ -67,7 +67,9 @@ def state_of(tmp_path: Path, queries: dict[str, Any] | None = None, **load: Any)
             queue.write(t=began_s + second, node=node, waiting=7)
     hosts = [Host(name, "kairosdb", {}) for name in NODES]
     inventory = Inventory(tmp_path / "inventory.yml", [], hosts, [])
-    state = conclusion.State(tmp_path, plan, inventory, JsonLines(tmp_path / "events.jsonl"))
+    state = conclusion.State(
+        tmp_path, plan, inventory, began_s, JsonLines(tmp_path / "events.jsonl")
+    )
     state.schedule = schedule
     state.drain_watched, state.drained_s, state.left_in_queue = True, 0.5, 0
     return state
