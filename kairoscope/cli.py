@@ -1,4 +1,8 @@
-"""The `kairoscope` command. The Makefile's verbs call it; what each does is in its module."""
+"""The `kairoscope` command. The Makefile's verbs call it; what each does is in its module.
+
+What a command needs it imports itself: all of it takes seconds to load, and roles call some of the
+commands once for every host.
+"""
 
 import sys
 from pathlib import Path
@@ -7,21 +11,9 @@ from typing import Any, TextIO
 import click
 from rich.console import Console
 
-from kairoscope import __version__, client, cql, hocon, paths, roles, run, scylla
-from kairoscope import bench as bench_module
-from kairoscope import bundles as bundles_module
-from kairoscope import deploy as deploy_module
-from kairoscope import inventory as inventory_module
-from kairoscope import plan as plan_module
-from kairoscope import rehearse as rehearse_module
-from kairoscope import report as report_module
-from kairoscope import rotate as rotate_module
-from kairoscope import status as status_module
-from kairoscope import verify as verify_module
-from kairoscope.aws import target as aws
-from kairoscope.aws import terraform
+from kairoscope import __version__, paths, scylla
 from kairoscope.errors import UserError
-from kairoscope.lab import commands as lab_commands
+from kairoscope.lab.commands import lab
 from kairoscope.operate.commands import operate_commands
 from kairoscope.options import (
     absolute,
@@ -33,7 +25,6 @@ from kairoscope.options import (
     node_options,
     plan_options,
 )
-from kairoscope.plan import cost as cost_module
 
 # Lines are not folded: a path or a figure cut in two cannot be copied or searched for.
 console = Console(highlight=False, soft_wrap=True)
@@ -60,11 +51,13 @@ def main() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print plan.json instead of tables.")
 def plan(as_json: bool, **wanted: Any) -> None:
     """Print what EXPERIMENT resolves to: every setting with its arithmetic and reason."""
+    from kairoscope.plan import render
+
     made = make_plan(**wanted)
     if as_json:
         click.echo(made.to_json())
     else:
-        console.print(plan_module.render(made))
+        console.print(render(made))
 
 
 @main.command()
@@ -72,7 +65,9 @@ def plan(as_json: bool, **wanted: Any) -> None:
 @plan_options
 def deploy(account: Path, backend: Path | None, inventory: Path | None, **wanted: Any) -> None:
     """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
-    deploy_module.deploy(make_plan(**wanted), deploy_options(account, backend, inventory), console)
+    from kairoscope import deploy
+
+    deploy.deploy(make_plan(**wanted), deploy_options(account, backend, inventory), console)
 
 
 @main.command()
@@ -80,9 +75,10 @@ def deploy(account: Path, backend: Path | None, inventory: Path | None, **wanted
 @plan_options
 def provision(account: Path, backend: Path | None, inventory: Path | None, **wanted: Any) -> None:
     """Have the hosts of TARGET and their inventory, as deploy does before anything else."""
-    path = deploy_module.provision(
-        make_plan(**wanted), deploy_options(account, backend, inventory), console
-    )
+    from kairoscope import deploy
+
+    options = deploy_options(account, backend, inventory)
+    path = deploy.provision(make_plan(**wanted), options, console)
     console.print(f"inventory: {path}")
 
 
@@ -91,15 +87,19 @@ def provision(account: Path, backend: Path | None, inventory: Path | None, **wan
 @plan_options
 def plan_aws(account: Path, backend: Path | None, **wanted: Any) -> None:
     """Show what a deploy of EXPERIMENT on aws would create, change and delete; change nothing."""
+    from kairoscope.aws import target
+
     made = make_plan(**{**wanted, "target": "aws"})
-    aws.show(made, account.absolute(), absolute(backend), console)
+    target.show(made, account.absolute(), absolute(backend), console)
 
 
 @main.command()
 @plan_options
 def cost(**wanted: Any) -> None:
     """Print what EXPERIMENT costs on aws, by the hour and for a run."""
-    console.print(cost_module.render(make_plan(**{**wanted, "target": "aws"})))
+    from kairoscope.plan.cost import render
+
+    console.print(render(make_plan(**{**wanted, "target": "aws"})))
 
 
 @main.command(
@@ -108,6 +108,8 @@ def cost(**wanted: Any) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def terraform_command(arguments: tuple[str, ...]) -> None:
     """Run terraform with ARGUMENTS, with an offline provider mirror where there is one."""
+    from kairoscope.aws import terraform
+
     terraform.passthrough(arguments)
 
 
@@ -115,6 +117,8 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
 @plan_options
 def load(**wanted: Any) -> None:
     """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete."""
+    from kairoscope import run
+
     made = make_plan(**wanted)
     enter(made.target)
     sys.exit(run.load(made, console))
@@ -124,40 +128,50 @@ def load(**wanted: Any) -> None:
 @plan_options
 def rehearse(**wanted: Any) -> None:
     """Run EXPERIMENT's sensors against a sink that throws all away; exit 1 if it is too much."""
-    sys.exit(0 if rehearse_module.rehearse(make_plan(**wanted), console) else 1)
+    from kairoscope import rehearse
+
+    sys.exit(0 if rehearse.rehearse(make_plan(**wanted), console) else 1)
 
 
 @main.command()
 @click.argument("only", required=False)
 def bench(only: str | None) -> None:
     """Measure the loader beside the published way of 2018, all benches or ONLY one."""
-    bench_module.run(only, console)
+    from kairoscope import bench
+
+    bench.run(only, console)
 
 
 @main.command()
 @click.option("--target", default="local", show_default=True)
 def status(target: str) -> None:
     """Show every process, the ring, KairosDB's health and queue depth; exit 1 if any is off."""
+    from kairoscope import status
+
     enter(target)
-    sys.exit(0 if status_module.show(target, console) else 1)
+    sys.exit(0 if status.show(target, console) else 1)
 
 
 @main.command()
 @click.option("--target", default="local", show_default=True)
 def verify(target: str) -> None:
     """Check that TARGET is what it should be, on its hosts; exit 1 if anything is off."""
+    from kairoscope import verify
+
     enter(target)
-    sys.exit(0 if verify_module.show(target, console) else 1)
+    sys.exit(0 if verify.show(target, console) else 1)
 
 
 @main.command()
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
 def report(run_dir: Path | None) -> None:
     """Write report.html and report.md of RUN_DIR (default: the latest run)."""
+    from kairoscope import report
+
     folder = run_dir or paths.runs_dir() / "latest"
     if not folder.is_dir():
         raise UserError(f"No run folder at {folder}. First: make load")
-    for path in report_module.write(folder.resolve(), paths.REFERENCE):
+    for path in report.write(folder.resolve(), paths.REFERENCE):
         console.print(f"{path}", soft_wrap=True)
 
 
@@ -165,7 +179,9 @@ def report(run_dir: Path | None) -> None:
 @click.option("--target", default="local", show_default=True)
 def destroy(target: str) -> None:
     """End all of TARGET: its processes, or its hosts. Runs and reports stay."""
-    deploy_module.destroy(target, console)
+    from kairoscope import deploy
+
+    deploy.destroy(target, console)
 
 
 @main.command()
@@ -173,7 +189,9 @@ def destroy(target: str) -> None:
 @click.option("--with-java", is_flag=True, help="Also the Java run-time for hosts of their own.")
 def bundles(update_manifest: bool, with_java: bool) -> None:
     """Build the run-time bundles from Maven Central, checked against their manifests."""
-    if bundles_module.build(update_manifest, with_java=with_java):
+    from kairoscope import bundles
+
+    if bundles.build(update_manifest, with_java=with_java):
         console.print(f"run-time bundles built in {paths.BUNDLES}", soft_wrap=True)
 
 
@@ -182,20 +200,28 @@ def bundles(update_manifest: bool, with_java: bool) -> None:
 @click.option("--keyspace", required=True)
 def schema(inventory: Path, node: str, keyspace: str) -> None:
     """Apply the CQL script on standard input through a storage node (called by its role)."""
-    found = inventory_module.read(inventory)
-    host = found.host(node)
-    with client.connect(found, [host]) as talk, talk.cql([host]) as session:
+    from kairoscope import client, cql
+    from kairoscope import inventory as inventories
+
+    found = inventories.read(inventory)
+    # The driver looks for every node that the ring names, so there are ways to all of them.
+    with (
+        client.connect(found, found.storage) as talk,
+        talk.cql([found.host(node)]) as session,
+    ):
         changed = cql.apply_schema(session, keyspace, sys.stdin.read())
     click.echo("schema changed" if changed else "schema as planned")
 
 
 @main.command()
 @click.option("--target", default="local", show_default=True)
-@click.argument("what", type=click.Choice(rotate_module.WHAT))
+@click.argument("what", metavar="certificates|ca|passwords|rest")
 def rotate(target: str, what: str) -> None:
     """Replace certificates, the CA, the database's passwords or that of KairosDB's REST."""
+    from kairoscope import rotate
+
     enter(target)
-    rotate_module.rotate(target, what)
+    rotate.rotate(target, what)
 
 
 @main.command()
@@ -203,7 +229,10 @@ def rotate(target: str, what: str) -> None:
 @click.argument("step", type=click.Choice(["replicate", "roles", "grants", "drop-retired"]))
 def access(inventory: Path, step: str) -> None:
     """Bring the database's roles to what the secrets say (called by the access role)."""
-    changes = roles.apply(step, inventory_module.read(inventory))
+    from kairoscope import inventory as inventories
+    from kairoscope import roles
+
+    changes = roles.apply(step, inventories.read(inventory))
     click.echo("\n".join(changes) or "as planned")
 
 
@@ -212,6 +241,8 @@ def access(inventory: Path, step: str) -> None:
 @click.argument("conf", type=click.File())
 def check_conf(reference: Path, conf: TextIO) -> None:
     """Check a rendered kairosdb.conf against KairosDB's own key list (called by its role)."""
+    from kairoscope import hocon
+
     hocon.check(conf.read(), reference)
 
 
@@ -221,7 +252,10 @@ def check_conf(reference: Path, conf: TextIO) -> None:
 @click.argument("conf", type=click.File())
 def check_effective(inventory: Path, node: str, wait_s: float, conf: TextIO) -> None:
     """Check that a KairosDB node is healthy and runs with CONF's settings (called by its role)."""
-    found = inventory_module.read(inventory)
+    from kairoscope import client, hocon
+    from kairoscope import inventory as inventories
+
+    found = inventories.read(inventory)
     host = found.host(node)
     with client.connect(found, [host]) as talk:
         talk.wait_until_healthy(host, wait_s)
@@ -233,7 +267,7 @@ def check_effective(inventory: Path, node: str, wait_s: float, conf: TextIO) -> 
     click.echo(f"{count} settings as planned")
 
 
-main.add_command(lab_commands.lab)
+main.add_command(lab)
 main.add_command(operate_commands)
 main.add_command(scylla.release_command)
 main.add_command(scylla.superuser_command)

@@ -1,8 +1,11 @@
 """The inventory: where things run. For `local` it is made here, from the plan's counts.
 
-Other targets bring their own (Terraform's outputs, a file of one's own); all are read the same
-way, through `ansible-inventory`, so that Ansible deploys and a run measures the same hosts.
+Other targets bring their own (Terraform's outputs, a file of one's own, which Ansible reads). What
+a deploy works with is written by `write` and is as plain as `read` needs it: variables of all hosts
+and of each, no others.
 """
+
+from __future__ import annotations
 
 import json
 import os
@@ -11,14 +14,16 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from kairoscope import bundles, paths, secrets
 from kairoscope.errors import UserError
 from kairoscope.java import java17
-from kairoscope.plan import Plan
+
+if TYPE_CHECKING:  # It takes a while to load, and roles read inventories often.
+    from kairoscope.plan import Plan
 
 # Tokens for each storage node. 16 spread the load evenly enough and keep repair and bootstrap cheap
 # (Cassandra's own default since 4.0).
@@ -237,7 +242,26 @@ def load(target: str) -> Inventory:
 
 
 def read(path: Path) -> Inventory:
-    """Read an inventory, as Ansible understands it. UserError if it is none."""
+    """Read an inventory that `write` wrote, as Ansible understands it. UserError if it is none."""
+    try:
+        everything = yaml.load(path.read_text(), yaml.CSafeLoader)["all"]
+        groups = everything["children"]
+        return Inventory(
+            path,
+            *(
+                [
+                    Host(name, group, {**everything["vars"], **(of_host or {})})
+                    for name, of_host in groups.get(group, {}).get("hosts", {}).items()
+                ]
+                for group in GROUPS
+            ),
+        )
+    except (OSError, yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
+        raise UserError(f"{path}: not an inventory that a deploy wrote: {error!r}") from error
+
+
+def read_own(path: Path) -> Inventory:
+    """Read an inventory of any kind, by Ansible. UserError if it is none."""
     tool = Path(sys.executable).parent / "ansible-inventory"
     done = subprocess.run(
         [str(tool), "-i", str(path), "--list"], capture_output=True, text=True, check=False

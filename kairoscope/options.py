@@ -1,12 +1,17 @@
 """Options that several commands have: which experiment, which target, where its hosts come from."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from kairoscope import deploy, lab_target, paths
-from kairoscope import experiment as experiment_module
-from kairoscope import plan as plan_module
+from kairoscope import paths
+
+if TYPE_CHECKING:
+    from kairoscope.deploy import Options
+    from kairoscope.plan import Plan
 
 
 def plan_options(command: click.decorators.FC) -> click.decorators.FC:
@@ -38,10 +43,12 @@ def node_options(command: click.decorators.FC) -> click.decorators.FC:
     return command
 
 
-def make_plan(experiment: str, target: str, **given: str | None) -> plan_module.Plan:
+def make_plan(experiment: str, target: str, **given: str | None) -> Plan:
     """The plan of an experiment as scaled by the options. UserError if it is none."""
-    overrides = experiment_module.Overrides(**given)
-    return plan_module.make(experiment_module.load(experiment, overrides), target)
+    from kairoscope import experiment as experiments
+    from kairoscope import plan
+
+    return plan.make(experiments.load(experiment, experiments.Overrides(**given)), target)
 
 
 def account_options(command: click.decorators.FC) -> click.decorators.FC:
@@ -67,9 +74,11 @@ def host_options(command: click.decorators.FC) -> click.decorators.FC:
     return account_options(option(command))
 
 
-def deploy_options(account: Path, backend: Path | None, inventory: Path | None) -> deploy.Options:
+def deploy_options(account: Path, backend: Path | None, inventory: Path | None) -> Options:
     """What the options of `host_options` say."""
-    return deploy.Options(account.absolute(), absolute(backend), absolute(inventory))
+    from kairoscope.deploy import Options
+
+    return Options(account.absolute(), absolute(backend), absolute(inventory))
 
 
 def absolute(path: Path | None) -> Path | None:
@@ -80,4 +89,6 @@ def absolute(path: Path | None) -> Path | None:
 def enter(target: str) -> None:
     """Be where the target's hosts can be reached."""
     if target == "lab":
+        from kairoscope import lab_target
+
         lab_target.enter()

@@ -20,7 +20,7 @@ def complete(plan: Plan, given: Path) -> dict[str, Any]:
     """
     if not given.exists():
         raise UserError(f"INVENTORY={given}: there is no such file. docs/hosts.md shows one.")
-    found = inventory.read(given.absolute())
+    found = inventory.read_own(given.absolute())
     cluster = plan.experiment.cluster
     for group, hosts, wanted in (
         ("storage", found.storage, cluster.storage_nodes),

@@ -23,9 +23,12 @@ def rotate(target: str, what: str) -> None:
     """Replace `what` (one of WHAT) and bring it to the target's hosts.
 
     Raises:
-        UserError: the target is not deployed or not secured, something else changes it, a load runs
-            that could not go on, or a deploy on the way failed.
+        UserError: there is no such thing to rotate, the target is not deployed or not secured,
+            something else changes it, a load runs that could not go on, or a deploy on the way
+            failed.
     """
+    if what not in WHAT:
+        raise UserError(f"Rotate {what}? It is one of {', '.join(WHAT)} (make: WHAT=).")
     hosts = inventory.load(target)
     if not hosts.storage[0].vars["secured"]:
         raise UserError(f"Target {target} is not secured: it has no certificates and no passwords.")

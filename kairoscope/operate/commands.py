@@ -1,16 +1,14 @@
 """`kairoscope operate …`: a command per verb, and what the playbooks of some call."""
 
+from __future__ import annotations
+
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 
-from kairoscope import inventory as inventory_module
-from kairoscope.operate import data, drain, nodes, servers, snapshots
-from kairoscope.operate import evidence as evidence_module
-from kairoscope.operate.target import Target
 from kairoscope.options import (
     deploy_options,
     enter,
@@ -19,6 +17,9 @@ from kairoscope.options import (
     node_options,
     plan_options,
 )
+
+if TYPE_CHECKING:
+    from kairoscope.operate.target import Target
 
 _console = Console(highlight=False, soft_wrap=True)
 
@@ -42,6 +43,8 @@ def _limit_option(command: click.decorators.FC) -> click.decorators.FC:
 
 def _to_be(name: str, account: Path, backend: Path | None, inventory: Path | None) -> Target:
     """The target, where its hosts can be reached; for verbs that make or give back hosts."""
+    from kairoscope.operate.target import Target
+
     enter(name)
     return Target(name, deploy_options(account, backend, inventory), _console)
 
@@ -56,6 +59,8 @@ def _as_is(name: str) -> Target:
 @_target_option
 def rolling_restart(target: str, limit: str | None) -> None:
     """Restart every server of TARGET, or those of one host, one after another."""
+    from kairoscope.operate import servers
+
     servers.rolling_restart(_as_is(target), limit)
 
 
@@ -66,6 +71,8 @@ def rolling_config(
     account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
 ) -> None:
     """Bring TARGET to EXPERIMENT's settings, each server restarted by itself if it must."""
+    from kairoscope.operate import servers
+
     plan = make_plan(**wanted)
     servers.rolling_config(_to_be(plan.target, account, backend, inventory), plan)
 
@@ -77,6 +84,8 @@ def add_kairosdb(
     account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
 ) -> None:
     """Add a KairosDB node: EXPERIMENT says one more than TARGET has."""
+    from kairoscope.operate import nodes
+
     plan = make_plan(**wanted)
     nodes.add_kairosdb(_to_be(plan.target, account, backend, inventory), plan)
 
@@ -89,6 +98,8 @@ def remove_kairosdb(
     limit: str | None, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
 ) -> None:
     """Drain a KairosDB node, end it, give its host back: EXPERIMENT says one less."""
+    from kairoscope.operate import nodes
+
     plan = make_plan(**wanted)
     nodes.remove_kairosdb(_to_be(plan.target, account, backend, inventory), plan, limit)
 
@@ -98,6 +109,8 @@ def remove_kairosdb(
 @plan_options
 def add_storage(account: Path, backend: Path | None, inventory: Path | None, **wanted: Any) -> None:
     """Add a storage node, then clean up the others: EXPERIMENT says one more."""
+    from kairoscope.operate import nodes
+
     plan = make_plan(**wanted)
     nodes.add_storage(_to_be(plan.target, account, backend, inventory), plan)
 
@@ -110,6 +123,8 @@ def decommission(
     limit: str | None, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
 ) -> None:
     """Have a storage node hand over its data and leave: EXPERIMENT says one less."""
+    from kairoscope.operate import nodes
+
     plan = make_plan(**wanted)
     nodes.decommission(_to_be(plan.target, account, backend, inventory), plan, limit)
 
@@ -122,6 +137,8 @@ def replace(
     target: str, limit: str | None, account: Path, backend: Path | None, inventory: Path | None
 ) -> None:
     """Have a new node take the place of a dead storage node."""
+    from kairoscope.operate import nodes
+
     nodes.replace(_to_be(target, account, backend, inventory), limit)
 
 
@@ -130,6 +147,8 @@ def replace(
 @_target_option
 def repair(target: str, limit: str | None) -> None:
     """Have every storage node, or one, compare its ranges with the other replicas."""
+    from kairoscope.operate import data
+
     data.repair(_as_is(target), limit)
 
 
@@ -138,6 +157,8 @@ def repair(target: str, limit: str | None) -> None:
 @_target_option
 def backup(target: str, to: str | None) -> None:
     """Snapshot all storage nodes and bring the files, the schema and a manifest to one place."""
+    from kairoscope.operate import data
+
     click.echo(data.backup(_as_is(target), to))
 
 
@@ -146,6 +167,8 @@ def backup(target: str, to: str | None) -> None:
 @_target_option
 def restore(target: str, source: str) -> None:
     """Bring the backup SOURCE (FROM=, a folder or s3://…) into an empty cluster."""
+    from kairoscope.operate import data
+
     data.restore(_as_is(target), source)
 
 
@@ -157,6 +180,8 @@ def upgrade(
     target: str, rollback: bool, account: Path, backend: Path | None, inventory: Path | None
 ) -> None:
     """Bring the servers to this checkout's bundles, one after another; snapshots first."""
+    from kairoscope.operate import servers
+
     servers.upgrade(_to_be(target, account, backend, inventory), rollback)
 
 
@@ -165,7 +190,9 @@ def upgrade(
 @_target_option
 def evidence(target: str, to: Path | None) -> None:
     """Collect logs, settings and states of all hosts in one archive, without secrets."""
-    click.echo(evidence_module.collect(_as_is(target), to))
+    from kairoscope.operate.evidence import collect
+
+    click.echo(collect(_as_is(target), to))
 
 
 # What the playbooks call on the control machine
@@ -177,7 +204,10 @@ def evidence(target: str, to: Path | None) -> None:
 @node_options
 def await_drained(inventory: Path, node: str, limit_s: float, for_good: bool) -> None:
     """Wait until a KairosDB node's queue is stored (called by the role drain)."""
-    found = inventory_module.read(inventory)
+    from kairoscope import inventory as inventories
+    from kairoscope.operate import drain
+
+    found = inventories.read(inventory)
     click.echo(drain.wait(found.host(node), found, limit_s, for_good))
 
 
@@ -187,7 +217,10 @@ def await_drained(inventory: Path, node: str, limit_s: float, for_good: bool) ->
 @node_options
 def fetch_snapshot(inventory: Path, node: str, tag: str, into: Path) -> None:
     """Copy a storage node's snapshot to a folder here (called by the playbook backup)."""
-    files = snapshots.fetch(inventory_module.read(inventory).host(node), tag, into)
+    from kairoscope import inventory as inventories
+    from kairoscope.operate import snapshots
+
+    files = snapshots.fetch(inventories.read(inventory).host(node), tag, into)
     click.echo(json.dumps({"files": len(files), "bytes": sum(f["bytes"] for f in files.values())}))
 
 
@@ -197,5 +230,8 @@ def fetch_snapshot(inventory: Path, node: str, tag: str, into: Path) -> None:
 @node_options
 def send_snapshot(inventory: Path, node: str, to: str, source: Path) -> None:
     """Copy a node's files of a backup to a host and print their tables (for the role restore)."""
-    tables = snapshots.send(inventory_module.read(inventory).host(node), source, to)
+    from kairoscope import inventory as inventories
+    from kairoscope.operate import snapshots
+
+    tables = snapshots.send(inventories.read(inventory).host(node), source, to)
     click.echo("\n".join(tables))

@@ -205,7 +205,7 @@ def _check_leaves(target: Target, host: Host, verb: str) -> None:
     if target.name == "hosts":
         if target.options.inventory is None:
             raise UserError(f"{verb} on target hosts needs INVENTORY=, the one without the host.")
-        names = [h.name for h in inventory.read(target.options.inventory.absolute()).all]
+        names = [h.name for h in inventory.read_own(target.options.inventory.absolute()).all]
         if host.name in names:
             raise UserError(f"INVENTORY={target.options.inventory} still has {host.name}.")
         return

@@ -273,7 +273,7 @@ def test_verify_sees_a_firewall_that_is_not_as_deployed(site):
         script = (
             "import json, sys; from pathlib import Path; from types import SimpleNamespace as N\n"
             "from kairoscope import inventory; from kairoscope.verify import checks\n"
-            "hosts = inventory.read(Path(sys.argv[1]))\n"
+            "hosts = inventory.read_own(Path(sys.argv[1]))\n"
             "plan = N(experiment=N(load=N(protocol='rest'), limits=N(clock_offset_ms=20)))\n"
             "names = {host.name for host in hosts.all}\n"
             "context = checks.Context('test', hosts, plan, names)\n"

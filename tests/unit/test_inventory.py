@@ -70,3 +70,14 @@ def test_local_loader_hosts_have_folders_of_their_own_and_share_what_is_installe
     }
     # No server runs on them for status and captures to look at.
     assert not [host for host in found.hosts if host.role == "loader"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "all:", "all: {vars: {}, children: {storage: []}}", "[storage]\nstorage-1\n", "a: [b"],
+)
+def test_what_no_deploy_wrote_is_refused(text, tmp_path):
+    path = tmp_path / "inventory.yml"
+    path.write_text(text)
+    with pytest.raises(UserError, match="not an inventory that a deploy wrote"):
+        inventory.read(path)

@@ -39,6 +39,7 @@ def test_what_the_file_says_stays_and_the_rest_is_added(tmp_path: Path) -> None:
     made = own_hosts.complete(planned(), given(tmp_path / "mine.yml"))
     inventory.write(tmp_path / "inventory.yml", made, "for a test")
     found = inventory.read(tmp_path / "inventory.yml")
+    assert found == inventory.read_own(tmp_path / "inventory.yml")  # As Ansible sees it.
     assert found.managed
     second = found.storage[1].vars
     assert second["rack"] == "rack2"
