@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from kairoscope import __version__, changes, client, paths, remote
+from kairoscope import __version__, changes, client, paths
 from kairoscope.capture.samplers import stamp
 from kairoscope.changes import Operation
 from kairoscope.errors import UserError
-from kairoscope.inventory import Host, Inventory
-from kairoscope.operate import safety, snapshots, state
-from kairoscope.operate.target import STREAM_SECONDS, Target, changing
+from kairoscope.inventory import Inventory
+from kairoscope.operate import s3, safety, snapshots, state
+from kairoscope.operate.target import Target, changing
 
 # For the parts of the tables that a snapshot flushes.
 _BACKUP_DISK = 1.2
@@ -35,10 +35,13 @@ def repair(target: Target, limit: str | None) -> None:
 def backup(target: Target, to: str | None) -> str:
     """Snapshot all storage nodes and bring the files to a folder here, or on to s3://…; where."""
     verb = "backup"
+    bucket = s3.Place(to) if to and s3.is_address(to) else None
     with changing(target):
         target.refuse_unless_whole(verb)
         tag = f"kairoscope-{stamp(time.time())}"
-        folder = _backup_folder(target.name, to, tag)
+        folder = _backup_folder(target.name, None if bucket else to, tag)
+        if bucket and bucket.files():
+            raise UserError(f"{to} has something already: a backup goes to a place of its own.")
         here = target.inventory
         _check_disk_here(here, folder.parent)
         partial = folder.with_name(f"{folder.name}.partial")
@@ -57,34 +60,24 @@ def backup(target: Target, to: str | None) -> str:
         bytes_ = snapshots.size(snapshots.read(folder), list(nodes))
         target.say(f"backup: {count:,} files, {bytes_ / 2**20:,.1f} MiB: {folder}")
         target.confirm(verb)
-    if to and to.startswith("s3://"):
-        return _to_s3(folder, f"{to.rstrip('/')}/{folder.name}")
-    return str(folder)
+    if bucket is None:
+        return str(folder)
+    target.say(f"backup: to {bucket.address} …")
+    try:
+        bucket.upload(folder, last=snapshots.MANIFEST)
+    except UserError as error:
+        raise UserError(f"{error.message}. The backup stays here: {folder}") from error
+    shutil.rmtree(folder)
+    return bucket.address
 
 
 def _backup_folder(target: str, to: str | None, tag: str) -> Path:
-    if to and not to.startswith("s3://"):
+    if to:
         folder = Path(to).absolute()
         if folder.exists():
             raise UserError(f"{folder} is there already: a backup goes to a folder of its own.")
         return folder
     return paths.home() / "backups" / f"{target}-{tag.removeprefix('kairoscope-')}"
-
-
-def _to_s3(folder: Path, address: str) -> str:
-    _aws("cp", "--recursive", "--only-show-errors", str(folder), address)
-    shutil.rmtree(folder)
-    return address
-
-
-def _aws(*arguments: str) -> None:
-    if not shutil.which("aws"):
-        raise UserError("s3:// needs the AWS command line (aws), which is not installed here.")
-    host = Host("here", "control", {"ansible_connection": "local"})
-    try:
-        remote.run(host, ["aws", "s3", *arguments], timeout_s=STREAM_SECONDS)
-    except remote.RemoteError as error:
-        raise UserError(str(error)) from error
 
 
 def _check_disk_here(here: Inventory, folder: Path) -> None:
@@ -137,7 +130,7 @@ def _columns(db: Any, keyspace: str) -> list[list[str]]:
 def restore(target: Target, source: str) -> None:
     """Bring a backup into an empty cluster."""
     verb = "restore"
-    name = source if source.startswith("s3://") else str(Path(source).absolute())
+    name = source if s3.is_address(source) else str(Path(source).absolute())
     wanted = Operation(verb)
     with (
         changing(target, wanted) as unfinished,
@@ -170,12 +163,22 @@ def restore(target: Target, source: str) -> None:
 
 @contextmanager
 def _local_backup(name: str) -> Iterator[Path]:
-    if not name.startswith("s3://"):
+    if not s3.is_address(name):
         yield Path(name)
         return
-    with tempfile.TemporaryDirectory(prefix="kairoscope-restore-") as folder:
-        _aws("cp", "--recursive", "--only-show-errors", name, folder)
-        yield Path(folder)
+    place = s3.Place(name)
+    paths.home().mkdir(parents=True, exist_ok=True)
+    # Not in /tmp, which may be memory.
+    with tempfile.TemporaryDirectory(prefix="restore-", dir=paths.home()) as text:
+        folder = Path(text)
+        needed = sum(place.files().values())
+        if (free := shutil.disk_usage(folder).free) < needed:
+            raise UserError(
+                f"The backup has {needed / 2**20:,.0f} MiB, {folder} has {free / 2**20:,.0f} MiB "
+                "free. Free some."
+            )
+        place.download(folder)
+        yield folder
 
 
 def _does_not_fit(
