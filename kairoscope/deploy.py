@@ -88,11 +88,13 @@ class Options:
         account: the AWS account's variables.
         backend: settings of an S3 backend of Terraform; without it the state is a file here.
         inventory: the hosts of target `hosts`.
+        let_go: a host that holds no data any more, and may be given back.
     """
 
     account: Path
     backend: Path | None = None
     inventory: Path | None = None
+    let_go: str | None = None
 
 
 def deploy(plan: Plan, options: Options, console: Console) -> None:
@@ -168,7 +170,7 @@ def _prepare_hosts(plan: Plan, options: Options, console: Console) -> None:
             finished_file(plan.target).unlink(missing_ok=True)
             plan_file(plan.target).write_text(plan.to_json())
 
-        made = aws.provision(plan, options.account, options.backend, console, begin)
+        made = aws.provision(plan, options.account, options.backend, console, begin, options.let_go)
         origin = "from Terraform's outputs"
     else:
         if options.inventory is None:

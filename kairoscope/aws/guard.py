@@ -15,9 +15,12 @@ _HOLDERS = (
 _STOPPING = ("instance_type", "cpu_options", "ebs_optimized", "user_data")
 
 
-def check(plan: dict[str, Any]) -> None:
-    """UserError if the plan (`terraform show -json`) destroys what holds data, naming each."""
-    losses = list(_losses(plan))
+def check(plan: dict[str, Any], let_go: str | None = None) -> None:
+    """UserError if the plan (`terraform show -json`) destroys what holds data, naming each.
+
+    The host `let_go` holds none any more: it and its disks may be deleted (not replaced).
+    """
+    losses = list(_losses(plan, let_go))
     if losses:
         listed = "\n".join(f"  {address}: {what}" for address, what in losses)
         raise UserError(
@@ -26,7 +29,7 @@ def check(plan: dict[str, Any]) -> None:
         )
 
 
-def _losses(plan: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _losses(plan: dict[str, Any], let_go: str | None) -> Iterator[tuple[str, str]]:
     for resource in plan.get("resource_changes", []):
         address, kind, change = resource["address"], resource["type"], resource["change"]
         for module, holder, what in _HOLDERS:
@@ -34,6 +37,8 @@ def _losses(plan: dict[str, Any]) -> Iterator[tuple[str, str]]:
                 continue
             # Its making was interrupted or failed, so it has never held anything.
             if resource.get("action_reason") == "replace_because_tainted":
+                continue
+            if let_go and f'["{let_go}"]' in address and change["actions"] == ["delete"]:
                 continue
             if "delete" in change["actions"]:
                 yield address, f"deleted or replaced; {what}"

@@ -31,13 +31,15 @@ def provision(
     backend: Path | None,
     console: Console,
     begin: Callable[[], None],
+    let_go: str | None = None,
 ) -> dict[str, Any]:
     """Bring the account to the plan and return the inventory. Safe to run again.
 
-    `begin` is called once the plan is known to be possible, before anything is changed.
+    `begin` is called once the plan is known to be possible, before anything is changed. The host
+    `let_go` holds no data any more and may be ended.
     """
     terraform = working_folder()
-    found = _planned(terraform, plan, account, backend)
+    found = _planned(terraform, plan, account, backend, let_go)
     _tell(found, plan, console)
     begin()
     terraform.apply()
@@ -45,11 +47,15 @@ def provision(
 
 
 def _planned(
-    terraform: Terraform, plan: Plan, account: Path, backend: Path | None
+    terraform: Terraform,
+    plan: Plan,
+    account: Path,
+    backend: Path | None,
+    let_go: str | None = None,
 ) -> dict[str, Any]:
     terraform.prepare(plan.terraform, account, backend)
     found = terraform.plan()
-    guard.check(found)
+    guard.check(found, let_go)
     return found
 
 
@@ -62,6 +68,21 @@ def _tell(found: dict[str, Any], plan: Plan, console: Console) -> None:
     )
 
 
+def check_may_end(host: str) -> None:
+    """UserError if the target is protected: AWS would not end the host, nor would Terraform."""
+    terraform = working_folder()
+    terraform.initialise()
+    _check_unprotected(terraform, f"To end {host}", "the same command again")
+
+
+def _check_unprotected(terraform: Terraform, purpose: str, then: str) -> None:
+    if terraform.outputs().get("protect"):
+        raise UserError(
+            f"The target is protected (protect = true in the account's variables). {purpose}: set "
+            f"protect = false, make deploy TARGET=aws, and then {then}"
+        )
+
+
 def destroy(console: Console) -> None:
     """Destroy everything that Terraform made for the target.
 
@@ -72,11 +93,7 @@ def destroy(console: Console) -> None:
         console.print("target aws: nothing is provisioned from here")
         return
     terraform.initialise()
-    if terraform.outputs().get("protect"):
-        raise UserError(
-            "The target is protected (protect = true in the account's variables). To destroy it "
-            "with all its data: set protect = false, make deploy TARGET=aws, and then destroy"
-        )
+    _check_unprotected(terraform, "To destroy it with all its data", "destroy")
     terraform.destroy()
     if left := terraform.resources():
         listed = "\n".join(f"  {address}" for address in left)

@@ -9,6 +9,7 @@ from kairoscope import (
     remote,
     removed,
 )
+from kairoscope.aws import target as aws
 from kairoscope.changes import Operation
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host, Inventory
@@ -16,6 +17,8 @@ from kairoscope.operate import safety, state
 from kairoscope.operate.target import SETTLE_S, Target, changing
 from kairoscope.plan import Plan
 
+# What the note of a host that leaves remembers: nothing is on it any more that is needed.
+_EMPTY = "empty"
 _GROUPS = {"storage": "storage_nodes", "kairosdb": "kairosdb_nodes"}
 
 
@@ -46,12 +49,14 @@ def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
             _check_leaves(target, host, verb)
             target.refuse_unless_whole(verb, *safety.one_down(plan))
             changes.begin(target.name, wanted)
-        if leaving := _still_there(target.inventory, wanted.host):
+        if not unfinished or unfinished.memory != _EMPTY:
+            leaving = target.inventory.host(wanted.host)
             target.playbook(verb, operate_host=leaving.name)
             for copy in removed.keep(target.name, leaving):
                 target.say(f"points that the store had refused: {copy}")
-            _give_back(target, leaving.name)
-        target.prepare(plan)
+            changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
+        _give_back(target, wanted.host)
+        target.prepare(plan, let_go=wanted.host)
         target.deploy(plan)
         target.confirm(verb)
         changes.end(target.name)
@@ -94,12 +99,14 @@ def decommission(target: Target, plan: Plan, limit: str | None) -> None:
                 *_no_room_for(here, host),
             )
             changes.begin(target.name, wanted)
-        if leaving := _still_there(target.inventory, wanted.host):
+        if not unfinished or unfinished.memory != _EMPTY:
+            leaving = target.inventory.host(wanted.host)
             others = [h for h in target.inventory.storage if h.name != leaving.name]
             target.playbook(verb, operate_host=leaving.name)
             state.wait_until_gone(others, leaving.address, SETTLE_S)
-            _give_back(target, leaving.name)
-        target.prepare(plan)
+            changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
+        _give_back(target, wanted.host)
+        target.prepare(plan, let_go=wanted.host)
         target.deploy(plan)
         target.confirm(verb)
         changes.end(target.name)
@@ -209,21 +216,14 @@ def _check_leaves(target: Target, host: Host, verb: str) -> None:
         if host.name in names:
             raise UserError(f"INVENTORY={target.options.inventory} still has {host.name}.")
         return
-    if target.name == "aws":
-        raise UserError(
-            f"{verb} on target aws is not possible yet: Terraform's guard keeps every host that "
-            "has held data. See docs/operations.md"
-        )
     last = [h for h in target.inventory.all if h.role == host.role][-1]
     if host.name != last.name:
         raise UserError(
             f"--limit {host.name}: hosts of target {target.name} are numbered, so the one that can "
             f"go is the last, {last.name}."
         )
-
-
-def _still_there(here: Inventory, name: str) -> Host | None:
-    return next((host for host in here.all if host.name == name), None)
+    if target.name == "aws":
+        aws.check_may_end(host.name)
 
 
 def _give_back(target: Target, name: str) -> None:

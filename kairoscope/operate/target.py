@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
@@ -53,9 +53,9 @@ class Target:
         """Bring the prepared hosts to a plan."""
         deploy.apply(plan, playbook, operate_stream_seconds=STREAM_SECONDS, **variables)
 
-    def prepare(self, plan: Plan) -> None:
-        """Have the hosts of a plan."""
-        deploy.prepare(plan, self.options, self.console)
+    def prepare(self, plan: Plan, let_go: str | None = None) -> None:
+        """Have the hosts of a plan; the host `let_go` holds no data any more."""
+        deploy.prepare(plan, replace(self.options, let_go=let_go), self.console)
 
     def refuse_unless_whole(self, verb: str, *more: str, but: Collection[str] = ()) -> None:
         """UserError unless all servers but some hosts' are well, and there is nothing `more`."""

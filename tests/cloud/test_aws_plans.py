@@ -1,5 +1,8 @@
 """Changes of a standing deployment touch what they must and no more."""
 
+import subprocess
+import sys
+
 import pytest
 from aws_cloud import Published
 
@@ -63,3 +66,45 @@ def test_fewer_nodes_are_refused(published: Published) -> None:
     fewer = published.write_experiment(cluster={"kairosdb_nodes": 2})
     said = published.refused(*published.deploy_arguments(fewer))
     assert "deployed with kairosdb_nodes = 3, the experiment wants 2" in said
+
+
+# As remove-kairosdb has it, once the node's queue is stored.
+LET_GO = """
+import sys
+from pathlib import Path
+from rich.console import Console
+from kairoscope import deploy, options
+plan = options.make_plan(sys.argv[1], "aws")
+given = deploy.Options(Path(sys.argv[2]), let_go=sys.argv[3])
+deploy.prepare(plan, given, Console())
+"""
+
+
+def test_a_node_that_holds_nothing_any_more_goes_with_its_disk(published: Published) -> None:
+    fewer = published.write_experiment(cluster={"kairosdb_nodes": 2})
+
+    def let_go(host: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", LET_GO, fewer, published.account, host],
+            env=published.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    before = published.state()
+    done = let_go("kairosdb-2")
+    assert done.returncode != 0
+    assert 'module.kairosdb.module.node["kairosdb-3"].aws_ebs_volume.data[0]' in done.stderr
+    assert published.state() == before
+
+    done = let_go("kairosdb-3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "kairoscope-kairosdb-3" not in published.instances()
+    after = published.state()
+    gone = before.keys() - after.keys()
+    assert 'module.kairosdb.module.node["kairosdb-3"].aws_ebs_volume.data[0]' in gone
+    assert all("kairosdb-3" in address for address in gone), gone
+    assert {a: v["id"] for a, v in after.items()} == {a: before[a]["id"] for a in after}
+    volumes = published.client("ec2").describe_volumes()["Volumes"]
+    assert not [v for v in volumes if "kairosdb-3" in str(v.get("Tags"))]

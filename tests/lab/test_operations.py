@@ -56,6 +56,26 @@ def interrupt_deploy(lab: DeployedLab, task: str) -> None:
     assert not (lab.state / "deployed").exists()
 
 
+def interrupt_once_empty(lab: DeployedLab, verb: str, *arguments: str | Path) -> None:
+    """Ctrl-C when what leaves has nothing on it any more."""
+    note = lab.state / "operation.json"
+
+    def empty() -> bool:
+        return note.exists() and json.loads(note.read_text())["memory"] == "empty"
+
+    output = lab.scratch / "interrupted.txt"
+    with output.open("w") as file:
+        process = lab.start(
+            "operate", verb, *arguments, "--target", "lab", stdout=file, stderr=file
+        )
+    try:
+        wait_for("a node that is empty", empty, 600)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(120) == 2, output.read_text()[-3000:]
+    finally:
+        end_group(process)
+
+
 def status_of(lab: DeployedLab, host: str) -> str:
     """The ring as a storage host sees it."""
     tool = f"/var/lib/kairoscope/{host}/bin/nodetool"
@@ -188,6 +208,10 @@ def test_a_kairosdb_node_comes_and_goes(lab):
         lab.operate("add-kairosdb", three)
         load.lost_nothing()
     with lab.loading(90, three) as load:
+        interrupt_once_empty(lab, "remove-kairosdb", lab.experiment, "--limit", "kairosdb-3")
+        assert "`remove-kairosdb --limit kairosdb-3` was interrupted" in lab.refused(
+            "rolling-restart"
+        )
         lab.operate("remove-kairosdb", lab.experiment, "--limit", "kairosdb-3")
         load.lost_nothing()
     with lab.loading(20) as load:

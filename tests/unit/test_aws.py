@@ -78,6 +78,18 @@ def test_other_plans_are_let_pass(found: dict[str, Any]) -> None:
     guard.check({"resource_changes": [found]})
 
 
+def test_only_the_host_that_is_let_go_is_deleted() -> None:
+    host = 'module.kairosdb.module.node["kairosdb-3"]'
+    volume = change(f"{host}.aws_ebs_volume.data[0]", "aws_ebs_volume", ["delete"])
+    guard.check({"resource_changes": [volume]}, "kairosdb-3")
+    for other in (None, "kairosdb-33", "kairosdb-2"):
+        with pytest.raises(UserError, match="would destroy data"):
+            guard.check({"resource_changes": [volume]}, other)
+    replaced = change(STORAGE, "aws_instance", ["delete", "create"])
+    with pytest.raises(UserError, match="would destroy data"):
+        guard.check({"resource_changes": [replaced]}, "storage-2")
+
+
 def test_what_was_interrupted_while_it_was_made_may_be_made_anew() -> None:
     found = change(STORAGE, "aws_instance", ["delete", "create"])
     guard.check({"resource_changes": [found | {"action_reason": "replace_because_tainted"}]})
