@@ -116,7 +116,7 @@ def prepare(plan: Plan, options: Options, console: Console) -> None:
         preflight.check_login(inventory.load(plan.target))
     if plan.security["enabled"]:
         servers = inventory.load(plan.target).hosts
-        secrets.ensure(plan.target, {host.name: host.address for host in servers})
+        secrets.ensure(plan.target, {host.name: host.known_as for host in servers})
 
 
 def apply(plan: Plan, name: str, **variables: Any) -> None:

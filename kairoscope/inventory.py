@@ -51,6 +51,11 @@ class Host:
         return str(self.vars["address"])
 
     @property
+    def known_as(self) -> list[str]:
+        """What clients may ask for: its address, and names such as a load balancer's."""
+        return [self.address, *map(str, self.vars.get("certificate_names", []))]
+
+    @property
     def home(self) -> Path:
         """Folder of the instance."""
         return Path(self.vars["home"])

@@ -16,7 +16,7 @@ import ipaddress
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,11 +83,11 @@ def create(folder: Path, name: str) -> None:
     write_private(folder / "ca.crt", ca.certificate_pem)
 
 
-def issue(folder: Path, hosts: Mapping[str, str]) -> list[str]:
-    """Issue what is missing: for each host, name to address, and for this machine.
+def issue(folder: Path, hosts: Mapping[str, Sequence[str]]) -> list[str]:
+    """Issue what is missing: for each host, its name to its addresses, and for this machine.
 
-    A host that has another address than in its certificate gets a new one; nothing else is
-    touched, so a second call changes nothing.
+    Addresses are IP addresses or names of the DNS. A host that has others than in its certificate
+    gets a new one; nothing else is touched, so a second call changes nothing.
 
     Returns:
         The names that got a certificate.
@@ -101,10 +101,12 @@ def issue(folder: Path, hosts: Mapping[str, str]) -> list[str]:
                 f"Host {name!r}: letters, digits, dots, dashes and underscores only, at most 63, "
                 "as its certificate bears its name. Rename it in the inventory."
             )
-    wanted: dict[str, str | None] = {CONTROL: None, **hosts}
+    wanted: dict[str, Sequence[str]] = {CONTROL: (), **hosts}
     issuer = _Pair.read(folder / ISSUER)
     missing = [
-        name for name, address in wanted.items() if _addresses(folder / name) != _san(name, address)
+        name
+        for name, addresses in wanted.items()
+        if _issued_for(folder / name) != _names(name, addresses)
     ]
     for name in missing:
         _issue(folder, issuer, name, wanted[name])
@@ -140,8 +142,8 @@ def reissue(folder: Path) -> list[str]:
     issuer = _Pair.read(folder / ISSUER)
     names = sorted(path.parent.name for path in folder.glob("[!.]*/node.crt"))
     for name in names:
-        _, address = _addresses(folder / name) or (name, None)
-        _issue(folder, issuer, name, address)
+        _, *addresses = _issued_for(folder / name) or [name]
+        _issue(folder, issuer, name, addresses)
     return names
 
 
@@ -189,15 +191,14 @@ def _new_ca(name: str) -> _Pair:
     return _Pair(key, builder.sign(key, hashes.SHA256()))
 
 
-def _issue(folder: Path, issuer: _Pair, name: str, address: str | None) -> None:
+def _issue(folder: Path, issuer: _Pair, name: str, addresses: Sequence[str]) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     until = min(datetime.now(UTC) + ISSUED_FOR, issuer.certificate.not_valid_after_utc)
-    san: list[x509.GeneralName] = [x509.DNSName(name.strip("_"))]
-    if address is not None:
-        with contextlib.suppress(ValueError):
-            san.append(x509.IPAddress(ipaddress.ip_address(address)))
-        if len(san) == 1 and address != name:
-            san.append(x509.DNSName(address))
+    own, *others = _names(name, addresses)
+    san: list[x509.GeneralName] = [x509.DNSName(own)]
+    for other in others:
+        ip = _ip(other)
+        san.append(x509.IPAddress(ip) if ip else x509.DNSName(other))
     both_sides = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key())
     builder = (
@@ -237,21 +238,27 @@ def replaced(folder: Path) -> Iterator[Path]:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _addresses(folder: Path) -> tuple[str, str | None] | None:
-    """Name and address in a certificate, None if there is no whole one."""
+def _issued_for(folder: Path) -> list[str] | None:
+    """Name and addresses in a certificate, None if there is no whole one."""
     if not all((folder / file).exists() for file in ("node.key", "node.crt", "node.pem")):
         return None
     certificate = x509.load_pem_x509_certificate((folder / "node.crt").read_bytes())
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    first, *others = [str(name.value) for name in names]
-    return first, others[0] if others else None
+    return [str(name.value) for name in names]
 
 
-def _san(name: str, address: str | None) -> tuple[str, str | None]:
-    """What `_addresses` gives for the certificate that a host should have."""
-    with contextlib.suppress(ValueError):
-        address = str(ipaddress.ip_address(address or ""))
-    return name.strip("_"), None if address == name else address
+def _names(name: str, addresses: Sequence[str]) -> list[str]:
+    """What `_issued_for` gives for the certificate that a host should have."""
+    own = name.strip("_")
+    texts = [str(_ip(address) or address) for address in addresses]
+    return [own, *dict.fromkeys(text for text in texts if _ip(text) or text != own)]
+
+
+def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
 
 
 def _name(common_name: str) -> x509.Name:

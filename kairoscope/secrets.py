@@ -18,7 +18,7 @@ import os
 import secrets
 import shutil
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,12 +123,12 @@ def folder(target: str) -> Path:
     return parent / f"{target}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
 
-def ensure(target: str, hosts: Mapping[str, str]) -> Path:
+def ensure(target: str, hosts: Mapping[str, Sequence[str]]) -> Path:
     """Make what is missing of a target's secrets: all at first, later certificates of new hosts.
 
     Args:
         target: its name.
-        hosts: address by name of every host with a server.
+        hosts: by name of every host with a server, the addresses that clients know it by.
 
     Returns:
         The folder.

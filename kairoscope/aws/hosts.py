@@ -2,6 +2,7 @@
 
 import shlex
 from typing import Any
+from urllib.parse import urlsplit
 
 from kairoscope import managed, paths
 from kairoscope.errors import UserError
@@ -67,6 +68,9 @@ def _machine(
         }
     if host["group"] == "kairosdb":
         more |= {"http_port": ports["kairosdb_http"], "telnet_port": ports["kairosdb_telnet"]}
+        # Clients of the load balancer check the nodes' certificates: it passes TLS through.
+        if url := outputs["kairosdb_url"]:
+            more["certificate_names"] = [urlsplit(url).hostname]
     return managed.Machine(name, host["group"], host["address"], way, more)
 
 

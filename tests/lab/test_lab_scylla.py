@@ -191,7 +191,7 @@ def site(new_lab, tmp_path_factory):
         subprocess.run(lab.ssh(node, ["sudo", "truncate", "--size", "4M", *DISKS]), check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KAIROSCOPE_SECRETS", str(folder / "secrets"))
-        secrets.ensure("lab", NODES)
+        secrets.ensure("lab", {name: [address] for name, address in NODES.items()})
         port = 8099
         server = subprocess.Popen(
             lab.network.inside(

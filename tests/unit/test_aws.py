@@ -161,6 +161,8 @@ def test_outputs_become_an_inventory_that_ansible_reads(
     assert first["rack"] == found.kairosdb[0].vars["rack"] == "rack1"
     assert "-W %h:%p admin@198.51.100.7" in first["ansible_ssh_common_args"]
     assert found.kairosdb[0].url == "https://10.42.0.1:8080"
+    # The load balancer passes TLS through to the nodes.
+    assert found.kairosdb[0].known_as == ["10.42.0.1", "kairosdb.kairoscope.internal"]
     line = remote.ssh(found.loader[0])
     assert line[-3:] == ["-l", "admin", "10.42.0.1"]
     # Through the bastion, whose key is kept in the same file as those of the hosts.

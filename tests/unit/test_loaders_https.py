@@ -95,7 +95,7 @@ def access(tmp_path_factory: pytest.TempPathFactory) -> secrets.Access:
     folder = tmp_path_factory.mktemp("secrets")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KAIROSCOPE_SECRETS", str(folder))
-        where = secrets.ensure("test", {"kairosdb-1": ADDRESS, "elsewhere": "10.0.0.9"})
+        where = secrets.ensure("test", {"kairosdb-1": [ADDRESS], "elsewhere": ["10.0.0.9"]})
     return secrets.access(where)
 
 

@@ -17,7 +17,7 @@ from kairoscope.errors import UserError
 
 pytestmark = pytest.mark.unit
 
-HOSTS = {"storage-1": "10.77.0.11", "kairosdb-1": "10.77.0.21"}
+HOSTS = {"storage-1": ["10.77.0.11"], "kairosdb-1": ["10.77.0.21"]}
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_a_second_deploy_changes_nothing():
 def test_a_new_host_gets_a_certificate_and_no_other_does():
     where = secrets.ensure("lab", HOSTS)
     before = snapshot(where)
-    secrets.ensure("lab", HOSTS | {"kairosdb-2": "10.77.0.22"})
+    secrets.ensure("lab", HOSTS | {"kairosdb-2": ["10.77.0.22"]})
     after = snapshot(where)
     assert {path: after[path] for path in before} == before
     assert {path.parent.name for path in set(after) - set(before)} == {"kairosdb-2"}
@@ -94,12 +94,26 @@ def test_a_new_host_gets_a_certificate_and_no_other_does():
 def test_a_host_at_another_address_gets_a_new_certificate():
     where = secrets.ensure("lab", HOSTS)
     old = {host: certificate(where, host).serial_number for host in HOSTS}
-    secrets.ensure("lab", HOSTS | {"storage-1": "10.77.0.99"})
+    secrets.ensure("lab", HOSTS | {"storage-1": ["10.77.0.99"]})
     names = certificate(where, "storage-1").extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
     assert [str(name.value) for name in names.value] == ["storage-1", "10.77.0.99"]
     assert certificate(where, "kairosdb-1").serial_number == old["kairosdb-1"]
+
+
+def test_names_that_clients_know_a_host_by():
+    known_as = {"kairosdb-1": ["10.77.0.21", "kairosdb.example.org"], "10.0.0.7": ["10.0.0.7"]}
+    where = secrets.ensure("lab", known_as)
+    hosts_client = side(where, "10.0.0.7", ssl.PROTOCOL_TLS_CLIENT)
+    for name in ("10.77.0.21", "kairosdb-1", "kairosdb.example.org"):
+        handshake(server(where, "kairosdb-1"), hosts_client, name)
+    handshake(server(where, "10.0.0.7"), hosts_client, "10.0.0.7")
+    before = {host: certificate(where, host).serial_number for host in known_as}
+    secrets.ensure("lab", known_as)
+    assert {host: certificate(where, host).serial_number for host in known_as} == before
+    secrets.rotate_certificates(where)
+    handshake(server(where, "kairosdb-1"), hosts_client, "kairosdb.example.org")
 
 
 def test_what_an_interruption_left_half_is_mended():
