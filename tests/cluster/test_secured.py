@@ -270,6 +270,22 @@ def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:
     load(secured)
 
 
+def test_a_new_ca_loses_nothing(secured: Secured) -> None:
+    stored = points(secured)
+    old = secured.access.ca
+    done = secured.cli("rotate", "ca", timeout_s=1500)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    new = secured.access.ca
+    assert new.count("BEGIN CERTIFICATE") == old.count("BEGIN CERTIFICATE") == 1
+    assert new != old
+    with pytest.raises(ssl.SSLError), socket.create_connection((f"{secured.net}.1", 8080)) as plain:
+        ssl.create_default_context(cadata=old).wrap_socket(
+            plain, server_hostname=f"{secured.net}.1"
+        )
+    assert points(secured) == stored
+    load(secured)
+
+
 def test_a_new_password_waits_for_the_end_of_a_load(secured: Secured) -> None:
     with secured.loading() as run:
         wait_for("the load's start", lambda: run.acknowledged() > 0)

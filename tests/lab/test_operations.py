@@ -218,6 +218,14 @@ def test_a_kairosdb_node_comes_and_goes(lab):
         load.lost_nothing()
 
 
+def test_passwords_and_certificates_are_replaced_under_load(lab):
+    with lab.loading(120) as load:
+        lab.well("rotate", "passwords", "--target", "lab")
+        lab.well("rotate", "certificates", "--target", "lab")
+        load.lost_nothing()
+    assert ", 0 FAIL" in lab.well("verify", "--target", "lab")
+
+
 def test_repair_under_load(lab):
     with lab.loading(60) as load:
         lab.operate("repair")
