@@ -260,7 +260,7 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
         during.start()
         _emulate(state, schedule, talk, fleet, console, queue)
         during.stop()
-        _watch_drain(state, console, queue)
+        _watch_drain(state, talk, console, queue)
     finally:
         for sampler in [*samplers, during]:
             sampler.stop()
@@ -393,11 +393,14 @@ def live_progress(console: Console) -> Progress:
     )
 
 
-def _watch_drain(state: State, console: Console, queue: QueueDepth) -> None:
-    """Wait until no point waits in KairosDB's queues, up to the limit."""
+def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth) -> None:
+    """Wait until no point waits in KairosDB's queues, up to the limit.
+
+    A node that was started again meanwhile does not look at what waits on its disk by itself.
+    """
     limit = state.plan.experiment.limits.drain_s
     console.print("drain: waiting for KairosDB's queue …")
-    start = time.monotonic()
+    start = nudged = time.monotonic()
     state.drain_watched = True
     while True:
         queue.sample()
@@ -408,6 +411,11 @@ def _watch_drain(state: State, console: Console, queue: QueueDepth) -> None:
             return
         if waited >= limit:
             return
+        if time.monotonic() - nudged >= client.NUDGE_EVERY_S:
+            nudged = time.monotonic()
+            for host in state.inventory.kairosdb:
+                if queue.waiting[host.name]:
+                    talk.nudge(host)
         time.sleep(0.5)
 
 

@@ -3,16 +3,10 @@
 import time
 
 from kairoscope import client
-from kairoscope.client import Client
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host, Inventory
 
-METRIC = "kairoscope.drain"
 _LOOK_S = 0.5
-# KairosDB looks at its clock for a checkpoint, and at what waits on disk, only when points come.
-_NUDGE_S = 5
-# The points of the nudges are of no use to anybody a while later.
-_TTL_S = 3600
 
 
 def wait(host: Host, hosts: Inventory, limit_s: float, for_good: bool) -> str:
@@ -43,21 +37,6 @@ def wait(host: Host, hosts: Inventory, limit_s: float, for_good: bool) -> str:
                     return text
                 raise UserError(f"{host.name} after {limit_s:.0f} s: {text}")
             if found.healthy and time.monotonic() >= nudge_at:
-                nudge_at = time.monotonic() + _NUDGE_S
-                nudges += _nudge(talk, host)
+                nudge_at = time.monotonic() + client.NUDGE_EVERY_S
+                nudges += talk.nudge(host)
             time.sleep(_LOOK_S)
-
-
-def _nudge(talk: Client, host: Host) -> int:
-    """Give a node one point; how many it has taken for sure, 0 or 1."""
-    point = {
-        "name": METRIC,
-        "datapoints": [[int(time.time() * 1000), 0]],
-        "tags": {"node": host.name},
-        "ttl": _TTL_S,
-    }
-    try:
-        talk.post(host, "/api/v1/datapoints", [point])
-    except OSError:
-        return 0
-    return 1

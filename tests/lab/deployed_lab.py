@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 
 import pytest
 import yaml
+from hdrh.log import HistogramLogReader
+
+from loaders.histograms import new_histogram
 
 BIN = Path(sys.executable).parent
 # Small, and generous: the machine may be shared, and no test may hang on its speed.
@@ -78,6 +81,8 @@ class DeployedLab:
         self.home = self.scratch / "home"
         self.state = self.home / "lab"
         self.experiment = self.write()
+        # The load that runs, and when a verb was carried out under it.
+        self.load: Load | None = None
 
     def write(self, **cluster: int) -> Path:
         """The experiment, with other counts of nodes."""
@@ -117,7 +122,10 @@ class DeployedLab:
 
     def well(self, *arguments: str | Path, timeout_s: float = 900) -> str:
         """Run the CLI, which must end well; what it printed."""
+        start = time.time()
         done = self.cli(*arguments, timeout_s=timeout_s)
+        if self.load and arguments[0] in ("operate", "rotate"):
+            self.load.verbs.append((" ".join(map(str, arguments[:2])), start, time.time()))
         assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr}"
         return done.stdout
 
@@ -167,10 +175,11 @@ class DeployedLab:
                     latest.resolve() if latest.exists() and latest.resolve() != before else None
                 ),
             )
-            load = Load(process, output, folder)
+            self.load = Load(process, output, folder)
             wait_for("acknowledged points", lambda: "acknowledged" in output.read_text())
-            yield load
+            yield self.load
         finally:
+            self.load = None
             end_group(process)
 
     def remove(self) -> None:
@@ -184,6 +193,7 @@ class Load:
     def __init__(self, process: subprocess.Popen[str], output: Path, folder: Path) -> None:
         self.process = process
         self.folder = folder
+        self.verbs: list[tuple[str, float, float]] = []
         self._output = output
 
     @property
@@ -203,6 +213,24 @@ class Load:
         ledger = json.loads((self.folder / "ledger.json").read_text())
         assert ledger["balanced"], ledger
         assert ledger["missing"] == ledger["queued"] == ledger["wrong_value"] == 0, ledger
+        for verb, start, end in self.verbs:
+            self._tell_effect(verb, start, end, ledger["acknowledged"])
+
+    def _tell_effect(self, verb: str, start: float, end: float, acknowledged: int) -> None:
+        """Print a row of docs/operations.md (`make test ONLY=long ARGS=-rP` shows it)."""
+        during = new_histogram()
+        for log in (self.folder / "latency").glob("worker-*.hlog"):
+            reader = HistogramLogReader(str(log), new_histogram())
+            while reader.add_next_interval_histogram(during, start, end, absolute=True):
+                pass
+            reader.close()
+        span = json.loads((self.folder / "manifest.json").read_text())["load"]
+        ran = min(end, span["end_ms"] / 1000) - max(start, span["start_ms"] / 1000)
+        print(
+            f"| `{verb}` | {ran:.0f} of {end - start:.0f} s | {acknowledged:,} | 0 | "
+            f"{during.get_value_at_percentile(99) / 1000:,.0f} ms of "
+            f"{during.get_total_count():,} |"
+        )
 
 
 def end_group(process: subprocess.Popen[str]) -> None:
