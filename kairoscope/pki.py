@@ -16,7 +16,7 @@ import ipaddress
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -83,7 +83,7 @@ def create(folder: Path, name: str) -> None:
     write_private(folder / "ca.crt", ca.certificate_pem)
 
 
-def issue(folder: Path, hosts: Mapping[str, Sequence[str]]) -> list[str]:
+def issue(folder: Path, hosts: Mapping[str, list[str]]) -> list[str]:
     """Issue what is missing: for each host, its name to its addresses, and for this machine.
 
     Addresses are IP addresses or names of the DNS. A host that has others than in its certificate
@@ -101,7 +101,7 @@ def issue(folder: Path, hosts: Mapping[str, Sequence[str]]) -> list[str]:
                 f"Host {name!r}: letters, digits, dots, dashes and underscores only, at most 63, "
                 "as its certificate bears its name. Rename it in the inventory."
             )
-    wanted: dict[str, Sequence[str]] = {CONTROL: (), **hosts}
+    wanted: dict[str, list[str]] = {CONTROL: [], **hosts}
     issuer = _Pair.read(folder / ISSUER)
     missing = [
         name
@@ -191,7 +191,7 @@ def _new_ca(name: str) -> _Pair:
     return _Pair(key, builder.sign(key, hashes.SHA256()))
 
 
-def _issue(folder: Path, issuer: _Pair, name: str, addresses: Sequence[str]) -> None:
+def _issue(folder: Path, issuer: _Pair, name: str, addresses: list[str]) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     until = min(datetime.now(UTC) + ISSUED_FOR, issuer.certificate.not_valid_after_utc)
     own, *others = _names(name, addresses)
@@ -247,7 +247,7 @@ def _issued_for(folder: Path) -> list[str] | None:
     return [str(name.value) for name in names]
 
 
-def _names(name: str, addresses: Sequence[str]) -> list[str]:
+def _names(name: str, addresses: list[str]) -> list[str]:
     """What `_issued_for` gives for the certificate that a host should have."""
     own = name.strip("_")
     texts = [str(_ip(address) or address) for address in addresses]

@@ -18,7 +18,7 @@ import os
 import secrets
 import shutil
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,7 @@ def folder(target: str) -> Path:
     return parent / f"{target}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
 
-def ensure(target: str, hosts: Mapping[str, Sequence[str]]) -> Path:
+def ensure(target: str, hosts: Mapping[str, list[str]]) -> Path:
     """Make what is missing of a target's secrets: all at first, later certificates of new hosts.
 
     Args:

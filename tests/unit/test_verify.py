@@ -325,7 +325,7 @@ def certified(tmp_path_factory):
     """A CA with certificates of a node and of this machine."""
     folder = tmp_path_factory.mktemp("pki")
     pki.create(folder, "test")
-    pki.issue(folder, {"storage-1": "127.0.0.1"})
+    pki.issue(folder, {"storage-1": ["127.0.0.1"]})
     return folder
 
 
@@ -401,7 +401,7 @@ def test_the_certificate_that_is_shown(certified, ours):
 
 def test_the_certificate_of_another_ca_is_none(certified, ours, tmp_path):
     pki.create(tmp_path, "other")
-    pki.issue(tmp_path, {"storage-1": "127.0.0.1"})
+    pki.issue(tmp_path, {"storage-1": ["127.0.0.1"]})
     with (
         served(NodeServer(server_side(tmp_path, ask=False))) as endpoint,
         pytest.raises(OSError, match="CERTIFICATE_VERIFY_FAILED"),
