@@ -294,7 +294,7 @@ def test_only_names_that_a_certificate_and_a_folder_can_bear_are_taken(tmp_path_
     folder = tmp_path_factory.mktemp("pki")
     pki.create(folder, "lab")
     try:
-        pki.issue(folder, {name: "10.0.0.1"})
+        pki.issue(folder, {name: ["10.0.0.1"]})
     except UserError as error:
         assert "Rename it" in error.message
         assert sorted(path.name for path in folder.iterdir()) == ["ca.crt", "issuer.pem"]
