@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import re
-import signal
 import struct
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import boto3
-import psutil
-import pytest
 import yaml
 from aws_stand_in import ACCOUNT, AwsStandIn, loopback
 from botocore.config import Config
+from harness import Cli
 
 from kairoscope import paths
 
-BIN = Path(sys.executable).parent
 PUBLISHED = paths.EXPERIMENTS / "cluster-180k.yml"
 REGION = "eu-central-1"
 
@@ -50,19 +43,6 @@ provider "aws" {{
 }}
 """
 """Fails in any account but moto's, and soon where moto does not know a call."""
-
-T = TypeVar("T")
-
-
-def wait_for(what: str, probe: Callable[[], T | None], timeout_s: float = 300) -> T:
-    """What `probe` returns as soon as that is true; fails the test after `timeout_s`."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        if found := probe():
-            return found
-        if time.monotonic() > deadline:
-            pytest.fail(f"waited {timeout_s:.0f} s in vain for: {what}")
-        time.sleep(0.3)
 
 
 def environment(endpoint: str, home: Path) -> dict[str, str]:
@@ -93,7 +73,7 @@ def environment(endpoint: str, home: Path) -> dict[str, str]:
     }
 
 
-class Cloud:
+class Cloud(Cli):
     """A KAIROSCOPE_HOME with a target `aws`: where the CLI is called, and what there is at AWS."""
 
     def __init__(self, aws: AwsStandIn, scratch: Path, **settings: Any) -> None:
@@ -103,7 +83,7 @@ class Cloud:
         scratch.mkdir(exist_ok=True)
         self.home = scratch / "home"
         self.region: str = settings.get("region", REGION)
-        self.environment = environment(aws.url, self.home)
+        self.cwd = scratch
         self.account = self.write_account(**settings)
         # Files in the working folder that are not Kairoscope's stay.
         self.folder = self.home / "aws" / "terraform"
@@ -127,30 +107,9 @@ class Cloud:
         path.write_text(yaml.safe_dump(experiment))
         return path
 
-    def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
-        """Start the CLI in a process group of its own, as a terminal would."""
-        return subprocess.Popen(
-            [BIN / "kairoscope", *arguments],
-            env=self.environment,
-            cwd=self.scratch,
-            stdin=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-            **options,
-        )
-
-    def cli(
-        self, *arguments: str | Path, timeout_s: float = 900
-    ) -> subprocess.CompletedProcess[str]:
-        """Run the CLI to its end; fails the test if it takes longer than `timeout_s`."""
-        process = self.start(*arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        try:
-            out, err = process.communicate(timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"kairoscope {arguments[0]} hangs: not done after {timeout_s:.0f} s")
-        finally:
-            end(process)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    @property
+    def environment(self) -> dict[str, str]:
+        return environment(self.aws.url, self.home)
 
     def deploy_arguments(self, experiment: Path = PUBLISHED, *more: str | Path) -> list[str | Path]:
         """Arguments that provision target aws."""
@@ -159,12 +118,6 @@ class Cloud:
     def deploy(self, experiment: Path = PUBLISHED, *more: str | Path) -> str:
         """Deploy, which must work; what it printed."""
         return self.well(*self.deploy_arguments(experiment, *more))
-
-    def well(self, *arguments: str | Path) -> str:
-        """Run the CLI, which must end with status 0; what it printed."""
-        done = self.cli(*arguments)
-        assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
-        return done.stdout
 
     def refused(self, *arguments: str | Path) -> str:
         """Run what must be refused with exit status 2; all that it said, in one line.
@@ -309,17 +262,3 @@ def _resources(module: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def tags(thing: Mapping[str, Any]) -> dict[str, str]:
     """The tags of something as EC2 describes it."""
     return {tag["Key"]: tag["Value"] for tag in thing.get("Tags", [])}
-
-
-def end(process: subprocess.Popen[str]) -> None:
-    """End whatever is left of a command: its group, and Terraform, which has one of its own."""
-    if process.poll() is None:
-        family = [process.pid]
-        with contextlib.suppress(psutil.NoSuchProcess):
-            family += [child.pid for child in psutil.Process(process.pid).children(recursive=True)]
-        for pid in family:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aws_cloud import BIN, Published, environment
+from aws_cloud import Published, environment
 from aws_stand_in import AwsStandIn
+from harness import BIN
 
 from kairoscope import paths
 

@@ -7,7 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from aws_cloud import BIN, SETTINGS, Cloud, tags
+from aws_cloud import SETTINGS, Cloud, tags
+from harness import BIN
 
 pytestmark = pytest.mark.cloud
 

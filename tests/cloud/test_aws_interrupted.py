@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_cloud import BIN, Cloud, end, tags, unfolded, wait_for
+from aws_cloud import Cloud, tags, unfolded
 from aws_stand_in import AwsStandIn
 from deployer_policy import not_allowed
+from harness import BIN, end, wait_for
 
 pytestmark = pytest.mark.cloud
 

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from aws_cloud import Cloud, environment, wait_for
+from aws_cloud import Cloud, environment
 from aws_stand_in import HERE, AwsStandIn, NotLoopback, loopback
 from botocore.exceptions import ClientError
+from harness import wait_for
 
 pytestmark = pytest.mark.cloud
 

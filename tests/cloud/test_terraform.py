@@ -5,7 +5,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from aws_cloud import BIN, environment
+from aws_cloud import environment
+from harness import BIN
 
 from kairoscope import paths
 

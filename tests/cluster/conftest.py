@@ -4,7 +4,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from deployment import BIN, Deployment, Home
+from deployment import Deployment, Home
+from harness import BIN
 
 from kairoscope import bundles, preflight, supervisor
 from kairoscope.errors import UserError

@@ -6,71 +6,38 @@ import contextlib
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psutil
 import pytest
 import yaml
 from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
+from harness import SMALL, Cli, but, end, new_run, wait_for
 
 from kairoscope import cql, experiment, inventory, plan, preflight, supervisor
 
-BIN = Path(sys.executable).parent
 STORAGE = ("storage-1", "storage-2", "storage-3")
 ALL = (*STORAGE, "kairosdb-1")
-
-# Small, and generous: the machine may be shared, and no test may hang on its speed.
-EXPERIMENT: dict[str, Any] = {
-    "name": "cluster-test",
-    "description": "A small load for the project's own tests.",
-    "cluster": {"storage_nodes": 3, "replication_factor": 3, "kairosdb_nodes": 1},
-    "storage": {"heap_mb": 512},
-    "load": {
-        "sensors": 300,
-        "rate": 2,
-        "duration_s": 15,
-        "warmup_s": 3,
-        "sensors_per_request": 50,
-        "retry_for_s": 90,
-    },
-    "limits": {
-        "p99_ms": 60_000,
-        "send_error_p99_ms": 60_000,
-        "queue_growth": 1,
-        "drain_s": 120,
-    },
-    "capture": {"proxyhistograms_every_s": 8, "processes_every_s": 1},
-    "assume": {"commitlog_mib_per_node": 128},
-}
-
-T = TypeVar("T")
-
-
-def wait_for(what: str, probe: Callable[[], T | None], timeout_s: float = 120) -> T:
-    """What `probe` returns as soon as that is true; fails the test after `timeout_s`."""
-    deadline = time.monotonic() + timeout_s
-    while True:
-        if found := probe():
-            return found
-        if time.monotonic() > deadline:
-            pytest.fail(f"waited {timeout_s:.0f} s in vain for: {what}")
-        time.sleep(0.2)
+EXPERIMENT = but(
+    SMALL,
+    name="cluster-test",
+    load={"rate": 2, "duration_s": 15, "warmup_s": 3},
+    capture={"proxyhistograms_every_s": 8},
+)
 
 
 def variant(**sections: Any) -> dict[str, Any]:
     """EXPERIMENT with some fields of its sections replaced."""
-    return EXPERIMENT | {name: EXPERIMENT.get(name, {}) | given for name, given in sections.items()}
+    return but(EXPERIMENT, **sections)
 
 
 def request(url: str, document: Any = None, timeout_s: float = 10) -> Any:
@@ -101,8 +68,10 @@ def free_net() -> str:
     pytest.fail("no free loopback net found")
 
 
-class Home:
+class Home(Cli):
     """A KAIROSCOPE_HOME with a loopback net: where the CLI is called, and what it left there."""
+
+    PATIENCE_S = 120.0
 
     def __init__(self, net: str | None = None, name: str = "home") -> None:
         self.net = net or free_net()
@@ -128,68 +97,13 @@ class Home:
             "COLUMNS": "200",
         }
 
-    def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
-        """Start the CLI in a process group of its own, as a terminal would."""
-        return subprocess.Popen(
-            [BIN / "kairoscope", *arguments],
-            env=self.environment | options.pop("env", {}),
-            stdin=options.pop("stdin", subprocess.DEVNULL),
-            text=True,
-            start_new_session=True,
-            **options,
-        )
-
-    def cli(
-        self,
-        *arguments: str | Path,
-        timeout_s: float = 120,
-        text: str | None = None,
-        env: dict[str, str] | None = None,
-    ) -> subprocess.CompletedProcess[str]:
-        """Run the CLI to its end; a test that has to wait longer than `timeout_s` fails."""
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        if text is not None:
-            pipes["stdin"] = subprocess.PIPE
-        process = self.start(*arguments, env=env or {}, **pipes)
-        try:
-            out, err = process.communicate(text, timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            pytest.fail(f"kairoscope {arguments[0]} hangs: not done after {timeout_s:.0f} s")
-        finally:
-            end_group(process)
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
-
     def deploy(self, what: Path | None = None) -> str:
         """Deploy, which must work; the playbook's output."""
         self.deployed = what or self.experiment
-        done = self.cli("deploy", self.deployed, timeout_s=420)
-        assert done.returncode == 0, f"{done.stdout[-6000:]}\n{done.stderr}"
-        return done.stdout
-
-    def refused(
-        self, *arguments: str | Path, text: str | None = None, env: dict[str, str] | None = None
-    ) -> str:
-        """Run what must be refused with exit status 2; the one message."""
-        done = self.cli(*arguments, text=text, env=env)
-        assert done.returncode == 2, done.stdout + done.stderr
-        assert done.stderr.startswith("Error: "), done.stderr
-        assert "Traceback" not in done.stderr
-        return done.stderr.removeprefix("Error: ")
+        return self.well("deploy", self.deployed, timeout_s=420)
 
     def remove(self) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
-
-
-def end_group(process: subprocess.Popen[str]) -> None:
-    """End whatever is left of a command and of its process group."""
-    if process.poll() is None:
-        # Gently first: Ansible's workers are in groups of their own, and it ends them itself.
-        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
-            os.killpg(process.pid, signal.SIGINT)
-            process.wait(20)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def whole_lines(path: Path) -> list[dict[str, Any]]:
@@ -308,24 +222,18 @@ class Deployment(Home):
     @contextlib.contextmanager
     def loading(self, *options: str, what: Path | None = None) -> Iterator[Run]:
         """Start a load, yield it once it has its run folder; nothing of it outlives the block."""
-        latest = self.path / "runs" / "latest"
-        before = latest.resolve()
+        runs = self.path / "runs"
+        before = (runs / "latest").resolve()
         output = self.scratch / "load.txt"
         with output.open("w") as file:
             process = self.start(
                 "load", what or self.experiment, *options, stdout=file, stderr=subprocess.STDOUT
             )
         try:
-
-            def run_folder() -> Path | None:
-                if process.poll() is not None:
-                    pytest.fail(f"the load ended at once: {output.read_text()}")
-                return latest.resolve() if latest.exists() and latest.resolve() != before else None
-
-            folder = wait_for("the run folder", run_folder)
+            folder = new_run(runs, before, process, output)
             yield Run(process, output, folder, self.state)
         finally:
-            end_group(process)
+            end(process)
 
     @contextlib.contextmanager
     def in_mid_load(self, *options: str) -> Iterator[Run]:
@@ -333,10 +241,3 @@ class Deployment(Home):
         with self.loading(*options) as run:
             wait_for("acknowledged points", lambda: run.acknowledged() > 600)
             yield run
-
-
-def changed(recap: str) -> dict[str, int]:
-    """What a playbook's recap says was changed, by host; fails if it says nothing."""
-    found = re.findall(r"^(\S+)\s+: ok=\d+\s+changed=(\d+)\s+unreachable=0\s+failed=0", recap, re.M)
-    assert found, recap[-3000:]
-    return {host: int(count) for host, count in found}

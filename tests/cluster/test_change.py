@@ -7,7 +7,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from deployment import ALL, Deployment, changed, end_group, free_net, variant, wait_for
+from deployment import ALL, Deployment, free_net, variant
+from harness import changed, end, wait_for
 
 pytestmark = pytest.mark.cluster
 
@@ -60,7 +61,7 @@ def test_interrupted_deploy_is_not_taken_for_a_deployed_plan(
             os.killpg(process.pid, signal.SIGINT)
             assert process.wait(60) != 0
         finally:
-            end_group(process)
+            end(process)
     assert cluster.pids() == before
     assert cluster.set_settings()["kairosdb.queue_processor.batch_size"] != 120
     assert "make deploy" in cluster.refused("load", other)

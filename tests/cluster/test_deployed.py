@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 from cassandra.cluster import Session
-from deployment import ALL, Deployment, changed, request, wait_for
+from deployment import ALL, Deployment, request
+from harness import changed, wait_for
 
 from kairoscope import bundles, cql, loader_hosts
 

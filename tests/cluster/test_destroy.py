@@ -2,7 +2,8 @@
 
 import psutil
 import pytest
-from deployment import Deployment, wait_for
+from deployment import Deployment
+from harness import wait_for
 
 from kairoscope import supervisor
 

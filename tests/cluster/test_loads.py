@@ -5,7 +5,8 @@ import time
 from typing import Any
 
 import pytest
-from deployment import BIN, Deployment, Run, variant, wait_for
+from deployment import Deployment, Run, variant
+from harness import BIN, wait_for
 
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec

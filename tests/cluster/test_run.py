@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from deployment import STORAGE, Deployment, Run, wait_for
+from deployment import STORAGE, Deployment, Run
+from harness import wait_for
 
 from kairoscope import cql, ledger, outcomes, readback, verdict
 from loaders import values

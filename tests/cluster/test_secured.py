@@ -20,7 +20,8 @@ import pytest
 from cassandra import Unauthorized
 from cassandra.cluster import NoHostAvailable
 from conftest import nothing_left
-from deployment import ALL, Deployment, changed, variant, wait_for
+from deployment import ALL, Deployment, variant
+from harness import changed, wait_for
 
 from kairoscope import cql, preflight, secrets, supervisor
 from kairoscope.cql import LoginError

@@ -6,7 +6,8 @@ import signal
 import time
 
 import pytest
-from deployment import Deployment, Run, wait_for
+from deployment import Deployment, Run
+from harness import wait_for
 
 pytestmark = pytest.mark.cluster
 

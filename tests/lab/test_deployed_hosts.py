@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from deployed_lab import DeployedLab, changed
+from deployed_lab import DeployedLab
+from harness import changed
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
 

@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deployed_lab import DeployedLab, changed, end_group, wait_for
+from deployed_lab import DeployedLab
+from harness import changed, end, wait_for
 
 from kairoscope import client, inventory, ledger, outcomes, readback
 from kairoscope.lab import Lab
@@ -52,7 +53,7 @@ def interrupt_deploy(lab: DeployedLab, task: str) -> None:
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(120) == 2, output.read_text()[-3000:]
     finally:
-        end_group(process)
+        end(process)
     assert not (lab.state / "deployed").exists()
 
 
@@ -73,7 +74,7 @@ def interrupt_once_empty(lab: DeployedLab, verb: str, *arguments: str | Path) ->
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(120) == 2, output.read_text()[-3000:]
     finally:
-        end_group(process)
+        end(process)
 
 
 def status_of(lab: DeployedLab, host: str) -> str:
@@ -85,15 +86,15 @@ def status_of(lab: DeployedLab, host: str) -> str:
 def test_unsafe_use_is_refused_before_anything_is_changed(lab):
     four = lab.write(storage_nodes=4)
     five = lab.write(storage_nodes=5)
-    assert "needs --limit" in lab.refused("replace")
-    assert "sees storage-2 UN; only one that is down" in lab.refused(
+    assert "needs --limit" in lab.refuses("replace")
+    assert "sees storage-2 UN; only one that is down" in lab.refuses(
         "replace", "--limit", "storage-2"
     )
-    assert "one at a time" in lab.refused("add-storage", five)
-    assert "no host storage-9" in lab.refused("rolling-restart", "--limit", "storage-9")
+    assert "one at a time" in lab.refuses("add-storage", five)
+    assert "no host storage-9" in lab.refuses("rolling-restart", "--limit", "storage-9")
     two = lab.write(storage_nodes=2, replication_factor=2)
-    assert "one change at a time" in lab.refused("decommission", two, "--limit", "storage-3")
-    assert "is the last, kairosdb-2" in lab.refused(
+    assert "one change at a time" in lab.refuses("decommission", two, "--limit", "storage-3")
+    assert "is the last, kairosdb-2" in lab.refuses(
         "remove-kairosdb", lab.write(kairosdb_nodes=1), "--limit", "kairosdb-1"
     )
     with lab.loading(20) as load:
@@ -104,7 +105,7 @@ def test_unsafe_use_is_refused_before_anything_is_changed(lab):
             ("backup",),
             ("add-storage", four),
         ):
-            assert "nothing was changed" in lab.refused(verb, *arguments)
+            assert "nothing was changed" in lab.refuses(verb, *arguments)
         lab.well("lab", "start", "storage-2")
         load.lost_nothing()
     lab.wait_until_well()
@@ -132,7 +133,7 @@ def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
         load.lost_nothing()
     backup = lab.scratch / "backup"
     lab.operate("backup", "--to", backup)
-    assert "is not empty" in lab.refused("restore", backup)
+    assert "is not empty" in lab.refuses("restore", backup)
     manifest = json.loads((backup / "manifest.json").read_text())
     assert sorted(manifest["nodes"]) == list(STORAGE)
 
@@ -193,7 +194,7 @@ def test_a_storage_node_comes_and_goes_under_load(lab):
         lab.operate("add-storage", four)
         assert status_of(lab, "storage-4").count("\nUN ") == 4
         assert set(changed(lab.deploy(four)).values()) == {0}
-        assert "is the last, storage-4" in lab.refused(
+        assert "is the last, storage-4" in lab.refuses(
             "decommission", lab.experiment, "--limit", "storage-1"
         )
         lab.operate("decommission", lab.experiment, "--limit", "storage-4")
@@ -209,7 +210,7 @@ def test_a_kairosdb_node_comes_and_goes(lab):
         load.lost_nothing()
     with lab.loading(90, three) as load:
         interrupt_once_empty(lab, "remove-kairosdb", lab.experiment, "--limit", "kairosdb-3")
-        assert "`remove-kairosdb --limit kairosdb-3` was interrupted" in lab.refused(
+        assert "`remove-kairosdb --limit kairosdb-3` was interrupted" in lab.refuses(
             "rolling-restart"
         )
         lab.operate("remove-kairosdb", lab.experiment, "--limit", "kairosdb-3")
@@ -278,7 +279,7 @@ def test_upgrade_to_another_bundle_and_back(lab):
         lab.operate("upgrade", "--rollback")
         assert {bundle_of(lab, host) for host in KAIROSDB} == {old}
         load.lost_nothing()
-    assert "nothing to go back to" in lab.refused("upgrade", "--rollback")
+    assert "nothing to go back to" in lab.refuses("upgrade", "--rollback")
 
 
 def bundle_of(lab: DeployedLab, host: str) -> str:
