@@ -108,7 +108,7 @@ def _of_all(plan: Plan) -> dict[str, Any]:
         }
     else:
         values |= {
-            "scylla_version": plan.experiment.aws.scylla_version,
+            "scylla_version": plan.experiment.storage.scylla_version,
             # Each node joins the ones before it; Cassandra's have tokens given, and need not.
             "storage_serial": 1,
         }

@@ -59,6 +59,7 @@ def settings(
         "kairosdb_nodes": cluster.kairosdb_nodes,
         "loader_hosts": cluster.loader_hosts,
         "secured": secured,
+        "scylla_version": draft.experiment.storage.scylla_version,
         **draft.given("aws"),
     }
     _fits(draft, types, load)
@@ -157,11 +158,11 @@ def _cost(draft: Draft, values: dict[str, Any], duration_s: float) -> None:
 
 
 def _licence(draft: Draft, storage: InstanceType) -> None:
-    version = draft.experiment.aws.scylla_version
+    version = draft.experiment.storage.scylla_version
     vcpus = draft.experiment.cluster.storage_nodes * storage.vcpus
     if int(version.split(".")[0]) >= FREE_FROM and vcpus > FREE_VCPUS:
         draft.notices.append(
             f"ScyllaDB {version} is free up to {FREE_VCPUS} vCPUs of an organisation, and these "
             f"storage nodes have {vcpus}: you need an agreement with ScyllaDB, smaller nodes, or "
-            "aws.scylla_version 6.2.3, the last open-source release line."
+            "storage.scylla_version 6.2.3, the last open-source release line."
         )

@@ -47,18 +47,22 @@ def test_account(aws: AwsStandIn, tmp_path: Path, settings: dict[str, Any], said
 
 
 @pytest.mark.parametrize(
-    ("region", "shape", "said"),
+    ("region", "sections", "said"),
     [
         # As moto has it from AWS: no i3 there.
         ("ca-west-1", {}, "Region ca-west-1 has no instance type i3.8xlarge (storage)."),
-        ("us-west-1", {"storage_zones": 3}, "Region us-west-1 has 2 zones that offer all"),
-        ("eu-central-1", {"scylla_version": "2026.1.99"}, 'no x86_64 image "ScyllaDB 2026.1.99"'),
+        ("us-west-1", {"aws": {"storage_zones": 3}}, "Region us-west-1 has 2 zones that offer all"),
+        (
+            "eu-central-1",
+            {"storage": {"scylla_version": "2026.1.99"}},
+            'no x86_64 image "ScyllaDB 2026.1.99"',
+        ),
     ],
 )
 def test_region(
-    aws: AwsStandIn, tmp_path: Path, region: str, shape: dict[str, Any], said: str
+    aws: AwsStandIn, tmp_path: Path, region: str, sections: dict[str, Any], said: str
 ) -> None:
-    assert said in refusal(aws, tmp_path, {"aws": shape}, region=region)
+    assert said in refusal(aws, tmp_path, sections, region=region)
 
 
 def test_instance_types_that_aws_does_not_have_or_that_do_not_fit(

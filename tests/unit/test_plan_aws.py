@@ -164,7 +164,7 @@ def test_all_unknown_instance_types_are_told_at_once() -> None:
     ],
 )
 def test_the_licence_is_told_where_it_matters(version: str, nodes: str, told: bool) -> None:
-    plan = planned(aws={"scylla_version": version, "storage_instance_type": nodes})
+    plan = planned(storage={"scylla_version": version}, aws={"storage_instance_type": nodes})
     assert any("agreement with ScyllaDB" in notice for notice in plan.notices) is told
 
 
