@@ -95,7 +95,7 @@ def release(version: str) -> Release:
         raise UserError(
             f"ScyllaDB {version}: which options it knows is not recorded; there are "
             f"{', '.join(f'{name}.x' for name in lines)}. Choose one of these "
-            "(aws.scylla_version), or add the line to ansible/roles/scylla/files/options.yml."
+            "(storage.scylla_version), or add the line to ansible/roles/scylla/files/options.yml."
         )
     place = lines[line(version)]
     statuses = {name: letters[place] for name, letters in _table()["options"].items()}

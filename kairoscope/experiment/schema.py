@@ -92,15 +92,6 @@ class Cluster(Section):
 class Storage(Section):
     """How the store keeps the data."""
 
-    scylla_version: str = described(
-        "",
-        "Of ScyllaDB, where it is the store (targets aws and hosts). Up to 6.2 it is open source; "
-        "from 2025.1 on free up to 50 vCPUs and 10 TB an organisation "
-        "(https://www.scylladb.com/source-available-faq).",
-        allowed="a version such as 2026.1.11",
-        default="2026.1.11",
-        pattern=r"^[0-9]{1,4}\.[0-9]{1,2}\.[0-9]{1,3}$",
-    )
     heap_mb: int = described(
         "MiB",
         "Java heap of one Cassandra node; 1 GiB lets three of them share a laptop. ScyllaDB has "
@@ -138,6 +129,15 @@ class Storage(Section):
         default=None,
         ge=1,
         le=1_048_576,
+    )
+    scylla_version: str = described(
+        "",
+        "Of ScyllaDB, where it is the store (targets aws and hosts). Up to 6.2 it is open source; "
+        "from 2025.1 on free up to 50 vCPUs and 10 TB an organisation "
+        "(https://www.scylladb.com/source-available-faq).",
+        allowed="a version such as 2026.1.11",
+        default="2026.1.11",
+        pattern=r"^[0-9]{1,4}\.[0-9]{1,2}\.[0-9]{1,3}$",
     )
 
 
