@@ -9,17 +9,33 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Files that share a deployment, by the layer's folder; every other file is a group of its own.
-_ALONE = {"cluster": {"test_secured"}, "cloud": set()}
+# What runs side by side (`-n`): the layers, in each of which most files share a deployment, and
+# files that have their own. The longest first, so that all do not wait for one at the end.
+_GROUPS = (
+    "lab",
+    "cluster",
+    "cloud",
+    "cluster/test_secured",
+    "lab/test_lab_scylla",
+    "lab/test_lab_firewall",
+    "lab/test_lab_hosts",
+    "unit",
+)
+
+
+def _group(item: pytest.Item) -> str:
+    layer = item.path.parent.name
+    file = f"{layer}/{item.path.stem}"
+    return file if file in _GROUPS else layer
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that share a deployment stay together when layers run side by side (`-n`)."""
+    """Tests are of their folder's layer; those that share a deployment stay together."""
     for item in items:
-        layer, file = item.path.parent.name, item.path.stem
-        together = layer in _ALONE and file not in _ALONE[layer]
-        item.add_marker(pytest.mark.xdist_group(layer if together else f"{layer}-{file}"))
+        item.add_marker(item.path.parent.name)
+        item.add_marker(pytest.mark.xdist_group(_group(item).replace("/", "-")))
+    items.sort(key=lambda item: _GROUPS.index(_group(item)))
 
 
 @pytest.hookimpl(trylast=True)

@@ -20,8 +20,6 @@ from aws_stand_in import AwsStandIn
 from deployer_policy import not_allowed
 from harness import BIN, end, wait_for
 
-pytestmark = pytest.mark.cloud
-
 REGION = "us-east-1"
 BUCKET = "somebodys-states"
 KEY = "kairoscope/aws.tfstate"

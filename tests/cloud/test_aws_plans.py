@@ -3,10 +3,7 @@
 import subprocess
 import sys
 
-import pytest
 from aws_cloud import Published
-
-pytestmark = pytest.mark.cloud
 
 
 def test_two_more_kairosdb_nodes_add_only_their_own(published: Published) -> None:

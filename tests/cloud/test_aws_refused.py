@@ -9,8 +9,6 @@ import pytest
 from aws_cloud import Cloud, changing, unfolded
 from aws_stand_in import AwsStandIn
 
-pytestmark = pytest.mark.cloud
-
 
 @pytest.fixture(scope="module")
 def aws(needed: None) -> Iterator[AwsStandIn]:

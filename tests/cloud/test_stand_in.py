@@ -13,8 +13,6 @@ from aws_stand_in import HERE, AwsStandIn, NotLoopback, loopback
 from botocore.exceptions import ClientError
 from harness import wait_for
 
-pytestmark = pytest.mark.cloud
-
 
 @pytest.mark.parametrize(
     "url",

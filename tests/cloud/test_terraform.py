@@ -4,13 +4,10 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
 from aws_cloud import environment
 from harness import BIN
 
 from kairoscope import paths
-
-pytestmark = pytest.mark.cloud
 
 
 def run(folder: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

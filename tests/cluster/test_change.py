@@ -10,8 +10,6 @@ import pytest
 from deployment import ALL, Deployment, free_net, variant
 from harness import changed, end, wait_for
 
-pytestmark = pytest.mark.cluster
-
 
 @pytest.fixture
 def other(cluster: Deployment) -> Path:

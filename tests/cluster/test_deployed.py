@@ -12,8 +12,6 @@ from harness import changed, wait_for
 
 from kairoscope import bundles, cql, loader_hosts
 
-pytestmark = pytest.mark.cluster
-
 KEYSPACE = "kairosdb"
 
 

@@ -1,13 +1,10 @@
 """The end: whatever state a deployment is in, destroy leaves nothing."""
 
 import psutil
-import pytest
 from deployment import Deployment
 from harness import wait_for
 
 from kairoscope import supervisor
-
-pytestmark = pytest.mark.cluster
 
 
 def alive(process: psutil.Process) -> bool:

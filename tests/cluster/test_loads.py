@@ -11,8 +11,6 @@ from harness import BIN, wait_for
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec
 
-pytestmark = pytest.mark.cluster
-
 NODES = {"kairosdb_nodes": 2, "loader_hosts": 2}
 
 

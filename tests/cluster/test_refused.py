@@ -8,8 +8,6 @@ import pytest
 import yaml
 from deployment import EXPERIMENT, Home, variant
 
-pytestmark = pytest.mark.cluster
-
 
 def test_unknown_experiment(home: Home) -> None:
     message = home.refused("deploy", "lapptop")

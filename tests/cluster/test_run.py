@@ -17,8 +17,6 @@ from loaders import values
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec
 
-pytestmark = pytest.mark.cluster
-
 KEYSPACE = "kairosdb"
 FILES = (
     *("manifest.json", "experiment.yml", "plan.json"),

@@ -30,8 +30,6 @@ from kairoscope.inventory import NATIVE_TRANSPORT_PORT, STORAGE_PORT, TELNET_POR
 from kairoscope.inventory import load as load_inventory
 from kairoscope.secrets import Access, Login
 
-pytestmark = pytest.mark.cluster
-
 OPEN = ("/api/v1/health/check", "/api/v1/health/status")
 CLOSED = (
     "/",

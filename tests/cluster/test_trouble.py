@@ -5,11 +5,8 @@ import os
 import signal
 import time
 
-import pytest
 from deployment import Deployment, Run
 from harness import wait_for
-
-pytestmark = pytest.mark.cluster
 
 
 def accounts_for_every_point(run: Run) -> None:

@@ -1,11 +1,14 @@
 """Labs for the tests of this folder, each gone again whatever happens."""
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from deployed_lab import DeployedLab
+from harness import end, wait_for
 
 from kairoscope.errors import UserError
 from kairoscope.lab import Lab, check
@@ -38,3 +41,30 @@ def new_lab(needed: None) -> Iterator[Callable[[], Lab]]:
         finally:
             for lab in labs:
                 lab.down()
+
+
+@pytest.fixture(scope="session")
+def lab(needed: None) -> Iterator[DeployedLab]:
+    """A lab that was deployed in spite of several interruptions."""
+    deployed = DeployedLab()
+    try:
+        for task in ("Run-time bundle", "Certificates", "Start"):
+            interrupt_deploy(deployed, task)
+        deployed.deploy()
+        yield deployed
+    finally:
+        deployed.remove()
+
+
+def interrupt_deploy(lab: DeployedLab, task: str) -> None:
+    """Ctrl-C in the first task of that name."""
+    output = lab.scratch / "deploy.txt"
+    with output.open("w") as file:
+        process = lab.start("deploy", lab.experiment, "--target", "lab", stdout=file, stderr=file)
+    try:
+        wait_for(f"task {task}", lambda: f"{task}] **" in output.read_text(), 600)
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(120) == 2, output.read_text()[-3000:]
+    finally:
+        end(process)
+    assert not (lab.state / "deployed").exists()

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -33,12 +34,15 @@ class DeployedLab(Cli):
         # The load that runs, and when a verb was carried out under it.
         self.load: Load | None = None
 
-    def write(self, **cluster: int) -> Path:
-        """The experiment, with other counts of nodes."""
-        content = but(EXPERIMENT, cluster=cluster)
-        path = self.scratch / f"{'-'.join(f'{k}{v}' for k, v in cluster.items()) or 'lab'}.yml"
-        path.write_text(yaml.safe_dump(content))
+    def write(self, name: str = "lab", **sections: Any) -> Path:
+        """The experiment with some fields of its sections replaced."""
+        path = self.scratch / f"{name}.yml"
+        path.write_text(yaml.safe_dump(but(EXPERIMENT, **sections)))
         return path
+
+    def write_nodes(self, **cluster: int) -> Path:
+        """The experiment with other counts of nodes."""
+        return self.write("-".join(f"{k}{v}" for k, v in cluster.items()), cluster=cluster)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -135,7 +139,7 @@ class Load:
             self._tell_effect(verb, began, ended, ledger["acknowledged"])
 
     def _tell_effect(self, verb: str, start: float, end: float, acknowledged: int) -> None:
-        """Print a row of docs/operations.md (`make test ONLY=long ARGS=-rP` shows it)."""
+        """Print a row of docs/operations.md (`make test ONLY=lab ARGS=-rP` shows it)."""
         during = new_histogram()
         for log in (self.folder / "latency").glob("worker-*.hlog"):
             reader = HistogramLogReader(str(log), new_histogram())

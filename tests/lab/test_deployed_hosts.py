@@ -1,30 +1,19 @@
 """Three storage nodes, two KairosDB nodes and a loader host in the lab, over SSH and secured.
 
-One deployment for all tests, in the order in which they stand here: each leaves it whole.
+One deployment for all tests and those of test_operations, in the order in which they stand here:
+each leaves it whole.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from deployed_lab import DeployedLab
 from harness import changed
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.timeout(1500)
 
 HOSTS = ("storage-1", "storage-2", "storage-3", "kairosdb-1", "kairosdb-2", "loader-1")
-
-
-@pytest.fixture(scope="module")
-def lab(needed: None) -> Iterator[DeployedLab]:
-    deployed = DeployedLab()
-    try:
-        deployed.deploy()
-        yield deployed
-    finally:
-        deployed.remove()
 
 
 def test_a_second_deploy_changes_nothing(lab):

@@ -16,7 +16,7 @@ from kairoscope.inventory import Host
 from kairoscope.lab import LabHost
 from kairoscope.verify import judge, probe
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.timeout(600)
 
 HOSTS = {
     "storage-1": "storage",

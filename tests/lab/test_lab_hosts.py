@@ -16,7 +16,7 @@ import pytest
 from kairoscope.errors import UserError
 from kairoscope.lab import Lab, LabHost, system
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 
 NET = "10.77.9"
 A, B, C = (

@@ -18,7 +18,7 @@ from scylla_stand_in import PACKAGES
 from kairoscope import paths, secrets
 from kairoscope.lab import Lab, LabHost
 
-pytestmark = [pytest.mark.lab, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 NEWEST, VERSION, OLDER = "2026.2.5", "2026.1.11", "2026.1.10"
 GATEWAY = "10.77.0.1"

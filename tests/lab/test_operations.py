@@ -1,6 +1,7 @@
 """Day two on three storage nodes, two KairosDB nodes and a loader host, under a running load.
 
-One deployment for all tests, in the order in which they stand here: each leaves it whole.
+One deployment for all tests (that of test_deployed_hosts), in the order in which they stand here:
+each leaves it whole.
 """
 
 import asyncio
@@ -11,7 +12,6 @@ import signal
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,38 +23,11 @@ from kairoscope.lab import Lab
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.timeout(1500)
 
 STORAGE = ("storage-1", "storage-2", "storage-3")
 KAIROSDB = ("kairosdb-1", "kairosdb-2")
 HOSTS = (*STORAGE, *KAIROSDB, "loader-1")
-
-
-@pytest.fixture(scope="module")
-def lab(needed: None) -> Iterator[DeployedLab]:
-    """A lab that was deployed in spite of several interruptions."""
-    deployed = DeployedLab()
-    try:
-        for task in ("Run-time bundle", "Certificates", "Start"):
-            interrupt_deploy(deployed, task)
-        deployed.deploy()
-        yield deployed
-    finally:
-        deployed.remove()
-
-
-def interrupt_deploy(lab: DeployedLab, task: str) -> None:
-    """Ctrl-C in the first task of that name."""
-    output = lab.scratch / "deploy.txt"
-    with output.open("w") as file:
-        process = lab.start("deploy", lab.experiment, "--target", "lab", stdout=file, stderr=file)
-    try:
-        wait_for(f"task {task}", lambda: f"{task}] **" in output.read_text(), 600)
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(120) == 2, output.read_text()[-3000:]
-    finally:
-        end(process)
-    assert not (lab.state / "deployed").exists()
 
 
 def interrupt_once_empty(lab: DeployedLab, verb: str, *arguments: str | Path) -> None:
@@ -84,18 +57,18 @@ def status_of(lab: DeployedLab, host: str) -> str:
 
 
 def test_unsafe_use_is_refused_before_anything_is_changed(lab):
-    four = lab.write(storage_nodes=4)
-    five = lab.write(storage_nodes=5)
+    four = lab.write_nodes(storage_nodes=4)
+    five = lab.write_nodes(storage_nodes=5)
     assert "needs --limit" in lab.refuses("replace")
     assert "sees storage-2 UN; only one that is down" in lab.refuses(
         "replace", "--limit", "storage-2"
     )
     assert "one at a time" in lab.refuses("add-storage", five)
     assert "no host storage-9" in lab.refuses("rolling-restart", "--limit", "storage-9")
-    two = lab.write(storage_nodes=2, replication_factor=2)
+    two = lab.write_nodes(storage_nodes=2, replication_factor=2)
     assert "one change at a time" in lab.refuses("decommission", two, "--limit", "storage-3")
     assert "is the last, kairosdb-2" in lab.refuses(
-        "remove-kairosdb", lab.write(kairosdb_nodes=1), "--limit", "kairosdb-1"
+        "remove-kairosdb", lab.write_nodes(kairosdb_nodes=1), "--limit", "kairosdb-1"
     )
     with lab.loading(20) as load:
         lab.well("lab", "kill", "storage-2")
@@ -111,14 +84,21 @@ def test_unsafe_use_is_refused_before_anything_is_changed(lab):
     lab.wait_until_well()
 
 
-def test_rolling_restart_under_load(lab):
+def test_restarts_and_other_settings_under_load(lab):
     before = {host: started(lab, host) for host in HOSTS[:5]}
-    with lab.loading(180) as load:
+    other = lab.write("other", kairosdb={"connections_per_host": 3})
+    with lab.loading(240) as load:
         lab.operate("rolling-restart")
+        after = {host: started(lab, host) for host in HOSTS[:5]}
+        assert all(after[host] != before[host] for host in before)
+        lab.operate("rolling-config", other)
+        # Only what the setting concerns.
+        last = {host: started(lab, host) for host in HOSTS[:5]}
+        assert {host for host in last if last[host] != after[host]} == set(KAIROSDB)
+        lab.operate("rolling-config", lab.experiment)
         load.lost_nothing()
     # The load saw it, however slow the machine is.
     assert "process started again" in (load.folder / "events.jsonl").read_text()
-    assert all(started(lab, host) != before[host] for host in before)
 
 
 def started(lab: DeployedLab, host: str) -> str:
@@ -128,7 +108,8 @@ def started(lab: DeployedLab, host: str) -> str:
 
 
 def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
-    with lab.loading(60) as load:
+    with lab.loading(90) as load:
+        lab.operate("repair")
         lab.operate("backup", "--to", lab.scratch / "under-load")
         load.lost_nothing()
     backup = lab.scratch / "backup"
@@ -189,7 +170,7 @@ def test_a_dead_node_is_replaced_under_load(lab):
 
 
 def test_a_storage_node_comes_and_goes_under_load(lab):
-    four = lab.write(storage_nodes=4)
+    four = lab.write_nodes(storage_nodes=4)
     with lab.loading(300) as load:
         lab.operate("add-storage", four)
         assert status_of(lab, "storage-4").count("\nUN ") == 4
@@ -204,7 +185,7 @@ def test_a_storage_node_comes_and_goes_under_load(lab):
 
 
 def test_a_kairosdb_node_comes_and_goes(lab):
-    three = lab.write(kairosdb_nodes=3)
+    three = lab.write_nodes(kairosdb_nodes=3)
     with lab.loading(90) as load:
         lab.operate("add-kairosdb", three)
         load.lost_nothing()
@@ -225,12 +206,6 @@ def test_passwords_and_certificates_are_replaced_under_load(lab):
         lab.well("rotate", "certificates", "--target", "lab")
         load.lost_nothing()
     assert ", 0 FAIL" in lab.well("verify", "--target", "lab")
-
-
-def test_repair_under_load(lab):
-    with lab.loading(60) as load:
-        lab.operate("repair")
-        load.lost_nothing()
 
 
 def test_evidence_has_what_is_needed_and_no_secret(lab):

@@ -18,8 +18,6 @@ from kairoscope.aws import guard, hosts, target, terraform
 from kairoscope.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
 from kairoscope.errors import UserError
 
-pytestmark = pytest.mark.unit
-
 STORAGE = 'module.storage.module.node["storage-2"].aws_instance.host'
 
 

@@ -17,7 +17,7 @@ from kairoscope.bench.harness import RATIO, Bench, BenchError, Limit, Round
 from kairoscope.errors import UserError
 from loaders.sink import SinkProcess
 
-pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 Results = dict[str, Any]
 

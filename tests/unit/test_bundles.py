@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from kairoscope import bundles, paths
 from kairoscope.errors import UserError
 
-pytestmark = pytest.mark.unit
-
 SUMS = st.dictionaries(
     st.from_regex(r"[a-z0-9./-]{1,20}\.jar", fullmatch=True),
     st.from_regex(r"[0-9a-f]{64}", fullmatch=True),

@@ -17,8 +17,6 @@ from kairoscope.plan import make
 from loaders.histograms import LogWriter, new_histogram, record
 from loaders.schedule import Schedule
 
-pytestmark = pytest.mark.unit
-
 NOW_S = 1_790_000_000
 NODES = ("kairosdb-1", "kairosdb-2")
 

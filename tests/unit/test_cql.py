@@ -5,13 +5,10 @@ import re
 import struct
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import cql
-
-pytestmark = pytest.mark.unit
 
 
 def test_statements_without_comments():

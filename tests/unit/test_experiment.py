@@ -17,8 +17,6 @@ from kairoscope.experiment import Experiment, Overrides, load, model, replicas_n
 from loaders import naming, spec
 from loaders.values import ValueType
 
-pytestmark = pytest.mark.unit
-
 # Line numbers matter to the tests below.
 GOOD = """\
 name: mine

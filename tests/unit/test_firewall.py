@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 
 from kairoscope import paths
 
-pytestmark = pytest.mark.unit
-
 ROLE = paths.ANSIBLE / "roles" / "firewall"
 FACTS = yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
 TABLE = FACTS["firewall_allowed"]

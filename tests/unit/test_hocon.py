@@ -7,8 +7,6 @@ import pytest
 from kairoscope import hocon, paths
 from kairoscope.errors import UserError
 
-pytestmark = pytest.mark.unit
-
 REFERENCE = """
 kairosdb: {
   telnetserver: { port: 4242, address: "0.0.0.0" }

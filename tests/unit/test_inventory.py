@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from kairoscope import bundles, experiment, inventory, plan
 from kairoscope.errors import UserError
 
-pytestmark = pytest.mark.unit
-
 
 @given(st.integers(1, 12), st.integers(1, 64))
 def test_tokens_are_distinct_in_range_and_even(nodes, per_node):

@@ -14,8 +14,6 @@ from kairoscope.errors import UserError
 from kairoscope.lab import Lab, LabHost, check, host, image, system
 from kairoscope.lab.network import Faults
 
-pytestmark = pytest.mark.unit
-
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True)
 
 

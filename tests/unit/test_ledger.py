@@ -15,8 +15,6 @@ from kairoscope import ledger, outcomes, readback
 from loaders.schedule import Schedule, Series
 from loaders.spec import LoadSpec
 
-pytestmark = pytest.mark.unit
-
 Points = list[tuple[int, int]]
 
 

@@ -34,7 +34,7 @@ from loaders.schedule import Schedule
 from loaders.sink import SinkProcess
 from loaders.spec import LoadSpec, Queries, Step
 
-pytestmark = [pytest.mark.unit, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 LIMIT_MS = 500  # on one machine there is one clock, but a ping may have to wait
 SENSORS = 40

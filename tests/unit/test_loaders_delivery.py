@@ -44,7 +44,7 @@ from loaders.spec import LoadSpec, Step
 from loaders.tally import Outcome, Tally
 from loaders.worker import Worker, main
 
-pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 ROOT = Path(__file__).resolve().parents[2]
 

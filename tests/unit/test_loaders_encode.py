@@ -21,8 +21,6 @@ from loaders.schedule import Group, Schedule
 from loaders.spec import TELNET_PUT, LoadSpec, Step
 from loaders.values import ValueType
 
-pytestmark = pytest.mark.unit
-
 PLACES = ["{n}", "-{n%7}_", "/{n%1000}"]
 TEXTS = {"json_text": json_text, "telnet_text": telnet_text}
 

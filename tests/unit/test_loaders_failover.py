@@ -29,7 +29,7 @@ from loaders.clock import Clock
 from loaders.failover import NODE_DOWN, NODE_UP, Event, Failover
 from loaders.schedule import Group, Schedule
 
-pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 # The rule
 

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 
 from loaders import histograms
 
-pytestmark = pytest.mark.unit
-
 START_MS = 1_700_000_000_250
 
 # One interval of a worker: is it warm-up, and (latency in µs, points) of each request.

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from loaders.http import Address, BrokenAnswerError, HttpConnection, Response
 
-pytestmark = [pytest.mark.unit, pytest.mark.timeout(30)]
+pytestmark = pytest.mark.timeout(30)
 
 REQUEST = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n[]"
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"

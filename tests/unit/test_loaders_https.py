@@ -30,7 +30,7 @@ from loaders.schedule import Schedule
 from loaders.spec import LoadSpec, Queries, Step
 from loaders.worker import Worker
 
-pytestmark = [pytest.mark.unit, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.timeout(120)
 
 ADDRESS = "127.0.0.1"
 

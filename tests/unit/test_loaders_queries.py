@@ -34,7 +34,7 @@ from loaders.schedule import Schedule
 from loaders.spec import LoadSpec, Queries, Step
 from loaders.values import ValueType, values
 
-pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 ROOT = Path(__file__).resolve().parents[2]
 Document = dict[str, Any]

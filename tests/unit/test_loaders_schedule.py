@@ -27,8 +27,6 @@ from loaders.schedule import Request, Schedule
 from loaders.spec import ALIGNED, SPREAD, LoadSpec, Step
 from loaders.values import LIMIT, LOWEST, ValueType, seeded_values, seeds, values
 
-pytestmark = pytest.mark.unit
-
 # Sharding
 
 

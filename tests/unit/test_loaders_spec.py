@@ -14,8 +14,6 @@ from loads import START_MS, load_spec, load_specs
 from loaders import naming
 from loaders.spec import LoadSpec, Queries, Step
 
-pytestmark = pytest.mark.unit
-
 GOOD: dict[str, Any] = json.loads(load_spec().to_json())
 QUERIES = {"rate": 2.5, "last_s": 60, "lag_s": 5, "sensors": 10, "bucket_s": 10}
 

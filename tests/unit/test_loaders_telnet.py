@@ -33,7 +33,7 @@ from loaders.spec import LoadSpec
 from loaders.telnet import Telnet
 from loaders.worker import Worker
 
-pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 KERNEL_BYTES = int(Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()[2]) + 2**20
 """More than the kernel takes for a server that does not read."""

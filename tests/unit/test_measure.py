@@ -1,14 +1,11 @@
 """Figures from samples."""
 
 import load_samples
-import pytest
 from hypothesis import given, settings
 
 from kairoscope import measure
 from kairoscope.outcomes import Counts, Outcomes
 from loaders.schedule import Schedule
-
-pytestmark = pytest.mark.unit
 
 
 def sample(t: float, name: str, pid: int, cpu_s: float) -> dict:

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from kairoscope.capture import nodetool
 from kairoscope.inventory import Host
 
-pytestmark = pytest.mark.unit
-
 # As Cassandra 5.0.9's nodetool prints it.
 SIX = """proxy histograms
 Percentile       Read Latency      Write Latency      Range Latency   CAS Read Latency  CAS Write Latency View Write Latency

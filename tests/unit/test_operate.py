@@ -19,8 +19,6 @@ from kairoscope.inventory import Host, Inventory
 from kairoscope.operate import evidence, safety, snapshots, state
 from kairoscope.operate.state import Seen
 
-pytestmark = pytest.mark.unit
-
 # A busy machine is no error.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")

@@ -6,14 +6,11 @@ from collections import Counter
 from pathlib import Path
 
 import load_samples
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kairoscope import outcomes
 from loaders.schedule import Schedule
-
-pytestmark = pytest.mark.unit
 
 CODES = {
     "acknowledged": outcomes.ACKNOWLEDGED,

@@ -19,7 +19,6 @@ from kairoscope.plan.load import requests_per_tick
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec, Queries, Step
 
-pytestmark = pytest.mark.unit
 # No deadlines: a busy machine is no mistake of the plan's.
 
 

@@ -15,8 +15,6 @@ from kairoscope.experiment import Experiment, load
 from kairoscope.plan import Plan, cost, make
 from kairoscope.plan.instance_types import InstanceType, table
 
-pytestmark = pytest.mark.unit
-
 
 def planned(**sections: dict[str, Any]) -> Plan:
     data = described(**sections)

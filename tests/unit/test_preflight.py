@@ -8,8 +8,6 @@ import pytest
 
 from kairoscope import experiment, plan, preflight
 
-pytestmark = pytest.mark.unit
-
 
 @pytest.fixture
 def laptop() -> plan.Plan:

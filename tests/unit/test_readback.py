@@ -22,8 +22,6 @@ from loaders.schedule import Schedule, Series
 from loaders.spec import LoadSpec, Step
 from loaders.values import ValueType
 
-pytestmark = pytest.mark.unit
-
 NEVER = (0.0,)
 
 

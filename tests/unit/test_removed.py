@@ -10,8 +10,6 @@ from kairoscope.capture.samplers import JsonLines, QueueDepth
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host
 
-pytestmark = pytest.mark.unit
-
 HOST = Host("kairosdb-2", "kairosdb", {"home": "/var/lib/kairoscope/kairosdb-2"})
 OTHER = Host("kairosdb-1", "kairosdb", {})
 

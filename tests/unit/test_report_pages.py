@@ -8,8 +8,6 @@ import report_samples
 
 from kairoscope.report import write
 
-pytestmark = pytest.mark.unit
-
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 CHARTS = ["throughput", "client-latency", "percentiles", "store-latency", "queue", "cpu"]
 VOID = {"meta", "br", "use", "path", "line", "input", "link", "img"}

@@ -11,8 +11,6 @@ import kairoscope.report
 from kairoscope.report import draw, units
 from kairoscope.report.charts import COLOURS, Chart, Series, thinned
 
-pytestmark = pytest.mark.unit
-
 ROOT = Path(__file__).parents[2]
 Values = list[float | None]
 

@@ -11,8 +11,6 @@ from moto import mock_aws
 from kairoscope.errors import UserError
 from kairoscope.operate import s3
 
-pytestmark = pytest.mark.unit
-
 FILES = {"manifest.json": b"{}", "schema.cql": b"CREATE", "storage-1/a/b-Data.db": b"\0" * 5000}
 
 

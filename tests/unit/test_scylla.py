@@ -16,8 +16,6 @@ from kairoscope import paths, scylla
 from kairoscope.errors import UserError
 from kairoscope.secrets import Login
 
-pytestmark = pytest.mark.unit
-
 ROLE = paths.ANSIBLE / "roles" / "scylla"
 RELEASES = ["5.4.9", "6.2.3", "2025.1.14", "2025.4.10", "2026.1.11", "2026.2.5"]
 ARGUMENTS = "--log-to-syslog 1 --log-to-stdout 0 --default-log-level info --network-stack posix"

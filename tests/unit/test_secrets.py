@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 from kairoscope import pki, secrets
 from kairoscope.errors import UserError
 
-pytestmark = pytest.mark.unit
-
 HOSTS = {"storage-1": ["10.77.0.11"], "kairosdb-1": ["10.77.0.21"]}
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from loaders.sink import SinkProcess, points_in
 
-pytestmark = [pytest.mark.unit, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.timeout(60)
 
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\n\r\n"
 POINT = {"name": "SENSOR_1", "timestamp": 1_700_000_000_000, "value": 123456, "tags": {"a": "b"}}

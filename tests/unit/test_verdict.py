@@ -10,8 +10,6 @@ from kairoscope import verdict
 from kairoscope.ledger import Ledger
 from kairoscope.outcomes import Counts
 
-pytestmark = pytest.mark.unit
-
 
 def whole(**changes: int) -> Ledger:
     """A ledger of 1,000 points in which nothing is amiss, but for the changes."""

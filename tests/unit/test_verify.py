@@ -27,8 +27,6 @@ from kairoscope.verify import checks, judge, probe, wire
 from kairoscope.verify.checks import Check, Context
 from kairoscope.verify.finding import Finding, State, passed
 
-pytestmark = pytest.mark.unit
-
 ANYWHERE = "0.0.0.0"  # noqa: S104
 
 RING = """\
