@@ -13,6 +13,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # files that have their own. The longest first, so that all do not wait for one at the end.
 _GROUPS = (
     "lab",
+    "lab/test_nodes",
     "cluster",
     "cloud",
     "cluster/test_secured",
