@@ -1,7 +1,7 @@
 """Day two on three storage nodes, two KairosDB nodes and a loader host, under a running load.
 
-One deployment for all tests, that of test_deployed_hosts, in the order in which they stand here: each
-leaves it whole. Nodes that come and go: test_nodes.
+One deployment for all tests, that of test_deployed_hosts, in the order in which they stand here:
+each leaves it whole. Nodes that come and go: test_nodes.
 """
 
 import asyncio
