@@ -47,3 +47,21 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         apart = [item.nodeid for item in session.items if "@" not in item.nodeid.rpartition("]")[2]]
         if apart:
             raise pytest.UsageError(f"{apart[0]} has no group: see tests/conftest.py")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What tests measured beside their outcome: rows of docs/operations.md."""
+    rows = [
+        row
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "teardown"
+        for name, row in report.user_properties
+        if name == "effect"
+    ]
+    if rows:
+        terminalreporter.section(
+            "verb | under load of the time | acknowledged | lost | p99 | points"
+        )
+        for row in rows:
+            terminalreporter.line(row)

@@ -56,6 +56,16 @@ def lab(needed: None) -> Iterator[DeployedLab]:
         deployed.remove()
 
 
+@pytest.fixture(autouse=True)
+def _effects(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Hand on what verbs did to a running load, for the tests' summary."""
+    yield
+    if "lab" in request.fixturenames:
+        effects = request.getfixturevalue("lab").effects
+        request.node.user_properties += [("effect", row) for row in effects]
+        effects.clear()
+
+
 def interrupt_deploy(lab: DeployedLab, task: str) -> None:
     """Ctrl-C in the first task of that name."""
     output = lab.scratch / "deploy.txt"

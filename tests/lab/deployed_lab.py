@@ -33,6 +33,8 @@ class DeployedLab(Cli):
         self.experiment = self.write()
         # The load that runs, and when a verb was carried out under it.
         self.load: Load | None = None
+        # Rows of docs/operations.md: what each verb did to the load.
+        self.effects: list[str] = []
 
     def write(self, name: str = "lab", **sections: Any) -> Path:
         """The experiment with some fields of its sections replaced."""
@@ -101,6 +103,7 @@ class DeployedLab(Cli):
             wait_for("acknowledged points", lambda: "acknowledged" in output.read_text())
             yield self.load
         finally:
+            self.effects += self.load.effects if self.load else []
             self.load = None
             end(process)
 
@@ -116,6 +119,7 @@ class Load:
         self.process = process
         self.folder = folder
         self.verbs: list[tuple[str, float, float]] = []
+        self.effects: list[str] = []
         self._output = output
 
     @property
@@ -136,10 +140,10 @@ class Load:
         assert ledger["balanced"], ledger
         assert ledger["missing"] == ledger["queued"] == ledger["wrong_value"] == 0, ledger
         for verb, began, ended in self.verbs:
-            self._tell_effect(verb, began, ended, ledger["acknowledged"])
+            self.effects.append(self._effect(verb, began, ended, ledger["acknowledged"]))
 
-    def _tell_effect(self, verb: str, start: float, end: float, acknowledged: int) -> None:
-        """Print a row of docs/operations.md (`make test ONLY=lab ARGS=-rP` shows it)."""
+    def _effect(self, verb: str, start: float, end: float, acknowledged: int) -> str:
+        """A row of docs/operations.md; the tests' summary shows it."""
         during = new_histogram()
         for log in (self.folder / "latency").glob("worker-*.hlog"):
             reader = HistogramLogReader(str(log), new_histogram())
@@ -147,8 +151,8 @@ class Load:
                 pass
             reader.close()
         span = json.loads((self.folder / "manifest.json").read_text())["load"]
-        ran = min(end, span["end_ms"] / 1000) - max(start, span["start_ms"] / 1000)
-        print(
+        ran = max(0, min(end, span["end_ms"] / 1000) - max(start, span["start_ms"] / 1000))
+        return (
             f"| `{verb}` | {ran:.0f} of {end - start:.0f} s | {acknowledged:,} | 0 | "
             f"{during.get_value_at_percentile(99) / 1000:,.0f} ms of "
             f"{during.get_total_count():,} |"
