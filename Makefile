@@ -110,14 +110,14 @@ setup: $(VENV)/installed ## Install what is missing: virtual environment, Java 1
 	@$(KAIROSCOPE) bundles $(if $(filter-out local,$(TARGET)),--with-java)
 
 .PHONY: test
-test: setup ## Run all tests this machine can (ONLY=unit|cluster|lab|cloud for one layer, ARGS= for pytest)
+test: setup ## Run all tests this machine can (ONLY=unit|cluster|lab|cloud|long for one layer, ARGS= for pytest)
 	@scripts/need ssh
 	@$(KAIROSCOPE) bundles --with-java
 	@scripts/need lab || true # as without root; the lab layer is skipped then, or fails in CI
 	@scripts/need terraform || true # without it the cloud layer is skipped, or fails in CI
 	@$(BIN)/python -m pytest -m '$(or $(ONLY),unit)' $(ARGS)
-	@# The others wait for servers much of the time: side by side.
-	@$(if $(ONLY),,$(BIN)/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -v -m 'not unit' $(ARGS))
+	@# The others wait for servers much of the time: side by side. `long` is not among them: most of an hour.
+	@$(if $(ONLY),,$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -v -m 'not unit and not long' $(ARGS))
 
 .PHONY: bench
 bench: $(VENV)/installed ## Measure the loader, beside the published way of 2018 (ONLY=rest|telnet|pacing|million)

@@ -1,6 +1,7 @@
 """What holds for all layers."""
 
 import signal
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,30 +13,35 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # What runs side by side (`-n`): the layers, in each of which most files share a deployment, and
 # files that have their own. The longest first, so that all do not wait for one at the end.
 _GROUPS = (
-    "lab",
-    "lab/test_nodes",
     "cluster",
     "cloud",
-    "cluster/test_secured",
+    "lab",
     "lab/test_lab_scylla",
+    "cluster/test_secured",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
     "unit",
 )
+# Day two in the lab: most of an hour, too long for CI beside all else. A layer of its own.
+_LONG = ("lab/test_operations", "lab/test_nodes")
+
+
+def _file(item: pytest.Item) -> str:
+    return f"{item.path.parent.name}/{item.path.stem}"
 
 
 def _group(item: pytest.Item) -> str:
-    layer = item.path.parent.name
-    file = f"{layer}/{item.path.stem}"
-    return file if file in _GROUPS else layer
+    return _file(item) if _file(item) in _GROUPS else item.path.parent.name
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Tests are of their folder's layer; those that share a deployment stay together."""
     for item in items:
-        item.add_marker(item.path.parent.name)
+        item.add_marker("long" if _file(item) in _LONG else item.path.parent.name)
         item.add_marker(pytest.mark.xdist_group(_group(item).replace("/", "-")))
+    # Before xdist hands out what is left: it goes by the order.
+    yield
     items.sort(key=lambda item: _GROUPS.index(_group(item)))
 
 
