@@ -121,12 +121,16 @@ def prepare(plan: Plan, options: Options, console: Console) -> None:
 
 def apply(plan: Plan, name: str, **variables: Any) -> None:
     """Bring prepared hosts to the plan by a playbook, `deploy` or one that has it in it."""
-    # The shape is fixed from here on, even if this deploy is interrupted: what is half there was
-    # started with it.
-    finished_file(plan.target).unlink(missing_ok=True)
-    plan_file(plan.target).write_text(plan.to_json())
+    _fix_shape(plan)
     playbook(plan.target, name, **variables)
     finished_file(plan.target).touch()
+
+
+def _fix_shape(plan: Plan) -> None:
+    """From here on the target has this plan, even if the deploy is interrupted: what is half there
+    was started with it."""
+    finished_file(plan.target).unlink(missing_ok=True)
+    plan_file(plan.target).write_text(plan.to_json())
 
 
 def provision(plan: Plan, options: Options, console: Console) -> Path:
@@ -164,13 +168,14 @@ def _prepare_hosts(plan: Plan, options: Options, console: Console) -> None:
         made = lab_target.provision(plan, console.print)
         lab_target.enter()
     elif plan.target == "aws":
-
-        def begin() -> None:
-            # The shape is fixed from here on, even if this deploy is interrupted.
-            finished_file(plan.target).unlink(missing_ok=True)
-            plan_file(plan.target).write_text(plan.to_json())
-
-        made = aws.provision(plan, options.account, options.backend, console, begin, options.let_go)
+        made = aws.provision(
+            plan,
+            options.account,
+            options.backend,
+            console,
+            lambda: _fix_shape(plan),
+            options.let_go,
+        )
         origin = "from Terraform's outputs"
     else:
         if options.inventory is None:
