@@ -65,15 +65,15 @@ def test_fewer_nodes_are_refused(published: Published) -> None:
     assert "deployed with kairosdb_nodes = 3, the experiment wants 2" in said
 
 
-# As remove-kairosdb has it, once the node's queue is stored.
+# As remove-kairosdb has it once the node's queue is stored, without what needs the hosts themselves.
 LET_GO = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from kairoscope import deploy, options
+from kairoscope import options
+from kairoscope.aws import target
 plan = options.make_plan(sys.argv[1], "aws")
-given = deploy.Options(Path(sys.argv[2]), let_go=sys.argv[3])
-deploy.prepare(plan, given, Console())
+target.provision(plan, Path(sys.argv[2]), None, Console(), lambda: None, let_go=sys.argv[3])
 """
 
 
