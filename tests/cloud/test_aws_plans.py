@@ -65,7 +65,7 @@ def test_fewer_nodes_are_refused(published: Published) -> None:
     assert "deployed with kairosdb_nodes = 3, the experiment wants 2" in said
 
 
-# As remove-kairosdb has it once the node's queue is stored, without what needs the hosts themselves.
+# As remove-kairosdb has it once the queue is stored, without what needs the hosts themselves.
 LET_GO = """
 import sys
 from pathlib import Path
