@@ -60,10 +60,10 @@ def lab(needed: None) -> Iterator[DeployedLab]:
 def _effects(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hand on what verbs did to a running load, for the tests' summary."""
     yield
-    if "lab" in request.fixturenames:
-        effects = request.getfixturevalue("lab").effects
-        request.node.user_properties += [("effect", row) for row in effects]
-        effects.clear()
+    lab = request.node.funcargs.get("lab")
+    if isinstance(lab, DeployedLab):  # Other files have other labs.
+        request.node.user_properties += [("effect", row) for row in lab.effects]
+        lab.effects.clear()
 
 
 def interrupt_deploy(lab: DeployedLab, task: str) -> None:
