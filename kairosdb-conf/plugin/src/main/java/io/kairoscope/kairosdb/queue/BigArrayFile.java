@@ -1,0 +1,48 @@
+package io.kairoscope.kairosdb.queue;
+
+import java.io.IOException;
+import org.kairosdb.bigqueue.IBigArray;
+
+/** KairosDB's own memory-mapped queue file, so that either queue processor goes on with the other's. */
+final class BigArrayFile implements PointFile {
+  private final IBigArray array;
+
+  BigArrayFile(IBigArray array) {
+    this.array = array;
+  }
+
+  @Override
+  public long append(byte[] bytes) throws IOException {
+    return array.append(bytes);
+  }
+
+  @Override
+  public byte[] read(long index) throws IOException {
+    return array.get(index);
+  }
+
+  @Override
+  public long appendedAt(long index) throws IOException {
+    return array.getTimestamp(index);
+  }
+
+  @Override
+  public long head() {
+    return array.getHeadIndex();
+  }
+
+  @Override
+  public long tail() {
+    return array.getTailIndex();
+  }
+
+  @Override
+  public void removeBefore(long index) throws IOException {
+    // Its tail must be a record that is there: the last one stays, stored or not.
+    long last = array.getHeadIndex() - 1;
+    long before = Math.min(index, last);
+    if (before > array.getTailIndex()) {
+      array.removeBeforeIndex(before);
+    }
+  }
+}
