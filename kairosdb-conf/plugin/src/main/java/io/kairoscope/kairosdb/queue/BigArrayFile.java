@@ -3,7 +3,7 @@ package io.kairoscope.kairosdb.queue;
 import java.io.IOException;
 import org.kairosdb.bigqueue.IBigArray;
 
-/** KairosDB's own memory-mapped queue file, so that either queue processor goes on with the other's. */
+/** KairosDB's own memory-mapped queue file: either queue processor goes on where the other was. */
 final class BigArrayFile implements PointFile {
   private final IBigArray array;
 

@@ -15,8 +15,8 @@ import java.util.function.LongSupplier;
  *
  * <p>A point is in the file before {@link #put} returns. In memory, a series is released whole once
  * its oldest point has waited for the window, or earlier when memory runs short. What memory has no
- * room for is only in the file, and is read back in order. The file's checkpoint moves to the lowest
- * point that is not acknowledged, whatever the order of the releases.
+ * room for is only in the file, and is read back in order. The file's checkpoint moves to the
+ * lowest point that is not acknowledged, whatever the order of the releases.
  *
  * <p>Of the file, memory holds everything that is not acknowledged from the checkpoint to {@code
  * next}, and nothing from there on: while something is left to be read back, new points go to the
@@ -85,11 +85,11 @@ final class CoalescingQueue {
       long index;
       synchronized (this) {
         index = next;
+        if (index >= file.head()) {
+          return count;
+        }
       }
-      // Without the lock, since nobody else moves `next` while the file has more than that.
-      if (index >= file.head()) {
-        return count;
-      }
+      // Without the lock, since nobody else moves `next` now that the file has more than that.
       Sample sample = decoder.decode(index, file.read(index));
       long takenAt = file.appendedAt(index);
       synchronized (this) {
@@ -176,14 +176,12 @@ final class CoalescingQueue {
   }
 
   /** What it holds now. */
-  Depth depth() {
-    synchronized (this) {
-      long head = file.head();
-      return new Depth(points, bytes, head - next, head - file.tail());
-    }
+  synchronized Depth depth() {
+    long head = file.head();
+    return new Depth(points, bytes, head - next, head - file.tail());
   }
 
-  /** When the oldest point was taken that is not acknowledged, ms since 1970; null if there is none. */
+  /** When the oldest point that is not acknowledged was taken, ms since 1970; null for none. */
   Long oldestTakenAt() throws IOException {
     long low;
     synchronized (this) {

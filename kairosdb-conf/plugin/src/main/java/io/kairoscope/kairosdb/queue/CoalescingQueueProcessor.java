@@ -108,8 +108,7 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
             retrier,
             rowKeys,
             metricNames,
-            row ->
-                newRows.post(new RowKeyEvent(row.rowKey().getMetricName(), row.rowKey(), row.ttlS())),
+            row -> newRows.post(event(row)),
             stats,
             settings.inFlightPerHost());
     Writer writer =
@@ -125,6 +124,10 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
     deliveries =
         new Deliveries(queue, writer, stats, BATCHES_IN_RELEASE * batchSize, checkpointS);
     metrics = new QueueMetrics(queue, stats, hostName);
+  }
+
+  private static RowKeyEvent event(Store.IndexEntry row) {
+    return new RowKeyEvent(row.rowKey().getMetricName(), row.rowKey(), row.ttlS());
   }
 
   /** For KairosDB's own delivery thread, which would take points in the order they came. */

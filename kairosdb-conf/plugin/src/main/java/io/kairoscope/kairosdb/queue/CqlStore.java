@@ -40,8 +40,8 @@ final class CqlStore implements Store {
   // What Cassandra and ScyllaDB say, with nothing else to tell it by.
   private static final String TOO_LARGE = "Batch too large";
   private static final Place NOWHERE = new Place("", 0, 0);
-  // Cassandra's token, but for keys that end in characters beyond ASCII, where Cassandra's own has a
-  // sign error; these are only put in another place among their neighbours.
+  // Cassandra's token, but for keys that end in characters beyond ASCII, where Cassandra's own has
+  // a sign error; these are only put in another place among their neighbours.
   private static final HashFunction TOKEN = Hashing.murmur3_128();
 
   private final ClusterConnection cluster;
@@ -74,7 +74,8 @@ final class CqlStore implements Store {
     RowSpec spec = cluster.getRowSpec();
     Map<Long, List<Point>> byRow = new TreeMap<>();
     for (Point point : group.points()) {
-      byRow.computeIfAbsent(spec.calculateRowTime(point.time()), row -> new ArrayList<>()).add(point);
+      long rowTime = spec.calculateRowTime(point.time());
+      byRow.computeIfAbsent(rowTime, row -> new ArrayList<>()).add(point);
     }
     Series series = group.series();
     List<Row> rows = new ArrayList<>(byRow.size());

@@ -18,8 +18,8 @@ record Partition(
     Place place,
     CompletableFuture<Void> indexed,
     List<Point> points) {
-  // What Cassandra counts of a row against its limit, from above: clustering key, time stamps, times
-  // to live and flags of the row and of its one cell.
+  // What Cassandra counts of a row against its limit, from above: clustering key, time stamps,
+  // times to live and flags of the row and of its one cell.
   private static final int ROW_BYTES = 64;
 
   /** The same partition with some of its points. */

@@ -62,8 +62,9 @@ final class QueueMetrics {
     try {
       Long takenAt = queue.oldestTakenAt();
       add(sets, now, "oldest_ms", takenAt == null ? 0 : Math.max(0, now - takenAt));
-    } catch (IOException error) {
-      logger.warn("The age of the oldest point could not be read", error);
+    } catch (IOException | IndexOutOfBoundsException error) {
+      // The second if it was stored, and the checkpoint moved past it, since it was asked for.
+      logger.debug("The age of the oldest point could not be read", error);
     }
   }
 

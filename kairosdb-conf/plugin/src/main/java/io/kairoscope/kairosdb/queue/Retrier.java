@@ -15,13 +15,13 @@ import org.slf4j.LoggerFactory;
 /**
  * Writes until it is written: there is nothing that a point was taken for but to be stored.
  *
- * <p>Whatever the store answers is taken for its state of the moment: overloaded, unavailable, timed
- * out, its tables missing. Only size is ours to mend. When the process ends, what is not written is
- * still in the file.
+ * <p>Whatever the store answers is taken for its state of the moment: overloaded, unavailable,
+ * timed out, its tables missing. Only size is ours to mend. When the process ends, what is not
+ * written is still in the file.
  */
 final class Retrier {
   private static final Logger logger = LoggerFactory.getLogger(Retrier.class);
-  // Every one of the first, so that a cause is seen; then those at the longest delay, now and then.
+  // The first ones, so that a cause is seen, and then one every few minutes.
   private static final int LOGGED = 3;
   private static final int LOGGED_EVERY = 30;
 
@@ -97,7 +97,7 @@ final class Retrier {
     try {
       timer.schedule(() -> attempt(work, failed), backoff.delayMs(failed), TimeUnit.MILLISECONDS);
     } catch (RejectedExecutionException closed) {
-      logger.info("Not written before the end, left in the queue file: {} items", work.items.size());
+      logger.info("Not written before the end, left in the queue file: {}", work.items.size());
     }
   }
 

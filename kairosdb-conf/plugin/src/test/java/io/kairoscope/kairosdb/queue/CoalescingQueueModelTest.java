@@ -174,15 +174,14 @@ class CoalescingQueueModelTest {
         oldest = first;
         assertEquals(waitingOf.get(metric), group.points().size(), "not the whole series");
         boolean pressed = draining || before.fileOnly() > 0 || before.bytes() >= 0.75 * maxBytes;
-        assertTrue(
-            pressed || group.points().get(0).takenAt() <= nowMs - windowMs || readBack.contains(first),
-            "released before its window");
+        boolean due = group.points().get(0).takenAt() <= nowMs - windowMs;
+        assertTrue(pressed || due || readBack.contains(first), "released before its window");
       }
       boolean noneLeft = flying.size() == queue.depth().points();
       assertTrue(count >= enough || noneLeft || !dueLeft(), "kept what was due");
     }
 
-    /** What memory should hold of each series: from the file's order and what memory has taken in. */
+    /** What waits in memory of each series: by the file's order, and how far memory has read. */
     Map<String, Integer> waitingBySeries() {
       Map<String, Integer> waiting = new TreeMap<>();
       long end = file.head() - queue.depth().fileOnly();

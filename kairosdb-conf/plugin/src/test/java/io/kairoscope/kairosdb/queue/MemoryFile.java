@@ -5,7 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.function.LongSupplier;
 
-/** A file that outlives the queue that writes to it, as a real one outlives its process. */
+/** A file that outlives the queue that writes to it, as a real one does; for any thread. */
 final class MemoryFile implements PointFile {
   final List<byte[]> records = new ArrayList<>();
   private final List<Long> times = new ArrayList<>();
@@ -18,7 +18,7 @@ final class MemoryFile implements PointFile {
   }
 
   @Override
-  public long append(byte[] bytes) throws IOException {
+  public synchronized long append(byte[] bytes) throws IOException {
     if (full) {
       throw new IOException("no space");
     }
@@ -28,7 +28,7 @@ final class MemoryFile implements PointFile {
   }
 
   @Override
-  public byte[] read(long index) {
+  public synchronized byte[] read(long index) {
     if (index < tail) {
       throw new IndexOutOfBoundsException("read before the checkpoint: " + index);
     }
@@ -36,22 +36,22 @@ final class MemoryFile implements PointFile {
   }
 
   @Override
-  public long appendedAt(long index) {
+  public synchronized long appendedAt(long index) {
     return times.get((int) index);
   }
 
   @Override
-  public long head() {
+  public synchronized long head() {
     return records.size();
   }
 
   @Override
-  public long tail() {
+  public synchronized long tail() {
     return tail;
   }
 
   @Override
-  public void removeBefore(long index) {
+  public synchronized void removeBefore(long index) {
     tail = Math.max(tail, index);
   }
 }

@@ -53,9 +53,10 @@ class WiringTest {
 
   @Test
   void settingsHaveDefaults() throws IOException {
-    assertEquals(new QueueSettings(10_000, 128L << 20, 32_768, 8), QueueSettings.of(config(Map.of())));
-    Map<String, ?> given =
-        Map.of("kairosdb.kairoscope.queue.window_ms", 0, "kairosdb.kairoscope.queue.memory_mb", 3_000);
+    QueueSettings defaults = QueueSettings.of(config(Map.of()));
+    assertEquals(new QueueSettings(10_000, 128L << 20, 32_768, 8), defaults);
+    String prefix = "kairosdb.kairoscope.queue.";
+    Map<String, ?> given = Map.of(prefix + "window_ms", 0, prefix + "memory_mb", 3_000);
     assertEquals(new QueueSettings(0, 3_000L << 20, 32_768, 8), QueueSettings.of(config(given)));
   }
 }
