@@ -144,7 +144,7 @@ final class CqlStore implements Store {
           column.putInt(0, spec.getColumnName(rowTime, point.time()));
           batch.add(
               new BoundStatement(cluster.psDataPointsInsert)
-                  .setBytesUnsafe(0, partition.key())
+                  .setBytesUnsafe(0, partition.key().duplicate())
                   .setBytesUnsafe(1, column)
                   .setBytesUnsafe(2, ByteBuffer.wrap(point.value()))
                   .setInt(3, ttl)

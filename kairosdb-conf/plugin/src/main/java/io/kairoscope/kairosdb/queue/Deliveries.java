@@ -19,6 +19,8 @@ final class Deliveries implements Runnable {
   private final int enough;
   private final long checkpointMs;
   private long checkpointAtMs;
+  // Released, and not yet all under way to the store.
+  private List<Group> released = List.of();
   private volatile boolean draining;
   private volatile boolean stopped;
 
@@ -43,7 +45,7 @@ final class Deliveries implements Runnable {
       } catch (InterruptedException stop) {
         return;
       } catch (IOException | RuntimeException error) {
-        // Nothing is lost by it: what was under way is not acknowledged.
+        // Nothing is lost by it: what was released is tried again.
         logger.error("Points could not be delivered", error);
         pause(AFTER_ERROR_MS);
       }
@@ -54,10 +56,13 @@ final class Deliveries implements Runnable {
     if (!draining) {
       stats.readBack.add(queue.refill());
     }
-    List<Group> groups = queue.take(enough);
-    writer.write(groups);
+    if (released.isEmpty()) {
+      released = queue.take(enough);
+    }
+    int points = released.stream().mapToInt(group -> group.points().size()).sum();
+    writer.write(released);
+    released = List.of();
     checkpoint();
-    int points = groups.stream().mapToInt(group -> group.points().size()).sum();
     if (points < enough) {
       Thread.sleep(TICK_MS);
     }

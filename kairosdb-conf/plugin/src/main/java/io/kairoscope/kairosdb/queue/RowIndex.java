@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.queue;
 
 import io.kairoscope.kairosdb.queue.Store.IndexEntry;
 import io.kairoscope.kairosdb.queue.Store.Row;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -64,24 +65,41 @@ final class RowIndex {
     List<Partition> partitions = new ArrayList<>(rows.size());
     List<IndexEntry> entries = new ArrayList<>();
     List<CompletableFuture<Void>> futures = new ArrayList<>();
-    for (Row row : rows) {
-      DataPointsRowKey cached = rowKeys.cacheItem(row.key());
-      CompletableFuture<Void> indexed = DONE;
-      if (cached == null) {
-        indexed = begin(row, entries, futures);
-      } else {
-        indexed = rowsBeingWritten.getOrDefault(cached, DONE);
+    try {
+      for (Row row : rows) {
+        partitions.add(index(row, entries, futures));
       }
-      // The cached one has its key serialised already.
-      DataPointsRowKey rowKey = cached == null ? row.key() : cached;
-      var key = store.key(rowKey);
-      partitions.add(new Partition(rowKey, key, store.place(key), indexed, row.points()));
-    }
-    for (int from = 0; from < entries.size(); from += BATCH_ROWS) {
-      int to = Math.min(entries.size(), from + BATCH_ROWS);
-      write(entries.subList(from, to), futures.subList(from, to));
+    } finally {
+      // Also if a row failed: for those before it, others wait by now.
+      for (int from = 0; from < entries.size(); from += BATCH_ROWS) {
+        int to = Math.min(entries.size(), from + BATCH_ROWS);
+        write(entries.subList(from, to), futures.subList(from, to));
+      }
     }
     return partitions;
+  }
+
+  private Partition index(
+      Row row, List<IndexEntry> entries, List<CompletableFuture<Void>> futures) {
+    DataPointsRowKey cached = rowKeys.cacheItem(row.key());
+    // The cached one has its key serialised already.
+    DataPointsRowKey rowKey = cached == null ? row.key() : cached;
+    ByteBuffer key;
+    Place place;
+    try {
+      key = store.key(rowKey);
+      place = store.place(key);
+    } catch (RuntimeException error) {
+      if (cached == null) {
+        rowKeys.removeKey(rowKey);
+      }
+      throw error;
+    }
+    CompletableFuture<Void> indexed =
+        cached == null
+            ? begin(row, entries, futures)
+            : rowsBeingWritten.getOrDefault(rowKey, DONE);
+    return new Partition(rowKey, key, place, indexed, row.points());
   }
 
   private CompletableFuture<Void> begin(

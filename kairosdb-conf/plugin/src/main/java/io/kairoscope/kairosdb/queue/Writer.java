@@ -52,13 +52,17 @@ final class Writer {
     this.inFlightPerHost = inFlightPerHost;
   }
 
-  /** Writes series; returns when all their batches are under way. */
+  /**
+   * Writes series; returns when all their batches are under way. If it fails, none of them is, and
+   * it may be called again with the same.
+   */
   void write(List<Group> groups) throws InterruptedException {
     List<Row> rows = new ArrayList<>(groups.size());
     for (Group group : groups) {
       rows.addAll(store.rows(group));
     }
-    for (List<Partition> batch : batches.cut(index.index(rows))) {
+    List<List<Partition>> all = batches.cut(index.index(rows));
+    for (List<Partition> batch : all) {
       send(batch);
     }
   }

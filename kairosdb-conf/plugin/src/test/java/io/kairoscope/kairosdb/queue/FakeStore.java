@@ -26,6 +26,8 @@ class FakeStore implements Store {
   // A batch of more partitions than this is too large; one of a single partition never is.
   int maxPartitions = Integer.MAX_VALUE;
   int keys;
+  // How many more partitions have a place; then that fails once.
+  int placesLeft = Integer.MAX_VALUE;
 
   static final class Asked {
     final CompletableFuture<Void> answer = new CompletableFuture<>();
@@ -67,6 +69,9 @@ class FakeStore implements Store {
 
   @Override
   public Place place(ByteBuffer key) {
+    if (placesLeft-- == 0) {
+      throw new IllegalStateException("no ring");
+    }
     int hash = key.hashCode();
     return new Place("host" + Math.floorMod(hash, 3), Math.floorMod(hash, 2), hash);
   }

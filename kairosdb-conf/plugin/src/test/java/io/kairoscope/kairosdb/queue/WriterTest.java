@@ -1,6 +1,7 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
@@ -159,6 +160,20 @@ class WriterTest {
     }
     assertEquals(40, done.size());
     assertTrue(stats.splits.sum() > 0);
+  }
+
+  @Test
+  void aWriteThatFailedHalfwayCanBeMadeAgain() throws InterruptedException {
+    List<Group> groups = List.of(group(1, 0, 2), group(2, 10, 2), group(3, 20, 2));
+    for (int places = 0; places < 3; places++) {
+      store.placesLeft = places;
+      assertThrows(IllegalStateException.class, () -> writer.write(groups));
+    }
+    writer.write(groups);
+    while (!store.asked.isEmpty()) {
+      store.succeed(store.asked.get(0));
+    }
+    assertEquals(6, done.size());
   }
 
   @Test
