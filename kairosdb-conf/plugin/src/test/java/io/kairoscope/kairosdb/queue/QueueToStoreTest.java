@@ -19,7 +19,7 @@ import org.kairosdb.datastore.cassandra.DataCache;
  * that fails a third of what it is asked: every point that was taken is found in the end.
  */
 class QueueToStoreTest {
-  private static final int RUNS = 100;
+  private static final int RUNS = 300;
   private static final int IN_FLIGHT = 10_000;
 
   private Random random;

@@ -13,31 +13,18 @@ import java.io.IOException;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.CoreModule;
-import org.kairosdb.core.KairosConfig.ConfigFormat;
 import org.kairosdb.core.KairosRootConfig;
 import org.kairosdb.core.queue.QueueProcessor;
 import org.kairosdb.datastore.cassandra.CassandraModule;
 
 /** KairosDB's modules have all that the queue processor asks for. Nothing is started. */
 class WiringTest {
-  private static KairosRootConfig config(Map<String, ?> settings) throws IOException {
-    KairosRootConfig config = new KairosRootConfig();
-    config.load(CoreModule.class.getResourceAsStream("/kairosdb.conf"), ConfigFormat.HOCON);
-    config.load(settings);
-    config.resolve();
-    return config;
-  }
-
   @Test
   void oneSettingPutsItInPlaceOfKairosDbsOwn() throws IOException {
     KairosRootConfig config =
-        config(
+        TestConfig.of(
             Map.of(
-                QueueProcessor.QUEUE_PROCESSOR_CLASS,
-                CoalescingQueueProcessor.class.getName(),
-                // Made by KairosDB's main class.
-                "kairosdb.server.guid",
-                "any"));
+                QueueProcessor.QUEUE_PROCESSOR_CLASS, CoalescingQueueProcessor.class.getName()));
     Injector injector =
         Guice.createInjector(
             Stage.TOOL, new CoreModule(config), new CassandraModule(config), new StatusModule());
@@ -53,10 +40,11 @@ class WiringTest {
 
   @Test
   void settingsHaveDefaults() throws IOException {
-    QueueSettings defaults = QueueSettings.of(config(Map.of()));
+    QueueSettings defaults = QueueSettings.of(TestConfig.of(Map.of()));
     assertEquals(new QueueSettings(10_000, 128L << 20, 32_768, 8), defaults);
     String prefix = "kairosdb.kairoscope.queue.";
     Map<String, ?> given = Map.of(prefix + "window_ms", 0, prefix + "memory_mb", 3_000);
-    assertEquals(new QueueSettings(0, 3_000L << 20, 32_768, 8), QueueSettings.of(config(given)));
+    QueueSettings other = QueueSettings.of(TestConfig.of(given));
+    assertEquals(new QueueSettings(0, 3_000L << 20, 32_768, 8), other);
   }
 }
