@@ -1,22 +1,27 @@
 package io.kairoscope.kairosdb.queue;
 
+import com.google.common.hash.Hashing;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Iterator;
-import java.util.LinkedHashMap;
+import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeSet;
 import java.util.function.LongSupplier;
 
 /**
  * Points wait here by series, so that the store gets many of one partition at a time, which costs
  * it little more than a single one.
  *
- * <p>A point is in the file before {@link #put} returns. In memory, a series is released whole once
- * its oldest point has waited for the window, or earlier when memory runs short. What memory has no
- * room for is only in the file, and is read back in order. The file's checkpoint moves to the
- * lowest point that is not acknowledged, whatever the order of the releases.
+ * <p>A point is in the file before {@link #put} returns. In memory, a series is released whole, once
+ * in each window, or earlier when memory runs short. Each series has a moment of the window of its
+ * own: if they all waited from their first point on, sensors that began to send together would be
+ * released together, too, in one burst for each window.
+ *
+ * <p>What memory has no room for is only in the file, and is read back in order. The file's
+ * checkpoint moves to the lowest point that is not acknowledged, whatever the order of the releases.
  *
  * <p>Of the file, memory holds everything that is not acknowledged from the checkpoint to {@code
  * next}, and nothing from there on: while something is left to be read back, new points go to the
@@ -45,8 +50,9 @@ final class CoalescingQueue {
   private final long maxBits;
   private final LongSupplier clockMs;
 
-  // In the order of each series' oldest point, since a series that is released is taken out.
-  private final Map<Series, Waiting> waiting = new LinkedHashMap<>();
+  private final Map<Series, Waiting> waiting = new HashMap<>();
+  private final TreeSet<Waiting> byDue =
+      new TreeSet<>(Comparator.comparingLong(Waiting::dueMs).thenComparingLong(Waiting::first));
   private final Acknowledged acknowledged;
   private long next;
   private long bytes;
@@ -74,7 +80,7 @@ final class CoalescingQueue {
     long index = file.append(record);
     // Later points wait behind what is left in the file.
     if (index == next) {
-      admit(index, sample, takenAt, clockMs.getAsLong());
+      admit(index, sample, takenAt, dueMs(sample.series(), clockMs.getAsLong(), windowMs));
     }
   }
 
@@ -96,7 +102,7 @@ final class CoalescingQueue {
         if (sample == null) {
           next++;
           acknowledged.add(index);
-        } else if (!admit(index, sample, takenAt, clockMs.getAsLong() - windowMs)) {
+        } else if (!admit(index, sample, takenAt, clockMs.getAsLong())) {
           return count;
         }
       }
@@ -104,7 +110,17 @@ final class CoalescingQueue {
     }
   }
 
-  private boolean admit(long index, Sample sample, long takenAt, long since) {
+  /** When a series is due whose oldest point came now: within the window. */
+  static long dueMs(Series series, long nowMs, long windowMs) {
+    if (windowMs == 0) {
+      return nowMs;
+    }
+    // Names that differ in a digit must not be neighbours.
+    long moment = Hashing.murmur3_32().hashInt(series.hashCode()).asInt();
+    return nowMs + windowMs - Math.floorMod(nowMs + moment, windowMs);
+  }
+
+  private boolean admit(long index, Sample sample, long takenAt, long dueMs) {
     Waiting series = waiting.get(sample.series());
     int weight = POINT_BYTES + sample.value().length;
     if (series == null) {
@@ -116,8 +132,9 @@ final class CoalescingQueue {
       return false;
     }
     if (series == null) {
-      series = new Waiting(since);
+      series = new Waiting(sample.series(), dueMs, index, new ArrayList<>(4));
       waiting.put(sample.series(), series);
+      byDue.add(series);
     }
     series.points.add(
         new Point(index, sample.time(), takenAt, sample.ttlS(), sample.value(), weight));
@@ -128,25 +145,21 @@ final class CoalescingQueue {
   }
 
   /**
-   * Releases series, the one with the oldest point first, whole: those that have waited for the
-   * window, or any while memory is short.
+   * Releases series, the one that is due first, whole: those that are due, or any while memory is
+   * short.
    *
    * @param enough points, after which to stop; the last series may exceed it
    */
   synchronized List<Group> take(int enough) {
     boolean all = draining || bytes >= PRESSED * maxBytes || next < file.head();
-    long due = clockMs.getAsLong() - windowMs;
+    long nowMs = clockMs.getAsLong();
     List<Group> released = new ArrayList<>();
     int count = 0;
-    Iterator<Map.Entry<Series, Waiting>> oldest = waiting.entrySet().iterator();
-    while (count < enough && oldest.hasNext()) {
-      Map.Entry<Series, Waiting> entry = oldest.next();
-      if (!all && entry.getValue().since > due) {
-        break;
-      }
-      oldest.remove();
-      released.add(new Group(entry.getKey(), entry.getValue().points));
-      count += entry.getValue().points.size();
+    while (count < enough && !byDue.isEmpty() && (all || byDue.first().dueMs <= nowMs)) {
+      Waiting next = byDue.pollFirst();
+      waiting.remove(next.series);
+      released.add(new Group(next.series, next.points));
+      count += next.points.size();
     }
     return released;
   }
@@ -205,12 +218,6 @@ final class CoalescingQueue {
     }
   }
 
-  private static final class Waiting {
-    private final long since;
-    private final List<Point> points = new ArrayList<>(4);
-
-    private Waiting(long since) {
-      this.since = since;
-    }
-  }
+  /** A series in memory: when it is due, and its points, by the index of the first of them. */
+  private record Waiting(Series series, long dueMs, long first, List<Point> points) {}
 }

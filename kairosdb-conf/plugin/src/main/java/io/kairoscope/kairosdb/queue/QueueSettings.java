@@ -5,7 +5,7 @@ import org.kairosdb.core.KairosRootConfig;
 /**
  * The settings below {@code kairosdb.kairoscope.queue}, and their defaults.
  *
- * @param windowMs how long the oldest point of a series waits for others; 0 is not at all
+ * @param windowMs how long the oldest point of a series waits for others at most; 0 is not at all
  * @param memoryBytes heap for points that are not yet stored
  * @param batchBytes of a batch, as the store counts them, from above
  * @param inFlightPerHost batches at a time to each storage node

@@ -151,7 +151,7 @@ class CoalescingQueueModelTest {
       CoalescingQueue.Depth before = queue.depth();
       Set<String> whole = new HashSet<>();
       Map<String, Integer> waitingOf = waitingBySeries();
-      long oldest = -1;
+      long lastDueMs = 0;
       int count = 0;
       for (Group group : queue.take(enough)) {
         assertTrue(count < enough, "a series more than was enough");
@@ -170,12 +170,14 @@ class CoalescingQueueModelTest {
           count++;
         }
         long first = group.points().get(0).index();
-        assertTrue(oldest < first, "series not in the order of their oldest points");
-        oldest = first;
         assertEquals(waitingOf.get(metric), group.points().size(), "not the whole series");
         boolean pressed = draining || before.fileOnly() > 0 || before.bytes() >= 0.75 * maxBytes;
-        boolean due = group.points().get(0).takenAt() <= nowMs - windowMs;
-        assertTrue(pressed || due || readBack.contains(first), "released before its window");
+        long dueMs = dueMs(first);
+        assertTrue(pressed || dueMs <= nowMs, "released before it is due");
+        if (!readBack.contains(first)) {
+          assertTrue(lastDueMs <= dueMs, "not in the order of what is due");
+          lastDueMs = dueMs;
+        }
       }
       boolean noneLeft = flying.size() == queue.depth().points();
       assertTrue(count >= enough || noneLeft || !dueLeft(), "kept what was due");
@@ -194,16 +196,28 @@ class CoalescingQueueModelTest {
     }
 
     boolean dueLeft() {
+      Set<Integer> seen = new HashSet<>();
       long end = file.head() - queue.depth().fileOnly();
       for (long index = file.tail; index < end; index++) {
-        if (!released.contains(index)
-            && !acknowledged.contains(index)
-            && !broken.contains(index)
-            && putAt.get(index) <= nowMs - windowMs) {
+        boolean waits =
+            !released.contains(index) && !acknowledged.contains(index) && !broken.contains(index);
+        // A series is due with its oldest point.
+        if (waits && seen.add(put.get((int) index)) && dueMs(index) <= nowMs) {
           return true;
         }
       }
       return false;
+    }
+
+    /** When a series is due whose oldest point is this one. */
+    long dueMs(long index) {
+      if (readBack.contains(index)) {
+        return 0;
+      }
+      long taken = putAt.get(index);
+      long due = CoalescingQueue.dueMs(series(put.get((int) index)), taken, windowMs);
+      assertTrue(due >= taken && due <= taken + windowMs, "not within the window");
+      return due;
     }
 
     void acknowledge(int count) {
