@@ -15,13 +15,13 @@ import java.util.function.LongSupplier;
  * Points wait here by series, so that the store gets many of one partition at a time, which costs
  * it little more than a single one.
  *
- * <p>A point is in the file before {@link #put} returns. In memory, a series is released whole, once
- * in each window, or earlier when memory runs short. Each series has a moment of the window of its
- * own: if they all waited from their first point on, sensors that began to send together would be
- * released together, too, in one burst for each window.
+ * <p>A point is in the file before {@link #put} returns. In memory, a series is released whole,
+ * once in each window, or earlier when memory runs short. Each series has a moment of the window of
+ * its own: if they all waited from their first point on, sensors that began to send together would
+ * be released together, too, in one burst for each window.
  *
  * <p>What memory has no room for is only in the file, and is read back in order. The file's
- * checkpoint moves to the lowest point that is not acknowledged, whatever the order of the releases.
+ * checkpoint moves to the lowest point that is not acknowledged, whatever the order of releases.
  *
  * <p>Of the file, memory holds everything that is not acknowledged from the checkpoint to {@code
  * next}, and nothing from there on: while something is left to be read back, new points go to the
