@@ -1,10 +1,11 @@
 package io.kairoscope.kairosdb.queue;
 
+import java.io.Closeable;
 import java.io.IOException;
 import org.kairosdb.bigqueue.IBigArray;
 
 /** KairosDB's own memory-mapped queue file: either queue processor goes on where the other was. */
-final class BigArrayFile implements PointFile {
+final class BigArrayFile implements PointFile, Closeable {
   private final IBigArray array;
 
   BigArrayFile(IBigArray array) {
@@ -44,5 +45,14 @@ final class BigArrayFile implements PointFile {
     if (before > array.getTailIndex()) {
       array.removeBeforeIndex(before);
     }
+  }
+
+  /** Closes the file with its checkpoint. Nothing may be read or appended any more. */
+  @Override
+  public void close() throws IOException {
+    // Its tail goes to disk with a record only. An empty one is passed over by whoever reads it.
+    array.append(new byte[0]);
+    array.flush();
+    array.close();
   }
 }

@@ -53,7 +53,7 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
   private static final long DRAIN_MS = 10_000;
   private static final long POLL_MS = 100;
 
-  private final IBigArray array;
+  private final BigArrayFile file;
   private final PointCodec codec;
   private final CoalescingQueue queue;
   private final Deliveries deliveries;
@@ -87,14 +87,14 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
       DataCache<TimedString> metricNames,
       FilterEventBus eventBus) {
     super(nobody(), batchSize, 0, 0);
-    this.array = array;
+    file = new BigArrayFile(array);
     this.executor = executor;
     this.cluster = cluster;
     QueueSettings settings = QueueSettings.of(config);
     codec = new PointCodec(serializer, factory, stats);
     queue =
         new CoalescingQueue(
-            new BigArrayFile(array),
+            file,
             codec,
             settings.windowMs(),
             settings.memoryBytes(),
@@ -193,8 +193,7 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
       timer.shutdownNow();
       logger.info("Stopped: {}", queue.depth());
       queue.checkpoint();
-      array.flush();
-      array.close();
+      file.close();
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
     } catch (IOException error) {

@@ -8,32 +8,19 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.datastax.driver.core.BatchStatement;
 import com.datastax.driver.core.BoundStatement;
 import com.datastax.driver.core.ConsistencyLevel;
-import com.datastax.driver.core.DataType;
-import com.datastax.driver.core.FakePrepared;
 import com.datastax.driver.core.ResultSet;
-import com.datastax.driver.core.ResultSetFuture;
-import com.datastax.driver.core.Statement;
 import com.datastax.driver.core.exceptions.InvalidQueryException;
 import com.datastax.driver.core.exceptions.OverloadedException;
-import com.datastax.driver.core.policies.LoadBalancingPolicy;
-import com.google.common.collect.HashMultimap;
 import com.google.common.collect.ImmutableSortedMap;
 import com.google.common.util.concurrent.SettableFuture;
 import com.google.inject.Guice;
 import io.kairoscope.kairosdb.queue.Store.IndexEntry;
 import io.kairoscope.kairosdb.queue.Store.Row;
 import java.io.IOException;
-import java.lang.reflect.InvocationHandler;
-import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
-import java.util.ArrayList;
-import java.util.Collections;
 import java.util.Date;
-import java.util.EnumSet;
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
@@ -41,12 +28,9 @@ import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.CoreModule;
 import org.kairosdb.core.KairosRootConfig;
-import org.kairosdb.core.datastore.TimeUnit;
 import org.kairosdb.datastore.cassandra.BatchStats;
-import org.kairosdb.datastore.cassandra.CassandraClient;
 import org.kairosdb.datastore.cassandra.CassandraConfiguration;
 import org.kairosdb.datastore.cassandra.CassandraModule;
-import org.kairosdb.datastore.cassandra.ClusterConnection;
 import org.kairosdb.datastore.cassandra.DataPointsRowKey;
 import org.kairosdb.datastore.cassandra.RowSpec;
 
@@ -55,82 +39,8 @@ class CqlStoreTest {
   private static final String PREFIX = "kairosdb.datastore.cassandra.";
   private static final long NOW = 1_800_000_000_000L;
 
-  private final List<BatchStatement> sent = new ArrayList<>();
-  private final List<SettableFuture<ResultSet>> answers = new ArrayList<>();
-
-  /** KairosDB's connection with its statements, but without a server. */
-  private final class Cluster extends ClusterConnection {
-    private final RowSpec spec =
-        new RowSpec(RowSpec.DEFAULT_ROW_WIDTH, TimeUnit.MILLISECONDS, false);
-
-    private Cluster(CassandraConfiguration configuration) {
-      super(
-          configuration,
-          proxy(CassandraClient.class, (self, method, args) -> configuration.getWriteCluster()),
-          EnumSet.noneOf(Type.class),
-          HashMultimap.create());
-      DataType tags = DataType.frozenMap(DataType.text(), DataType.text());
-      psDataPointsInsert =
-          FakePrepared.of(
-              DataType.blob(),
-              DataType.blob(),
-              DataType.blob(),
-              DataType.cint(),
-              DataType.bigint());
-      psRowKeyInsert =
-          FakePrepared.of(
-              DataType.text(),
-              DataType.text(),
-              DataType.timestamp(),
-              DataType.text(),
-              tags,
-              DataType.cint());
-      psRowKeyTimeInsert =
-          FakePrepared.of(
-              DataType.text(), DataType.text(), DataType.timestamp(), DataType.cint());
-      psStringIndexInsert = FakePrepared.of(DataType.blob(), DataType.text());
-    }
-
-    @Override
-    public RowSpec getRowSpec() {
-      return spec;
-    }
-
-    @Override
-    public String getKeyspace() {
-      return "kairosdb";
-    }
-
-    @Override
-    public LoadBalancingPolicy getLoadBalancingPolicy() {
-      return proxy(LoadBalancingPolicy.class, (self, method, args) -> noHost());
-    }
-
-    private static Iterator<Object> noHost() {
-      return Collections.emptyIterator();
-    }
-
-    @Override
-    public ResultSetFuture executeAsync(Statement statement) {
-      sent.add((BatchStatement) statement);
-      SettableFuture<ResultSet> answer = SettableFuture.create();
-      answers.add(answer);
-      return proxy(
-          ResultSetFuture.class,
-          (self, method, args) -> {
-            try {
-              return method.invoke(answer, args);
-            } catch (InvocationTargetException error) {
-              throw error.getCause();
-            }
-          });
-    }
-  }
-
-  private static <T> T proxy(Class<T> type, InvocationHandler handler) {
-    ClassLoader loader = CqlStoreTest.class.getClassLoader();
-    return type.cast(Proxy.newProxyInstance(loader, new Class<?>[] {type}, handler));
-  }
+  private List<BatchStatement> sent;
+  private List<SettableFuture<ResultSet>> answers;
 
   private CqlStore store(Map<String, ?> settings) throws IOException {
     Map<String, Object> all = new HashMap<>(settings);
@@ -139,7 +49,10 @@ class CqlStoreTest {
     CassandraConfiguration configuration =
         Guice.createInjector(new CoreModule(config), new CassandraModule(config))
             .getInstance(CassandraConfiguration.class);
-    return new CqlStore(new Cluster(configuration), configuration, new BatchStats(), () -> NOW);
+    FakeCluster cluster = new FakeCluster(configuration);
+    sent = cluster.sent;
+    answers = cluster.answers;
+    return new CqlStore(cluster, configuration, new BatchStats(), () -> NOW);
   }
 
   private static Series series() {
@@ -191,7 +104,6 @@ class CqlStoreTest {
 
   private List<Integer> ttls(Map<String, ?> settings, Point... points) throws IOException {
     CqlStore store = store(settings);
-    sent.clear();
     Row row = store.rows(new Group(series(), List.of(points))).get(0);
     CompletableFuture<?> written =
         store.writePoints(List.of(partition(store, row))).toCompletableFuture();
