@@ -190,7 +190,7 @@ def _build_jars(update_manifest: bool) -> bool:
         raise UserError("Maven (mvn) is not installed. On Debian or Ubuntu: apt-get install maven")
     log = paths.BUNDLES / "maven.log"
     done = _logged(
-        [mvn, "-B", "-ntp", "clean", "package"],
+        [mvn, "-B", "-ntp", "-Dmaven.test.skip", "clean", "package"],
         log,
         cwd=paths.KAIROSDB_CONF,
         # The plugin is compiled for, and with, the Java that will run it.

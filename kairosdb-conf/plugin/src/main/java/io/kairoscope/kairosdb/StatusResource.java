@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb;
 
 import com.google.gson.Gson;
 import com.typesafe.config.ConfigValue;
+import io.kairoscope.kairosdb.queue.QueueDepth;
 import java.lang.reflect.Field;
 import java.util.Map;
 import java.util.Set;
@@ -22,9 +23,9 @@ import org.kairosdb.datastore.cassandra.ClusterConnection;
  * file, plugin files, system properties and environment merged by its own loader), whether it fell
  * back to read-only mode, and how many data points wait in its queue.
  *
- * <p>The queue's read position and the read-only flag are private fields without an accessor; they
- * are read by reflection. The KairosDB version is pinned, and a missing field is an error here, not
- * a wrong number.
+ * <p>The read position of KairosDB's own queue and the read-only flag are private fields without an
+ * accessor; they are read by reflection. The KairosDB version is pinned, and a missing field is an
+ * error here, not a wrong number.
  */
 @Path("/api/v1/kairoscope")
 public class StatusResource {
@@ -46,14 +47,19 @@ public class StatusResource {
     this.cluster = cluster;
   }
 
-  /** Depths in data points. Cheap: three reads. */
+  /** Depths in data points, of our queue processor or of KairosDB's. Cheap: three reads. */
   @GET
   @Path("/queue")
   @Produces(MediaType.APPLICATION_JSON)
   public String queueDepth() throws ReflectiveOperationException {
+    Map<String, Object> depth = new TreeMap<>();
+    if (queue instanceof QueueDepth ours) {
+      depth.put("waiting", ours.waiting());
+      depth.put("since_checkpoint", ours.sinceCheckpoint());
+      return new Gson().toJson(depth);
+    }
     IBigArray file = (IBigArray) field(queue, "m_bigArray");
     long head = file.getHeadIndex();
-    Map<String, Object> depth = new TreeMap<>();
     // Not yet handed to a batch; what is in flight to the store has left this count.
     depth.put("waiting", head - (long) field(queue, "m_nextIndex"));
     // What a restart would send again: the file's tail moves at checkpoints only.

@@ -1,0 +1,41 @@
+package io.kairoscope.kairosdb.queue;
+
+import java.util.BitSet;
+
+/**
+ * Which indexes are acknowledged, in whatever order that happens, and up to where all are.
+ *
+ * <p>One bit for each index above the lowest outstanding one: points come densely, so this is
+ * smaller than any set of intervals once releases are out of order.
+ */
+final class Acknowledged {
+  // Bits are moved down only when it is worth it, so that each is moved about once.
+  private static final int MOVE_AT = 1 << 16;
+
+  private BitSet bits = new BitSet();
+  private long base;
+  private long low;
+
+  Acknowledged(long first) {
+    base = first;
+    low = first;
+  }
+
+  void add(long index) {
+    bits.set(Math.toIntExact(index - base));
+    if (index != low) {
+      return;
+    }
+    int passed = bits.nextClearBit((int) (low - base));
+    low = base + passed;
+    if (passed >= MOVE_AT) {
+      bits = bits.get(passed, Math.max(passed, bits.length()));
+      base = low;
+    }
+  }
+
+  /** All indexes below this one are acknowledged, and this one is not. */
+  long low() {
+    return low;
+  }
+}

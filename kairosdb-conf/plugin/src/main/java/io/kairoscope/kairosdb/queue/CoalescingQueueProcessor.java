@@ -1,0 +1,239 @@
+package io.kairoscope.kairosdb.queue;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import javax.inject.Inject;
+import javax.inject.Named;
+import org.kairosdb.bigqueue.IBigArray;
+import org.kairosdb.core.DataPointSet;
+import org.kairosdb.core.KairosDataPointFactory;
+import org.kairosdb.core.KairosRootConfig;
+import org.kairosdb.core.queue.DataPointEventSerializer;
+import org.kairosdb.core.queue.EventCompletionCallBack;
+import org.kairosdb.core.queue.FileQueueProcessor;
+import org.kairosdb.core.queue.ProcessorHandler;
+import org.kairosdb.core.queue.QueueProcessor;
+import org.kairosdb.datastore.cassandra.BatchStats;
+import org.kairosdb.datastore.cassandra.CassandraConfiguration;
+import org.kairosdb.datastore.cassandra.ClusterConnection;
+import org.kairosdb.datastore.cassandra.DataCache;
+import org.kairosdb.datastore.cassandra.DataPointsRowKey;
+import org.kairosdb.datastore.cassandra.TimedString;
+import org.kairosdb.eventbus.FilterEventBus;
+import org.kairosdb.eventbus.Publisher;
+import org.kairosdb.events.DataPointEvent;
+import org.kairosdb.events.RowKeyEvent;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The queue between KairosDB's protocols and the store that coalesces points by series. Named in
+ * kairosdb.conf as {@code kairosdb.queue_processor.class}, in place of FileQueueProcessor, whose
+ * durability and files it has.
+ *
+ * <p>It writes to the store itself, over KairosDB's own connection, statements and caches, instead
+ * of handing events to KairosDB's datastore: that drops batches after time-outs and does not wait
+ * for its index. So nothing of KairosDB has to be replaced, and its queries are as they were. It
+ * works with the Cassandra datastore only.
+ */
+public class CoalescingQueueProcessor extends QueueProcessor implements QueueDepth {
+  private static final Logger logger = LoggerFactory.getLogger(CoalescingQueueProcessor.class);
+  // Batches that can be cut from one release: enough to sort by host and shard.
+  private static final int BATCHES_IN_RELEASE = 16;
+  // A service manager waits longer than this before it kills, and what is not stored by then is
+  // stored after the next start.
+  private static final long DRAIN_MS = 10_000;
+  private static final long POLL_MS = 100;
+
+  private final BigArrayFile file;
+  private final PointCodec codec;
+  private final CoalescingQueue queue;
+  private final Deliveries deliveries;
+  private final ClusterConnection cluster;
+  private final ExecutorService executor;
+  private final QueueStats stats = new QueueStats();
+  private final QueueMetrics metrics;
+  private final ScheduledExecutorService timer =
+      Executors.newSingleThreadScheduledExecutor(
+          work -> {
+            Thread thread = new Thread(work, "QueueProcessor-retry");
+            thread.setDaemon(true);
+            return thread;
+          });
+  private volatile boolean closed;
+
+  @Inject
+  public CoalescingQueueProcessor(
+      KairosRootConfig config,
+      DataPointEventSerializer serializer,
+      KairosDataPointFactory factory,
+      IBigArray array,
+      @Named(QUEUE_PROCESSOR) ExecutorService executor,
+      @Named(BATCH_SIZE) int batchSize,
+      @Named(FileQueueProcessor.SECONDS_TILL_CHECKPOINT) int checkpointS,
+      @Named("HOSTNAME") String hostName,
+      @Named("write_cluster") ClusterConnection cluster,
+      CassandraConfiguration configuration,
+      BatchStats batchStats,
+      DataCache<DataPointsRowKey> rowKeys,
+      DataCache<TimedString> metricNames,
+      FilterEventBus eventBus) {
+    super(nobody(), batchSize, 0, 0);
+    file = new BigArrayFile(array);
+    this.executor = executor;
+    this.cluster = cluster;
+    QueueSettings settings = QueueSettings.of(config);
+    codec = new PointCodec(serializer, factory, stats);
+    queue =
+        new CoalescingQueue(
+            file,
+            codec,
+            settings.windowMs(),
+            settings.memoryBytes(),
+            () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime()));
+    CqlStore store = new CqlStore(cluster, configuration, batchStats, System::currentTimeMillis);
+    Retrier retrier = new Retrier(timer, new Backoff(ThreadLocalRandom::current), stats);
+    Publisher<RowKeyEvent> newRows = eventBus.createPublisher(RowKeyEvent.class);
+    RowIndex index =
+        new RowIndex(
+            store,
+            retrier,
+            rowKeys,
+            metricNames,
+            row -> newRows.post(event(row)),
+            stats,
+            settings.inFlightPerHost());
+    Writer writer =
+        new Writer(
+            store,
+            index,
+            new Batches(batchSize, settings.batchBytes()),
+            retrier,
+            queue::done,
+            stats,
+            System::currentTimeMillis,
+            settings.inFlightPerHost());
+    deliveries =
+        new Deliveries(queue, writer, stats, BATCHES_IN_RELEASE * batchSize, checkpointS);
+    metrics = new QueueMetrics(queue, stats, hostName);
+  }
+
+  private static RowKeyEvent event(Store.IndexEntry row) {
+    return new RowKeyEvent(row.rowKey().getMetricName(), row.rowKey(), row.ttlS());
+  }
+
+  /** For KairosDB's own delivery thread, which would take points in the order they came. */
+  private static ExecutorService nobody() {
+    ThreadPoolExecutor nobody =
+        new ThreadPoolExecutor(
+            0,
+            1,
+            0,
+            TimeUnit.SECONDS,
+            new SynchronousQueue<>(),
+            new ThreadPoolExecutor.DiscardPolicy());
+    nobody.shutdown();
+    return nobody;
+  }
+
+  /** The datastore is ready for data: deliveries begin, with what the file has from before. */
+  @Override
+  public void setProcessorHandler(ProcessorHandler datastore) {
+    executor.execute(this::deliver);
+  }
+
+  private void deliver() {
+    try {
+      // With start_async the connection may come later; this is the last that it sets.
+      while (cluster.getRowSpec() == null) {
+        Thread.sleep(POLL_MS);
+      }
+    } catch (InterruptedException stop) {
+      return;
+    }
+    deliveries.run();
+  }
+
+  @Override
+  public void put(DataPointEvent event) {
+    if (closed) {
+      stats.refused.increment();
+      throw new NotTakenError("KairosDB is shutting down", null);
+    }
+    try {
+      queue.put(codec.sample(event), codec.record(event), System.currentTimeMillis());
+      stats.put.increment();
+    } catch (IOException | RuntimeException error) {
+      stats.refused.increment();
+      throw new NotTakenError("A point of " + event.getMetricName() + " was not taken", error);
+    }
+  }
+
+  /** Takes nothing any more, stores what is in memory if that is soon done, and closes the file. */
+  @Override
+  public void shutdown() {
+    closed = true;
+    deliveries.drain();
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(DRAIN_MS);
+    try {
+      while (queue.depth().points() > 0 && System.nanoTime() < end) {
+        Thread.sleep(POLL_MS);
+      }
+      deliveries.stop();
+      executor.shutdownNow();
+      executor.awaitTermination(5, TimeUnit.SECONDS);
+      timer.shutdownNow();
+      logger.info("Stopped: {}", queue.depth());
+      queue.checkpoint();
+      file.close();
+    } catch (InterruptedException interrupted) {
+      Thread.currentThread().interrupt();
+    } catch (IOException error) {
+      logger.warn("The queue file could not be closed; it is read again at the next start", error);
+    }
+    super.shutdown();
+  }
+
+  @Override
+  public long waiting() {
+    return queue.depth().waiting();
+  }
+
+  @Override
+  public long sinceCheckpoint() {
+    return queue.depth().sinceCheckpoint();
+  }
+
+  @Override
+  public List<DataPointSet> getMetrics(long now) {
+    return metrics.get(now);
+  }
+
+  // The rest is for KairosDB's own delivery thread and its figures; it does not run.
+
+  @Override
+  protected void addReportedMetrics(ArrayList<DataPointSet> sets, long now) {}
+
+  @Override
+  protected List<DataPointEvent> get(int batchSize) {
+    return List.of();
+  }
+
+  @Override
+  protected int getAvailableDataPointEvents() {
+    return 0;
+  }
+
+  @Override
+  protected EventCompletionCallBack getCompletionCallBack() {
+    return () -> {};
+  }
+}

@@ -1,0 +1,33 @@
+package io.kairoscope.kairosdb.queue;
+
+import java.util.concurrent.atomic.LongAdder;
+import org.kairosdb.util.SimpleStats;
+
+/** What happened, counted where it happens; {@link QueueMetrics} tells it. */
+final class QueueStats {
+  /** Points put and stored, and those read back from the file, since the start. */
+  final LongAdder put = new LongAdder();
+  final LongAdder stored = new LongAdder();
+  final LongAdder readBack = new LongAdder();
+
+  /** Points that were refused, not taken: the sender was told. */
+  final LongAdder refused = new LongAdder();
+
+  /** Records of the file that are no point which can be stored. */
+  final LongAdder unreadable = new LongAdder();
+
+  /** Attempts to write that failed, and so were made again: of points, and of the index. */
+  final LongAdder retries = new LongAdder();
+  final LongAdder indexFailures = new LongAdder();
+
+  /** Batches that the store found too large, and that went out in two. */
+  final LongAdder splits = new LongAdder();
+
+  /** Of each batch that was stored: points, bytes; and of each partition in one, points. */
+  final SimpleStats batchPoints = new SimpleStats();
+  final SimpleStats batchBytes = new SimpleStats();
+  final SimpleStats partitionPoints = new SimpleStats();
+
+  /** From put to stored, ms, of the oldest point of each partition in a batch. */
+  final SimpleStats storedAfterMs = new SimpleStats();
+}

@@ -1,0 +1,50 @@
+package io.kairoscope.kairosdb.queue;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import com.google.inject.Guice;
+import com.google.inject.Injector;
+import com.google.inject.Key;
+import com.google.inject.Stage;
+import com.google.inject.spi.LinkedKeyBinding;
+import io.kairoscope.kairosdb.MetricsResource;
+import io.kairoscope.kairosdb.StatusModule;
+import java.io.IOException;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+import org.kairosdb.core.CoreModule;
+import org.kairosdb.core.KairosRootConfig;
+import org.kairosdb.core.queue.QueueProcessor;
+import org.kairosdb.datastore.cassandra.CassandraModule;
+
+/** KairosDB's modules have all that the queue processor asks for. Nothing is started. */
+class WiringTest {
+  @Test
+  void oneSettingPutsItInPlaceOfKairosDbsOwn() throws IOException {
+    KairosRootConfig config =
+        TestConfig.of(
+            Map.of(
+                QueueProcessor.QUEUE_PROCESSOR_CLASS, CoalescingQueueProcessor.class.getName()));
+    Injector injector =
+        Guice.createInjector(
+            Stage.TOOL, new CoreModule(config), new CassandraModule(config), new StatusModule());
+    assertEquals(
+        CoalescingQueueProcessor.class,
+        ((LinkedKeyBinding<?>) injector.getBinding(Key.get(QueueProcessor.class)))
+            .getLinkedKey()
+            .getTypeLiteral()
+            .getRawType());
+    injector.getBinding(CoalescingQueueProcessor.class);
+    injector.getBinding(MetricsResource.class);
+  }
+
+  @Test
+  void settingsHaveDefaults() throws IOException {
+    QueueSettings defaults = QueueSettings.of(TestConfig.of(Map.of()));
+    assertEquals(new QueueSettings(10_000, 128L << 20, 32_768, 8), defaults);
+    String prefix = "kairosdb.kairoscope.queue.";
+    Map<String, ?> given = Map.of(prefix + "window_ms", 0, prefix + "memory_mb", 3_000);
+    QueueSettings other = QueueSettings.of(TestConfig.of(given));
+    assertEquals(new QueueSettings(0, 3_000L << 20, 32_768, 8), other);
+  }
+}
