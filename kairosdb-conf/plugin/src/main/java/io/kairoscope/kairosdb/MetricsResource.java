@@ -13,7 +13,8 @@ import org.kairosdb.core.reporting.KairosMetricReporter;
  * <p>Most of KairosDB's are of the time since they were last asked for, so there is one who asks:
  * one Prometheus, and not KairosDB's own reporter beside it.
  */
-@Path("/api/v1/kairoscope")
+// Jersey refuses two classes of one path, so it is the whole of it.
+@Path("/api/v1/kairoscope/metrics")
 public class MetricsResource {
   private final Reporters reporters;
 
@@ -23,7 +24,6 @@ public class MetricsResource {
   }
 
   @GET
-  @Path("/metrics")
   @Produces("text/plain; version=0.0.4; charset=utf-8")
   public String metrics() {
     Prometheus text = new Prometheus();
