@@ -59,8 +59,8 @@ def lab(needed: None) -> Iterator[DeployedLab]:
 @pytest.fixture(autouse=True)
 def _effects(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hand on what verbs did to a running load, for the tests' summary."""
+    lab = request.getfixturevalue("lab") if "lab" in request.fixturenames else None
     yield
-    lab = request.node.funcargs.get("lab")
     if isinstance(lab, DeployedLab):  # Other files have other labs.
         request.node.user_properties += [("effect", row) for row in lab.effects]
         lab.effects.clear()
