@@ -71,6 +71,10 @@ class Place:
             raise UserError(f"There is nothing at {self.address}")
         for name in files:
             path = folder / name
+            if not path.resolve().is_relative_to(folder.resolve()):
+                raise UserError(
+                    f"{self.address}/{name} leads out of the backup; nothing of it is used"
+                )
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
                 self._client.download_file(self._bucket, f"{self._prefix}/{name}", str(path))

@@ -140,9 +140,9 @@ class Load:
         assert ledger["balanced"], ledger
         assert ledger["missing"] == ledger["queued"] == ledger["wrong_value"] == 0, ledger
         for verb, began, ended in self.verbs:
-            self.effects.append(self._effect(verb, began, ended, ledger["acknowledged"]))
+            self.effects.append(self._effect(verb, began, ended, ledger))
 
-    def _effect(self, verb: str, start: float, end: float, acknowledged: int) -> str:
+    def _effect(self, verb: str, start: float, end: float, ledger: dict[str, Any]) -> str:
         """A row of docs/operations.md; the tests' summary shows it."""
         during = new_histogram()
         for log in (self.folder / "latency").glob("worker-*.hlog"):
@@ -153,7 +153,8 @@ class Load:
         span = json.loads((self.folder / "manifest.json").read_text())["load"]
         ran = max(0, min(end, span["end_ms"] / 1000) - max(start, span["start_ms"] / 1000))
         return (
-            f"| `{verb}` | {ran:.0f} of {end - start:.0f} s | {acknowledged:,} | 0 | "
+            f"| `{verb}` | {ran:.0f} of {end - start:.0f} s | {ledger['acknowledged']:,} | "
+            f"{ledger['missing']:,} | "
             f"{during.get_value_at_percentile(99) / 1000:,.0f} ms of "
             f"{during.get_total_count():,} |"
         )

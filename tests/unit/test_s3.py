@@ -93,6 +93,13 @@ def test_no_credentials(bucket: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: 
         s3.Place("s3://backups/prefix")
 
 
+def test_a_name_that_leads_out_is_refused(bucket: Any, tmp_path: Path) -> None:
+    bucket.put_object(Bucket="backups", Key="prod/../../elsewhere", Body=b"x")
+    with pytest.raises(UserError, match="leads out of the backup"):
+        s3.Place("s3://backups/prod").download(tmp_path / "one" / "two")
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_nothing_to_bring_back(bucket: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="There is nothing at s3://backups/prod"):
         s3.Place("s3://backups/prod").download(tmp_path)
