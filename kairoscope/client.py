@@ -21,9 +21,10 @@ from kairoscope.secrets import Access
 
 DIRECT = Ways()
 NUDGE_EVERY_S = 5
-"""How often to call `Client.nudge`, in s."""
+"""How often to call `Client.nudge`, in s, where the queue is KairosDB's own."""
 
 _NUDGE_METRIC = "kairoscope.drain"
+_KAIROSDBS_OWN = "org.kairosdb."
 # The points of nudges are of no use to anybody a while later.
 _NUDGE_TTL_S = 3600
 
@@ -36,9 +37,11 @@ class KairosDBStatus:
     waiting: int | None
     since_checkpoint: int | None
     read_only: bool | None
+    stock_queue: bool | None
+    """Whether points leave it by KairosDB's own queue; see `Client.nudge`."""
 
 
-NO_ANSWER = KairosDBStatus(False, None, None, None)
+NO_ANSWER = KairosDBStatus(False, None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -92,15 +95,21 @@ class Client:
             settings = self.get_json(host, "/api/v1/kairoscope/settings")
         except OSError:
             return NO_ANSWER
+        queue_class = settings["settings"]["kairosdb.queue_processor.class"]
         return KairosDBStatus(
-            True, queue["waiting"], queue["since_checkpoint"], settings["read_only"]
+            True,
+            queue["waiting"],
+            queue["since_checkpoint"],
+            settings["read_only"],
+            queue_class.startswith(_KAIROSDBS_OWN),
         )
 
     def nudge(self, host: Host) -> int:
         """Give a KairosDB node one point; how many it has taken for sure, 0 or 1.
 
-        It looks at its clock for a checkpoint, and after a restart at what waits on its disk, only
-        when points come (QueueProcessor of 1.3.0: it counts what is in memory).
+        The stock queue looks at its clock for a checkpoint, and after a restart at what waits on
+        its disk, only when points come (QueueProcessor of 1.3.0: it counts what is in memory). The
+        coalescing queue does both by itself, and would keep the point for its window.
         """
         point = {
             "name": _NUDGE_METRIC,

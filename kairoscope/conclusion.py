@@ -117,8 +117,12 @@ def _parts(
         fast = verdict.latency_part(
             latency["p99_ms"], latency["count"], limits.p99_ms, acknowledges=spec.acknowledges
         )
+        # A queue that keeps points for a window fills for so long, however well they are stored.
+        full = spec.start_ms / 1000 + state.plan.kairosdb.get("queue_window_ms", 0) / 1000
         samples = _queue_samples(
-            state.folder / "queue.jsonl", window, len(state.inventory.kairosdb)
+            state.folder / "queue.jsonl",
+            (max(window[0], full), window[1]),
+            len(state.inventory.kairosdb),
         )
         due = measure.points_due(schedule, spec.warmup_ticks) / (window[1] - window[0])
         steady = verdict.queue_part(samples, limits.queue_growth, due)

@@ -396,8 +396,10 @@ def live_progress(console: Console) -> Progress:
 def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth) -> None:
     """Wait until no point waits in KairosDB's queues, up to the limit.
 
-    A node that was started again meanwhile does not look at what waits on its disk by itself.
+    With the stock queue a node that was started again meanwhile does not look at what waits on its
+    disk by itself.
     """
+    nudged_at_all = state.plan.kairosdb["queue"] == "stock"
     limit = state.plan.experiment.limits.drain_s
     console.print("drain: waiting for KairosDB's queue …")
     start = nudged = time.monotonic()
@@ -411,7 +413,7 @@ def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth
             return
         if waited >= limit:
             return
-        if time.monotonic() - nudged >= client.NUDGE_EVERY_S:
+        if nudged_at_all and time.monotonic() - nudged >= client.NUDGE_EVERY_S:
             nudged = time.monotonic()
             for host in state.inventory.kairosdb:
                 if queue.waiting[host.name]:

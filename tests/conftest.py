@@ -18,12 +18,19 @@ _GROUPS = (
     "lab",
     "lab/test_lab_scylla",
     "cluster/test_secured",
+    "cluster/test_kills",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
     "unit",
 )
-# Day two in the lab: most of an hour, too long for CI beside all else. A layer of its own.
-_LONG = ("lab/test_operations", "lab/test_nodes")
+# Day two in the lab, and servers killed again and again: an hour and more, too long for CI beside
+# all else. A layer of its own.
+_LONG = ("lab/test_operations", "lab/test_nodes", "cluster/test_kills")
+# What tests measured beside their outcome, by the property that they record it as.
+_TABLES = {
+    "effect": "verb | under load of the time | acknowledged | lost | p99 | points",
+    "killed": "queue | what happened | acknowledged | not found | given up",
+}
 
 
 def _file(item: pytest.Item) -> str:
@@ -56,18 +63,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests measured beside their outcome: rows of docs/operations.md."""
-    rows = [
-        row
+    """What tests measured: rows of docs/operations.md and docs/coalescing.md."""
+    found = [
+        prop
         for reports in terminalreporter.stats.values()
         for report in reports
         if getattr(report, "when", None) == "teardown"
-        for name, row in report.user_properties
-        if name == "effect"
+        for prop in report.user_properties
     ]
-    if rows:
-        terminalreporter.section(
-            "verb | under load of the time | acknowledged | lost | p99 | points"
-        )
-        for row in rows:
-            terminalreporter.line(row)
+    for table, heading in _TABLES.items():
+        if rows := [row for name, row in found if name == table]:
+            terminalreporter.section(heading)
+            for row in rows:
+                terminalreporter.line(row)

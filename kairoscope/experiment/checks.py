@@ -13,6 +13,11 @@ from loaders import naming
 
 MIN_RETRIED_BATCH = 11
 """KairosDB gives up a batch whose write timed out once its limit is at 10 points or fewer."""
+QUEUE_SETTINGS = {
+    "stock": ("min_batch_size", "min_batch_wait_ms", "ingest_threads", "memory_queue_size"),
+    "coalescing": ("queue_window_ms", "queue_memory_mb", "queue_batch_kib", "queue_in_flight"),
+}
+"""Fields of the section kairosdb that one of the two queues knows and the other does not."""
 READ_BACK_S = 600
 """A generous time for reading every point back."""
 MAX_REQUEST_POINTS = 100_000
@@ -241,6 +246,19 @@ def _check_queries(values: Values) -> Iterator[Problem]:
         )
 
 
+def _check_queue(values: Values) -> Iterator[Problem]:
+    queue = values["kairosdb.queue"]
+    for other, keys in QUEUE_SETTINGS.items():
+        for key in keys:
+            name = f"kairosdb.{key}"
+            if other != queue and values[name] is not None:
+                yield Problem(
+                    (name, "kairosdb.queue"),
+                    f"is a setting of the {other} queue, and kairosdb.queue is {queue}: leave it "
+                    f"out, or say queue: {other}",
+                )
+
+
 def _check_batches(values: Values) -> Iterator[Problem]:
     batch = values["kairosdb.batch_size"]
     if batch is None:
@@ -386,6 +404,7 @@ _CHECKS = (
     _check_request_size,
     _check_replay,
     _check_queries,
+    _check_queue,
     _check_batches,
     _check_metric,
     _check_series,

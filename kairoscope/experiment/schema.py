@@ -171,8 +171,8 @@ class KairosDB(Section):
     )
     batch_size: int | None = described(
         "points",
-        "Points taken from the queue at a time. A CQL batch holds 65,535 statements at most, and "
-        "a new series needs two in the index batch.",
+        "Points of one batch at most; of the stock queue, those taken from it at a time. A CQL "
+        "batch holds 65,535 statements at most, and a new series needs two in the index batch.",
         default=None,
         ge=1,
         le=30_000,
@@ -198,6 +198,34 @@ class KairosDB(Section):
     )
     checkpoint_s: int | None = described(
         "s", "Seconds between two checkpoints of the queue file.", default=None, ge=1, le=3600
+    )
+    queue: Literal["coalescing", "stock"] = described(
+        "",
+        "Order in which points leave KairosDB's queue. coalescing: those of a series together, "
+        "which costs the store a fraction (docs/coalescing.md). stock: as they came, as KairosDB "
+        "does without Kairoscope.",
+        default="coalescing",
+    )
+    queue_window_ms: int | None = described(
+        "ms",
+        "How long a point waits for others of its series at most, and so its age before a query "
+        "finds it; 0 for not waiting.",
+        default=None,
+        ge=0,
+        le=600_000,
+    )
+    queue_memory_mb: int | None = described(
+        "MiB",
+        "Heap for points that are not stored; those beyond are in the queue file only.",
+        default=None,
+        ge=1,
+        le=65_536,
+    )
+    queue_batch_kib: int | None = described(
+        "KiB", "Size of one batch at most, as the store counts it.", default=None, ge=1, le=16_384
+    )
+    queue_in_flight: int | None = described(
+        "batches", "At a time to each storage node.", default=None, ge=1, le=1024
     )
 
 
@@ -459,11 +487,11 @@ class Queries(Section):
         ge=1,
         le=86_400,
     )
-    lag_s: int = described(
+    lag_s: int | None = described(
         "s",
         "Age from which a point is expected in an answer: it waits in KairosDB's queue before it "
         "is written, and the acknowledgement does not wait for that.",
-        default=10,
+        default=None,
         ge=0,
         le=3600,
     )

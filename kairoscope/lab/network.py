@@ -2,11 +2,13 @@
 it on purpose.
 """
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from kairoscope.errors import UserError
 from kairoscope.lab import system
 
 _SWITCH = "switch"
@@ -120,6 +122,13 @@ class Network:
         system.call(*self.inside("nft", "-f", "-"), text=faults.rules(port))
         for host in running:
             self._ip("link", "set", port(host), "down" if host in faults.cut else "up")
+
+    def remove_link(self, link: str) -> None:
+        """Take a port away, whatever is at its other end; nothing if there is none."""
+        if self.has_link(link):
+            # The kernel may have done it meanwhile.
+            with contextlib.suppress(UserError):
+                self._ip("link", "delete", link)
 
     def has_link(self, link: str) -> bool:
         """Whether there is such a port."""

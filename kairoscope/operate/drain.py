@@ -15,8 +15,9 @@ def wait(host: Host, hosts: Inventory, limit_s: float, for_good: bool) -> str:
     For now: nothing waits. A node that does not answer has nothing to be waited for, and what is
     left when the time is over stays on its disk.
 
-    For good: all that it had been given is before the queue's checkpoint, so that what was in
-    flight to the store is known to be there. UserError if it does not come to that.
+    For good: what was in flight to the store is known to be there. With the coalescing queue it
+    counts as waiting until then; of the stock queue, all that it was given must be before its
+    checkpoint. UserError if it does not come to that.
     """
     deadline = time.monotonic() + limit_s
     nudge_at = time.monotonic()
@@ -26,8 +27,9 @@ def wait(host: Host, hosts: Inventory, limit_s: float, for_good: bool) -> str:
             found = talk.kairosdb(host)
             if not found.healthy and not for_good:
                 return "it does not answer"
-            # For good: what came since the checkpoint is nothing but our own.
-            passed = not for_good or (found.since_checkpoint or 0) <= nudges
+            # What came since the checkpoint is nothing but our own.
+            passed = (found.since_checkpoint or 0) <= nudges
+            passed = passed or not for_good or not found.stock_queue
             if found.healthy and found.waiting == 0 and passed:
                 return "drained"
             if time.monotonic() > deadline:
@@ -36,7 +38,7 @@ def wait(host: Host, hosts: Inventory, limit_s: float, for_good: bool) -> str:
                 if not for_good:
                     return text
                 raise UserError(f"{host.name} after {limit_s:.0f} s: {text}")
-            if found.healthy and time.monotonic() >= nudge_at:
+            if found.stock_queue and time.monotonic() >= nudge_at:
                 nudge_at = time.monotonic() + client.NUDGE_EVERY_S
                 nudges += talk.nudge(host)
             time.sleep(_LOOK_S)

@@ -30,10 +30,10 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
     if target == "aws" and types is None:
         raise UserError("\n".join(draft.problems))
     _cluster(draft, types)
-    for_load = load.settings(draft)
+    for_kairosdb, queue = kairosdb.settings(draft)
+    for_load = load.settings(draft, queue.held_s)
     load.totals(draft)
-    for_kairosdb = kairosdb.settings(draft)
-    for_storage = storage.settings(draft, for_kairosdb["batch_size"])
+    for_storage = storage.settings(draft, queue)
     storage.totals(draft, for_kairosdb["checkpoint_s"])
     for_security = _security(draft, target)
     for_terraform = (
@@ -141,7 +141,7 @@ def _load_notices(draft: Draft) -> None:
         draft.notices.append(
             "Replay goes as fast as KairosDB acknowledges, whatever the rate of the history: "
             f"settings are derived from its {n(draft.points_per_s)} points/s. For more at a time "
-            "raise load.workers, kairosdb.batch_size and kairosdb.ingest_threads."
+            "raise load.workers."
         )
     lengths = [step.duration_s for step in wanted.steps] if wanted.steps else [wanted.duration_s]
     asked, steps = sum(length or 0 for length in lengths), wanted.steps_resolved

@@ -12,10 +12,15 @@ from kairoscope.plan.numbers import bounded, count, n, short, up
 POINTS_PER_WORKER = 90_000
 # Several even for a small load, so that what merges them is always exercised.
 WORKERS_MIN = 2
+# From leaving KairosDB's queue until a query finds a point, while the load is sustained.
+FRESH_AFTER_S = 5
 
 
-def settings(draft: Draft) -> dict[str, Any]:
-    """What the sensors send: the final values of the load."""
+def settings(draft: Draft, held_s: float) -> dict[str, Any]:
+    """What the sensors send: the final values of the load.
+
+    `held_s`: how long KairosDB's queue keeps a point before it writes it, while all is well.
+    """
     load = draft.experiment.load
     values = draft.given(
         "load",
@@ -49,7 +54,7 @@ def settings(draft: Draft) -> dict[str, Any]:
         "workers_per_host": workers // hosts,
         "requests_per_s": requests_per_s,
         "latency_limit_ms": draft.experiment.limits.p99_ms,
-        "queries": _queries(draft),
+        "queries": _queries(draft, held_s),
     }
 
 
@@ -150,13 +155,23 @@ def _workers(draft: Draft) -> int:
     return workers
 
 
-def _queries(draft: Draft) -> dict[str, Any] | None:
+def _queries(draft: Draft, held_s: float) -> dict[str, Any] | None:
     """The reads beside the writes, or None."""
     fields = tuple(type(draft.experiment.queries).model_fields)
     if draft.experiment.queries.rate == 0:
         draft.given("queries", skip=tuple(key for key in fields if key != "rate"))
         return None
-    return draft.given("queries")
+    values = draft.given("queries", skip=("lag_s",))
+    lag = math.ceil(held_s) + FRESH_AFTER_S
+    values["lag_s"] = draft.derive(
+        "queries.lag_s",
+        lag,
+        "s",
+        f"{n(held_s)} s in KairosDB's queue + {FRESH_AFTER_S} s = {n(lag)}",
+        "Age from which a point is expected in an answer: the acknowledgement does not wait until "
+        "it is written.",
+    )
+    return values
 
 
 def totals(draft: Draft) -> None:

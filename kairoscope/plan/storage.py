@@ -5,6 +5,7 @@ from typing import Any
 
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.plan.numbers import bounded, count, in_bytes, n, up
+from kairoscope.plan.queue import Queue
 
 # ScyllaDB's own default for refusing a batch; Cassandra's 50 KiB would refuse KairosDB's batches.
 BATCH_FAIL_MIN_KIB = 1_024
@@ -19,28 +20,27 @@ COMPACTION_HEADROOM = 2
 QUEUE_PAGES, QUEUE_PAGE_BYTES = 2, 52_428_800
 
 
-def settings(draft: Draft, batch: int) -> dict[str, Any]:
-    """How the store keeps what comes in batches of `batch` points: its templates' final values."""
-    cluster, size = draft.experiment.cluster, draft.experiment.assume.bytes_per_point_on_wire
+def settings(draft: Draft, queue: Queue) -> dict[str, Any]:
+    """How the store keeps what comes in a queue's batches: its templates' final values."""
+    cluster = draft.experiment.cluster
     values = draft.given("storage", skip=("batch_size_fail_kib",))
-    wanted = math.ceil(batch * size * BATCH_FAIL_HEADROOM / 1024)
+    wanted = math.ceil(queue.batch_bytes * BATCH_FAIL_HEADROOM / 1024)
     derived, bound = bounded(wanted, BATCH_FAIL_MIN_KIB)
     fail = draft.derive(
         "storage.batch_size_fail_kib",
         up(derived, BATCH_FAIL_STEP_KIB),
         "KiB",
-        f"{n(batch)} points × {n(size)} B × {BATCH_FAIL_HEADROOM} / 1024 = {n(wanted)}, "
+        f"{queue.batch_arithmetic} × {BATCH_FAIL_HEADROOM} = {n(wanted)} KiB, "
         f"rounded up to {BATCH_FAIL_STEP_KIB}s{bound}",
         "The store refuses a larger batch, and all of one may go to one storage node. "
         f"{n(BATCH_FAIL_MIN_KIB)} is ScyllaDB's default; Cassandra's 50 would refuse "
         "KairosDB's batches.",
     )
-    if batch * size > fail * 1024:
+    if queue.batch_bytes > fail * 1024:
         draft.refuse(
             "storage.batch_size_fail_kib",
-            f"a batch of {n(batch)} points × {n(size)} B = {n(batch * size / 1024)} KiB "
-            f"would be refused at {n(fail)} KiB; raise it to ≥ {n(wanted)} or lower "
-            "kairosdb.batch_size",
+            f"a batch of {queue.batch_arithmetic} = {n(queue.batch_bytes / 1024)} KiB would be "
+            f"refused at {n(fail)} KiB; raise it to ≥ {n(wanted)} or lower {queue.batch_setting}",
         )
     warn = max(1, math.floor(fail * BATCH_WARN_SHARE))
     draft.add(

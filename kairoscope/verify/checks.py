@@ -28,8 +28,8 @@ from kairoscope.verify.finding import Finding
 
 # The points that are written and read back; one series for each KairosDB node.
 METRIC = "kairoscope_verify"
-# A point waits in KairosDB's queue for less than a second, and with consistency ONE a read may
-# meet the one replica that is behind.
+# After a point has left KairosDB's queue: with consistency ONE a read may meet the one replica that
+# is behind.
 READ_BACK_S = 30.0
 
 FIREWALL_FILE = "/etc/kairoscope/firewall.nft"
@@ -315,7 +315,8 @@ def read_back(context: Context, check: str) -> Iterable[Finding]:
             written.append(writer)
         except OSError as error:
             yield Finding.of(check, writer.name, str(error), "a point written", False)
-    deadline = time.monotonic() + READ_BACK_S
+    window_s = context.plan.kairosdb.get("queue_window_ms", 0) / 1000
+    deadline = time.monotonic() + window_s + READ_BACK_S
 
     def look(writer: Host, reader: Host) -> tuple[str, bool]:
         wanted = [[now_ms, _value(writer, now_ms)]]

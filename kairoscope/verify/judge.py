@@ -89,9 +89,13 @@ def planned_settings(plan: Plan) -> dict[str, Any]:
         f"{cassandra}.write_cluster.read_consistency_level": wanted["read_consistency"],
         f"{cassandra}.write_cluster.write_consistency_level": wanted["write_consistency"],
         "kairosdb.queue_processor.batch_size": wanted["batch_size"],
-        "kairosdb.queue_processor.memory_queue_size": wanted["memory_queue_size"],
-        "kairosdb.ingest_executor.thread_count": wanted["ingest_threads"],
     }
+    if wanted.get("queue", "stock") == "stock":  # Plans from before there were two have none.
+        settings["kairosdb.queue_processor.memory_queue_size"] = wanted["memory_queue_size"]
+        settings["kairosdb.ingest_executor.thread_count"] = wanted["ingest_threads"]
+    else:
+        settings["kairosdb.kairoscope.queue.window_ms"] = wanted["queue_window_ms"]
+        settings["kairosdb.kairoscope.queue.memory_mb"] = wanted["queue_memory_mb"]
     if plan.storage["ttl_s"] > 0:
         settings[f"{cassandra}.datapoint_ttl"] = plan.storage["ttl_s"]
     return settings

@@ -24,12 +24,15 @@ from cassandra.cluster import Session
 from harness import SMALL, Cli, but, end, new_run, wait_for
 
 from kairoscope import cql, experiment, inventory, plan, preflight, supervisor
+from loaders.spec import LoadSpec
 
 STORAGE = ("storage-1", "storage-2", "storage-3")
 ALL = (*STORAGE, "kairosdb-1")
 EXPERIMENT = but(
     SMALL,
     name="cluster-test",
+    # Long enough for several points of a series, short enough for a load of seconds.
+    kairosdb={"queue_window_ms": 3000},
     load={"rate": 2, "duration_s": 15, "warmup_s": 3},
     capture={"proxyhistograms_every_s": 8},
 )
@@ -154,6 +157,10 @@ class Run:
         files = self._state.glob("loader-?/load/worker-?.jsonl")
         last = [record for path in files for record in whole_lines(path)[-1:]]
         return sum(record["acknowledged"] for record in last if record["t"] > self._began)
+
+    def spec(self) -> LoadSpec:
+        """What its loaders were told; it must have begun."""
+        return LoadSpec.from_json((self.folder / "load" / "spec.json").read_text())
 
     def workers(self) -> list[psutil.Process]:
         """Its live loader workers, in order."""

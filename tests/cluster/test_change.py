@@ -16,10 +16,8 @@ def other(cluster: Deployment) -> Path:
     """An experiment with other settings of KairosDB and of the table than the deployed one."""
     return cluster.write(
         "other",
-        variant(
-            kairosdb={"batch_size": 120, "min_batch_size": 30},
-            storage={"compression": "ZstdCompressor"},
-        ),
+        variant(storage={"compression": "ZstdCompressor"})
+        | {"kairosdb": {"queue": "stock", "batch_size": 120, "min_batch_size": 30}},
     )
 
 

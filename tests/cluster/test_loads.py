@@ -9,7 +9,6 @@ from deployment import Deployment, Run, variant
 from harness import BIN, wait_for
 
 from loaders.schedule import Schedule
-from loaders.spec import LoadSpec
 
 NODES = {"kairosdb_nodes": 2, "loader_hosts": 2}
 
@@ -39,12 +38,8 @@ def passed(run: Run) -> dict[str, Any]:
     return book
 
 
-def spec_of(run: Run) -> LoadSpec:
-    return LoadSpec.from_json((run.folder / "load" / "spec.json").read_text())
-
-
 def scheduled(run: Run) -> int:
-    return Schedule(spec_of(run)).points
+    return Schedule(run.spec()).points
 
 
 def by_node(run: Run) -> list[int]:
@@ -81,7 +76,7 @@ def test_fleet_that_comes_and_goes_with_queries_beside_it(pair: Deployment) -> N
         queries={"rate": 2, "last_s": 6, "lag_s": 8, "sensors": 5, "bucket_s": 3},
     )
     passed(run)
-    spec = spec_of(run)
+    spec = run.spec()
     assert len(list(Schedule(spec).series())) > 2 * spec.sensors
     hosts = run.json("load/hosts.json")
     assert [host["host"] for host in hosts] == ["loader-1", "loader-2"]
@@ -102,8 +97,8 @@ def test_steps_of_text_from_aligned_sensors(pair: Deployment) -> None:
     with pair.loading(what=pair.write("steps", what)) as run:
         run.end()
     assert passed(run)["scheduled"] == 300 * (8 + 12)
-    timestamps = Schedule(spec_of(run)).timestamps_ms(0, range(20))
-    assert (timestamps == Schedule(spec_of(run)).timestamps_ms(3, range(20))).all()
+    timestamps = Schedule(run.spec()).timestamps_ms(0, range(20))
+    assert (timestamps == Schedule(run.spec()).timestamps_ms(3, range(20))).all()
 
 
 def test_replay_is_acknowledged_and_stored_whole(pair: Deployment) -> None:
@@ -125,7 +120,7 @@ def test_replay_is_acknowledged_and_stored_whole(pair: Deployment) -> None:
     outcomes = {k: part["outcome"] for k, part in run.json("verdict.json")["parts"].items()}
     assert outcomes["latency"] == outcomes["queue"] == "not judged"
     assert outcomes["schedule"] == outcomes["readback"] == outcomes["drain"] == "pass"
-    assert spec_of(run).end_ms <= time.time() * 1000
+    assert run.spec().end_ms <= time.time() * 1000
 
 
 def supervisorctl(cluster: Deployment, *arguments: str) -> None:

@@ -15,7 +15,6 @@ from harness import wait_for
 from kairoscope import cql, ledger, outcomes, readback, verdict
 from loaders import values
 from loaders.schedule import Schedule
-from loaders.spec import LoadSpec
 
 KEYSPACE = "kairosdb"
 FILES = (
@@ -106,10 +105,6 @@ def test_report_needs_no_network(run: Run) -> None:
     assert "pass" in (run.folder / "report.md").read_text()
 
 
-def schedule_of(run: Run) -> Schedule:
-    return Schedule(LoadSpec.from_json((run.folder / "load" / "spec.json").read_text()))
-
-
 def timestamp_ms(schedule: Schedule, sensor: int, tick: int) -> int:
     return schedule.timestamp_ms(int(schedule.rank_of[sensor]), tick)
 
@@ -122,7 +117,7 @@ def settled(run: Run, schedule: Schedule) -> ledger.Ledger:
 
 
 def test_read_back_finds_what_is_lost_and_what_is_wrong(cluster: Deployment, run: Run) -> None:
-    schedule = schedule_of(run)
+    schedule = Schedule(run.spec())
     spec = schedule.spec
     lost, spoilt = 7, 210
     gone = [timestamp_ms(schedule, lost, tick) for tick in (3, 4, 20)]
@@ -165,7 +160,7 @@ def test_read_back_finds_what_is_lost_and_what_is_wrong(cluster: Deployment, run
 
 
 def test_point_at_a_time_never_scheduled_is_noticed(cluster: Deployment, run: Run) -> None:
-    schedule = schedule_of(run)
+    schedule = Schedule(run.spec())
     spec = schedule.spec
     t = timestamp_ms(schedule, 5, 2) + 1
     cluster.post(spec.metric_name(5), t, 1, **spec.tags)

@@ -151,7 +151,8 @@ class Load:
                 pass
             reader.close()
         span = json.loads((self.folder / "manifest.json").read_text())["load"]
-        ran = max(0, min(end, span["end_ms"] / 1000) - max(start, span["start_ms"] / 1000))
+        ran = min(end, span["end_ms"] / 1000) - max(start, span["start_ms"] / 1000)
+        assert ran > 0, f"{verb} was not carried out under the load"
         return (
             f"| `{verb}` | {ran:.0f} of {end - start:.0f} s | {ledger['acknowledged']:,} | "
             f"{ledger['missing']:,} | "

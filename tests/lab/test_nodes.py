@@ -34,11 +34,13 @@ def test_a_storage_node_comes_and_goes_under_load(lab):
     four = lab.write_nodes(storage_nodes=4)
     with lab.loading(300) as load:
         lab.operate("add-storage", four)
-        assert status_of(lab, "storage-4").count("\nUN ") == 4
-        assert set(changed(lab.deploy(four)).values()) == {0}
-        assert "is the last, storage-4" in lab.refuses(
-            "decommission", lab.experiment, "--limit", "storage-1"
-        )
+        load.lost_nothing()
+    assert status_of(lab, "storage-4").count("\nUN ") == 4
+    assert set(changed(lab.deploy(four)).values()) == {0}
+    assert "is the last, storage-4" in lab.refuses(
+        "decommission", lab.experiment, "--limit", "storage-1"
+    )
+    with lab.loading(200, four) as load:
         lab.operate("decommission", lab.experiment, "--limit", "storage-4")
         load.lost_nothing()
     assert status_of(lab, "storage-1").count("\nUN ") == 3

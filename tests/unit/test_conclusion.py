@@ -21,7 +21,9 @@ NOW_S = 1_790_000_000
 NODES = ("kairosdb-1", "kairosdb-2")
 
 
-def state_of(tmp_path: Path, queries: dict[str, Any] | None = None, **load: Any):
+def state_of(
+    tmp_path: Path, queries: dict[str, Any] | None = None, window_ms: int = 2000, **load: Any
+):
     """A run that has been loaded, drained and not yet read back: all went well."""
     cluster = {"storage_nodes": 3, "replication_factor": 3, "kairosdb_nodes": 2, "shards": 2}
     fields = {"sensors": 20, "rate": 1.0, "duration_s": 20, "warmup_s": 5, "workers": 4}
@@ -29,6 +31,7 @@ def state_of(tmp_path: Path, queries: dict[str, Any] | None = None, **load: Any)
         "name": "mine",
         "description": "A small one.",
         "cluster": {**cluster, "loader_hosts": 2},
+        "kairosdb": {"queue_window_ms": window_ms},
         "load": fields | load,
         "queries": queries or {},
     }
@@ -130,6 +133,19 @@ def test_the_queue_is_held_against_what_was_due(tmp_path, load, per_s):
     text = conclusion.judge(state).parts["queue"].text
     assert f" at {per_s:,.0f} points/s" in text
     assert "15 samples" in text or "16 samples" in text
+
+
+def test_what_fills_a_window_is_no_growth(tmp_path):
+    state = state_of(tmp_path, window_ms=12_000)
+    read_back(state)
+    (tmp_path / "queue.jsonl").unlink()
+    queue = JsonLines(tmp_path / "queue.jsonl")
+    for second in range(30):
+        for node in NODES:
+            queue.write(t=state.started + second, node=node, waiting=10 * min(second, 12))
+    part = conclusion.judge(state).parts["queue"]
+    assert (part.outcome, part.figure) == ("pass", pytest.approx(0))
+    assert "8 samples" in part.text or "9 samples" in part.text
 
 
 def test_a_late_worker_is_named_with_its_host(tmp_path):

@@ -198,9 +198,22 @@ def test_the_laptop_has_what_the_demo_promises() -> None:
         ("batch_size: 100", "batch_size: 10", "9: kairosdb.batch_size", "must be ≥ 11, got 10"),
         (
             "batch_size: 100",
-            "batch_size: 50\n  min_batch_size: 51",
-            "10: kairosdb.min_batch_size",
+            "batch_size: 50\n  queue: stock\n  min_batch_size: 51",
+            "11: kairosdb.min_batch_size",
             "≤ kairosdb.batch_size (50), got 51",
+        ),
+        (
+            "batch_size: 100",
+            "min_batch_size: 51",
+            "9: kairosdb.min_batch_size",
+            "is a setting of the stock queue, and kairosdb.queue is coalescing: leave it out, or "
+            "say queue: stock",
+        ),
+        (
+            "batch_size: 100",
+            "queue: stock\n  queue_window_ms: 5000",
+            "10: kairosdb.queue_window_ms",
+            "is a setting of the coalescing queue, and kairosdb.queue is stock",
         ),
         (
             "rate: 1",

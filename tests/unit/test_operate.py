@@ -23,7 +23,7 @@ from kairoscope.operate.state import Seen
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
 
-HEALTHY = KairosDBStatus(True, 0, 0, False)
+HEALTHY = KairosDBStatus(True, 0, 0, False, False)
 STATUS = """Datacenter: dc1
 ===============
 Status=Up/Down
@@ -116,7 +116,7 @@ def test_the_node_that_a_verb_is_for_may_be_in_any_state():
     ("status", "problem"),
     [
         (NO_ANSWER, "kairosdb-2 is not healthy"),
-        (KairosDBStatus(True, 0, 0, True), "kairosdb-2 is in read-only mode"),
+        (KairosDBStatus(True, 0, 0, True, False), "kairosdb-2 is in read-only mode"),
     ],
 )
 def test_kairosdb_must_be_well(status, problem):

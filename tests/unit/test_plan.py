@@ -105,6 +105,7 @@ def experiments(draw: st.DrawFn, max_sensors: int = 10_000_000) -> Experiment:
                 "tags": {"sensor": "{n}", "site": "{n%20}"},
                 "sensors_per_request": draw(st.integers(1, 10_000)),
             },
+            kairosdb={"queue": draw(st.sampled_from(["coalescing", "stock"]))},
             queries={"rate": 2.5, "sensors": min(10, sensors)} if queried else {},
             assume={
                 "write_latency_ms": draw(st.floats(0.1, 100)),
@@ -154,24 +155,15 @@ def test_what_holds_for_every_plan(experiment: Experiment) -> None:
     )
 
     assert 10 < kairosdb["batch_size"] <= 1000
-    assert 1 <= kairosdb["min_batch_size"] <= kairosdb["batch_size"]
-    bytes_of_batch = kairosdb["batch_size"] * experiment.assume.bytes_per_point_on_wire
-    assert 4 * bytes_of_batch <= storage["batch_size_fail_kib"] * 1024
-    assert bytes_of_batch <= storage["batch_size_warn_kib"] * 1024
-
-    assert 4 <= kairosdb["ingest_threads"] <= 64
-    hosts = experiment.cluster.storage_nodes
-    ceiling = (
-        kairosdb["ingest_threads"]
-        * kairosdb["batch_size"]
-        / (hosts * experiment.assume.write_latency_ms / 1000)
-    )
-    warned = any("its queue would grow" in notice for notice in plan.notices)
-    assert warned == (ceiling < totals["points_per_s"] / survivors)
+    if kairosdb["queue"] == "stock":
+        batch_bytes, in_flight, queued = what_holds_for_the_stock_queue(plan)
+    else:
+        batch_bytes, in_flight, queued = what_holds_for_the_coalescing_queue(plan)
+    assert 4 * batch_bytes <= storage["batch_size_fail_kib"] * 1024
+    assert batch_bytes <= storage["batch_size_warn_kib"] * 1024
     carried = kairosdb["connections_per_host"] * kairosdb["max_requests_per_connection"]
-    assert carried >= kairosdb["ingest_threads"] * 3
+    assert carried >= in_flight * 3
 
-    queued = kairosdb["memory_queue_size"] * 500
     cached = (kairosdb["row_key_cache_size"] + kairosdb["string_cache_size"]) * 1024
     assert kairosdb["heap_mb"] * 1_048_576 >= queued + cached
     assert kairosdb["heap_mb"] % 256 == 0
@@ -198,6 +190,52 @@ def test_what_holds_for_every_plan(experiment: Experiment) -> None:
     assert all(setting.reason for setting in plan.settings)
     assert all(s.arithmetic for s in plan.settings if s.origin == "derived")
     assert len({s.name for s in plan.settings}) == len(plan.settings)
+
+
+def warned_of_growth(plan: Plan) -> bool:
+    return any("its queue would grow" in notice for notice in plan.notices)
+
+
+def rate_after_failure(plan: Plan) -> float:
+    """Points a second that a KairosDB node gets when one has failed."""
+    rate: float = plan.totals["points_per_s"] / max(1, plan.experiment.cluster.kairosdb_nodes - 1)
+    return rate
+
+
+def what_holds_for_the_stock_queue(plan: Plan) -> tuple[int, int, int]:
+    """Checks; bytes of a batch, batches to a storage node at a time, bytes of heap when full."""
+    kairosdb, assume = plan.kairosdb, plan.experiment.assume
+    batch: int = kairosdb["batch_size"]
+    assert 1 <= kairosdb["min_batch_size"] <= batch
+    threads: int = kairosdb["ingest_threads"]
+    assert 4 <= threads <= 64
+    latency_s = plan.experiment.cluster.storage_nodes * assume.write_latency_ms / 1000
+    assert warned_of_growth(plan) == (threads * batch / latency_s < rate_after_failure(plan))
+    queued: int = kairosdb["memory_queue_size"] * 500
+    return batch * assume.bytes_per_point_on_wire, threads, queued
+
+
+def what_holds_for_the_coalescing_queue(plan: Plan) -> tuple[int, int, int]:
+    """As for the stock queue."""
+    kairosdb, assume = plan.kairosdb, plan.experiment.assume
+    window_s: float = kairosdb["queue_window_ms"] / 1000
+    assert 1 <= window_s <= 30
+    in_flight: int = kairosdb["queue_in_flight"]
+    assert 4 <= in_flight <= 64
+    assert in_flight >= plan.storage["shards"]
+    batch_bytes: int = kairosdb["queue_batch_kib"] * 1024
+    points = max(1, batch_bytes // assume.bytes_per_point_on_wire)
+    nodes = plan.experiment.cluster.storage_nodes
+    ceiling = in_flight * points * nodes / (assume.write_latency_ms / 1000)
+    assert warned_of_growth(plan) == (ceiling < rate_after_failure(plan))
+    if plan.load["queries"]:
+        assert plan.load["queries"]["lag_s"] >= window_s + 5
+    memory: int = kairosdb["queue_memory_mb"] * 1_048_576
+    held = rate_after_failure(plan) * window_s * 121
+    held += plan.totals["series_per_node_after_failover"] * 1024
+    assert memory * 0.75 >= held, "a whole window, without releasing early"
+    assert not any("released early" in notice for notice in plan.notices)
+    return batch_bytes, in_flight, memory
 
 
 @settings(deadline=None, max_examples=60)
@@ -262,15 +300,16 @@ def test_the_laptop_to_the_number() -> None:
         "driver": "scylla",
         "write_consistency": "ONE",
         "read_consistency": "ONE",
-        "batch_size": 500,
-        "min_batch_size": 150,
-        "min_batch_wait_ms": 100,
+        "queue": "coalescing",
+        "queue_window_ms": 10_000,
+        "queue_memory_mb": 32,
+        "queue_batch_kib": 32,
+        "batch_size": 1000,
+        "queue_in_flight": 4,
         "connections_per_host": 2,
         "max_requests_per_connection": 12,
-        "ingest_threads": 4,
         "row_key_cache_size": 50_000,
         "string_cache_size": 50_000,
-        "memory_queue_size": 100_000,
         "checkpoint_s": 10,
         "heap_mb": 768,
     }
@@ -280,8 +319,28 @@ def test_the_laptop_to_the_number() -> None:
     assert plan.load["steps"] == [{"period_ms": 1000, "ticks": 120}]
     assert plan.load["queries"] is None
     assert plan.totals["points"] == 600_000
-    assert plan.setting("kairosdb.batch_size").arithmetic == "5,000 points/s × 100 ms = 500"
+    assert plan.setting("kairosdb.queue_window_ms").arithmetic == "10 points × 1,000 ms = 10,000"
+    assert plan.setting("kairosdb.queue_memory_mb").arithmetic == (
+        "5,000 points/s × (10 + 20) s × 121 B + 5,000 series × 1024 B, / 0.75 = 30, rounded up to "
+        "32s"
+    )
     assert "one Java heap per node" in plan.notices[0]
+
+
+def test_the_stock_queue_to_the_number() -> None:
+    plan = planned(kairosdb={"queue": "stock"})
+    of_the_queue = {
+        "queue": "stock",
+        "batch_size": 500,
+        "min_batch_size": 150,
+        "min_batch_wait_ms": 100,
+        "ingest_threads": 4,
+        "memory_queue_size": 100_000,
+        "heap_mb": 768,
+    }
+    assert of_the_queue.items() <= plan.kairosdb.items()
+    assert plan.setting("kairosdb.batch_size").arithmetic == "5,000 points/s × 100 ms = 500"
+    assert not any(key.startswith("queue_") for key in plan.kairosdb)
 
 
 APPENDIX_A = {
@@ -363,7 +422,7 @@ def test_a_cache_that_is_just_large_enough_is_remarked_on() -> None:
 
 
 def test_overrides_keep_what_they_replaced_and_carry_on() -> None:
-    plan = planned(kairosdb={"batch_size": 200, "heap_mb": 2048})
+    plan = planned(kairosdb={"queue": "stock", "batch_size": 200, "heap_mb": 2048})
     batch = plan.setting("kairosdb.batch_size")
     assert (batch.value, batch.origin, batch.derived_value) == (200, "experiment", 500)
     assert plan.kairosdb["min_batch_size"] == 60, "derived from what holds"
@@ -373,13 +432,40 @@ def test_overrides_keep_what_they_replaced_and_carry_on() -> None:
 
 def test_a_minimum_above_the_derived_batch_is_refused() -> None:
     with pytest.raises(UserError, match=r"kairosdb\.min_batch_size: must be ≤ .* derived as 500"):
-        planned(kairosdb={"min_batch_size": 501})
+        planned(kairosdb={"queue": "stock", "min_batch_size": 501})
 
 
 def test_a_batch_that_the_store_would_refuse_is_refused_here() -> None:
     with pytest.raises(UserError, match=r"storage\.batch_size_fail_kib: a batch of 500 points"):
-        planned(storage={"batch_size_fail_kib": 50})
-    assert planned(kairosdb={"batch_size": 10_000}).storage["batch_size_fail_kib"] == 4736
+        planned(storage={"batch_size_fail_kib": 50}, kairosdb={"queue": "stock"})
+    plan = planned(kairosdb={"queue": "stock", "batch_size": 10_000})
+    assert plan.storage["batch_size_fail_kib"] == 4736
+    with pytest.raises(UserError, match=r"a batch of 64 KiB = 64 KiB would .*queue_batch_kib"):
+        planned(storage={"batch_size_fail_kib": 50}, kairosdb={"queue_batch_kib": 64})
+    assert planned(kairosdb={"queue_batch_kib": 512}).storage["batch_size_fail_kib"] == 2048
+
+
+def test_batches_shrink_with_what_the_store_takes() -> None:
+    plan = planned(storage={"batch_size_fail_kib": 50})
+    assert plan.kairosdb["queue_batch_kib"] == 12
+    setting = plan.setting("kairosdb.queue_batch_kib")
+    assert setting.arithmetic == "32, at most 12 (0.25 of storage.batch_size_fail_kib)"
+
+
+def test_the_window_follows_the_rate_and_the_memory_follows_the_window() -> None:
+    def window(rate: float) -> int:
+        ms: int = planned(load={"rate": rate}).kairosdb["queue_window_ms"]
+        return ms
+
+    assert [window(rate) for rate in (10, 2, 1, 0.5, 0.1)] == [1000, 5000, 10_000, 20_000, 30_000]
+    plan = planned(load={"sensors": 60_000}, kairosdb={"queue_window_ms": 30_000})
+    assert plan.kairosdb["queue_memory_mb"] == 544
+    assert any("longer than load.warmup_s" in notice for notice in plan.notices)
+
+
+def test_memory_that_a_window_does_not_fit_in_is_remarked_on() -> None:
+    plan = planned(load={"sensors": 60_000}, kairosdb={"queue_memory_mb": 64})
+    assert any("series are released early" in notice for notice in plan.notices)
 
 
 def test_a_small_heap_is_remarked_on() -> None:
@@ -529,10 +615,12 @@ def test_queries_are_shown_whole_or_as_off() -> None:
     assert plan.load["queries"] == {
         "rate": 2.0,
         "last_s": 60,
-        "lag_s": 10,
+        "lag_s": 15,
         "sensors": 10,
         "bucket_s": 10,
     }
+    lag = plan.setting("queries.lag_s")
+    assert (lag.origin, lag.arithmetic) == ("derived", "10 s in KairosDB's queue + 5 s = 15")
     assert "2 queries/s" in printed(plan, 100)
 
 

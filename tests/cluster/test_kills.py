@@ -1,0 +1,153 @@
+"""Servers killed and frozen under load, again and again: no acknowledged point may be missing.
+
+With the coalescing queue that is asserted; with KairosDB's own the same is done and reported, as
+what there is to be compared with. Rows of docs/coalescing.md are in the summary of the tests.
+"""
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from deployment import STORAGE, Deployment, Run, request, variant
+from harness import wait_for
+
+from kairoscope import supervisor
+
+KILLS = 50
+STORAGE_KILLS = 6
+PAUSES, PAUSE_S = 2, 60
+SEED = 20261122
+
+
+@pytest.fixture(scope="module", params=["coalescing", "stock"])
+def queue(request: pytest.FixtureRequest) -> str:
+    """Which queue KairosDB has."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def victim(queue: str) -> Iterator[Deployment]:
+    """A cluster of its own with that queue."""
+    settings = {} if queue == "stock" else {"queue_window_ms": 3000}
+    cluster = Deployment()
+    try:
+        cluster.experiment = cluster.write(
+            "kills",
+            variant(load={"rate": 1, "duration_s": 300, "retry_for_s": 300})
+            | {"kairosdb": {"queue": queue, **settings}},
+        )
+        cluster.deploy()
+        yield cluster
+        cluster.cli("destroy", timeout_s=180)
+    finally:
+        supervisor.end_all(cluster.state, patience_s=10)
+        cluster.remove()
+
+
+def well(cluster: Deployment) -> bool:
+    try:
+        request(f"{cluster.url}/api/v1/health/check", timeout_s=2)
+    except OSError:
+        return False
+    return True
+
+
+def loading(run: Run, margin_s: float = 10) -> bool:
+    """Whether the load goes on for a while yet."""
+    return run.process.poll() is None and time.time() < run.spec().end_ms / 1000 - margin_s
+
+
+def kill(cluster: Deployment, name: str) -> int:
+    """Kill a server as the kernel does when memory is short; 0 if it does not run just now."""
+    pid = cluster.pids()[name]
+    if pid:
+        os.kill(pid, signal.SIGKILL)
+    return int(pid > 0)
+
+
+def kill_kairosdb(cluster: Deployment, run: Run, rng: random.Random) -> int:
+    """Kill it at random moments, from when it answers again; how often."""
+    kills = 0
+    while loading(run):
+        # A third of them in the start, with what is on its disk under way to the store.
+        time.sleep(rng.uniform(0, 5))
+        kills += kill(cluster, "kairosdb-1")
+        wait_for("KairosDB", lambda: well(cluster) or run.process.poll() is not None, 120)
+    return kills
+
+
+def kill_storage(cluster: Deployment, run: Run, rng: random.Random) -> int:
+    """Kill storage nodes one after the other, each once all are back; how often."""
+    kills = 0
+    while loading(run):
+        time.sleep(rng.uniform(0, 10))
+        kills += kill(cluster, rng.choice(STORAGE))
+        cluster.wait_until_well()
+    return kills
+
+
+def freeze_storage(cluster: Deployment, run: Run, rng: random.Random) -> int:
+    """Stop all storage nodes for a while; how often."""
+    pauses = 0
+    while loading(run, margin_s=PAUSE_S + 30):
+        time.sleep(rng.uniform(0, 10))
+        pids = [cluster.pids()[name] for name in STORAGE]
+        try:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            time.sleep(PAUSE_S)
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+        pauses += 1
+        cluster.wait_until_well()
+    return pauses
+
+
+TROUBLES: dict[str, tuple[str, int, Callable[[Deployment, Run, random.Random], int]]] = {
+    "kairosdb-killed": ("KairosDB killed {} times", KILLS, kill_kairosdb),
+    "storage-killed": ("a storage node killed {} times", STORAGE_KILLS, kill_storage),
+    "storage-frozen": (
+        f"all storage nodes frozen {{}} times for {PAUSE_S} s",
+        PAUSES,
+        freeze_storage,
+    ),
+}
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_no_acknowledged_point_is_missing(
+    victim: Deployment,
+    queue: str,
+    trouble: str,
+    record_property: Callable[[str, Any], None],
+) -> None:
+    text, wanted, happen = TROUBLES[trouble]
+    rng = random.Random(SEED)
+    happened, books = 0, []
+    while happened < wanted:
+        # A few minutes of load each: however slow the machine is, one ends before too long.
+        with victim.loading() as run:
+            wait_for("acknowledged points", lambda run=run: run.acknowledged() > 600)
+            happened += happen(victim, run, rng)
+            assert run.end(timeout_s=900) in (0, 1), run.output[-3000:]
+        books.append(run.json("ledger.json"))
+
+    def total(name: str) -> int:
+        return sum(book[name] for book in books)
+
+    lost = total("missing") + total("wrong_value") + total("queued")
+    record_property(
+        "killed",
+        f"{queue} | {text.format(happened)} | {total('acknowledged'):,} | {lost:,} | "
+        f"{total('failed_logged'):,}",
+    )
+    assert total("acknowledged") > 0
+    assert total("unexpected") == 0
+    if queue == "coalescing":
+        assert (lost, total("failed_logged")) == (0, 0)
+        assert total("stored") == total("acknowledged")
