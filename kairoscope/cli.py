@@ -136,7 +136,7 @@ def rehearse(**wanted: Any) -> None:
 @main.command()
 @click.argument("only", required=False)
 def bench(only: str | None) -> None:
-    """Measure the loader beside the published way of 2018, all benches or ONLY one."""
+    """Measure ours beside a baseline, all benches (some hours) or ONLY one."""
     from kairoscope import bench
 
     bench.run(only, console)

@@ -1,15 +1,17 @@
-"""`make bench`: what the loader can do, beside a baseline, against limits; see results/README.md.
+"""`make bench`: ours beside a baseline, against limits; see results/README.md.
 
-`harness` measures and writes, `load` says what is measured.
+`harness` measures and writes; `load` says what is measured of the loader, `queue` what of KairosDB
+and its store.
 """
 
 from rich.console import Console
 
-from kairoscope.bench import harness
-from kairoscope.bench.load import BENCHES
+from kairoscope.bench import harness, load, queue
 from kairoscope.errors import UserError
 
 __all__ = ["run"]
+
+BENCHES = (*load.BENCHES, *queue.BENCHES)
 
 
 def run(only: str | None, console: Console) -> None:

@@ -21,6 +21,7 @@ from rich.table import Table
 from kairoscope import __version__, machine, paths
 
 RATIO = "ratio"
+"""The baseline's cost divided by ours; `<figure>_ratio` is the same of a figure of both."""
 ROUNDS = 5
 
 
@@ -43,7 +44,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Limit:
-    """What the median of a figure of ours, or of RATIO, must reach or must not pass."""
+    """What the median of a figure of ours, or of a ratio, must reach or must not pass."""
 
     what: str
     figure: str
@@ -68,6 +69,7 @@ class Bench:
         unit: of the cost.
         ours, baseline: measure one round; raise BenchError if it cannot be measured.
         baseline_what: what the baseline is, for a person.
+        prepared: what both sides need, made before the first round and ended after the last.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Bench:
     baseline_what: str
     limits: Sequence[Limit] = ()
     rounds: int = ROUNDS
+    prepared: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
@@ -92,6 +95,11 @@ def measure(bench: Bench, console: Console) -> dict[str, Any]:
         BenchError: a round could not be measured.
     """
     console.print(f"\n[bold]{bench.name}[/bold]: {bench.what}")
+    with bench.prepared():
+        return results(bench, *_all_rounds(bench, console))
+
+
+def _all_rounds(bench: Bench, console: Console) -> tuple[list[Round], list[Round]]:
     ours: list[Round] = []
     theirs: list[Round] = []
     for number in range(1, bench.rounds + 1):
@@ -104,7 +112,7 @@ def measure(bench: Bench, console: Console) -> dict[str, Any]:
             f"{text}: ours {number_text(ours[-1].cost)}, baseline {number_text(theirs[-1].cost)} "
             f"{bench.unit}, ratio {number_text(theirs[-1].cost / ours[-1].cost)}"
         )
-    return results(bench, ours, theirs)
+    return ours, theirs
 
 
 def results(bench: Bench, ours: Sequence[Round], theirs: Sequence[Round]) -> dict[str, Any]:
@@ -112,6 +120,11 @@ def results(bench: Bench, ours: Sequence[Round], theirs: Sequence[Round]) -> dic
     ratios = [b.cost / a.cost for a, b in zip(ours, theirs, strict=True)]
     ratio = summary(ratios)
     figures = _figures(ours)
+    compared = [each.figure for each in bench.limits if each.figure.endswith(f"_{RATIO}")]
+    for limited in compared:
+        name = limited.removesuffix(f"_{RATIO}")
+        pairs = zip(ours, theirs, strict=True)
+        figures[limited] = summary([b.figures[name] / a.figures[name] for a, b in pairs])
     medians = {name: figure["median"] for name, figure in figures.items()} | {
         RATIO: ratio["median"]
     }

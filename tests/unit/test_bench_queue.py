@@ -1,0 +1,140 @@
+"""The benches of KairosDB's queues: what they make of run folders, and the search; no cluster."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kairoscope.bench import harness, queue
+from kairoscope.bench.harness import Bench, BenchError, Limit, Round
+from kairoscope.experiment import Experiment
+from kairoscope.plan import make
+
+
+def run_folder(folder: Path, *, waiting: tuple[int, int] = (0, 0), **ledger: int) -> queue.Run:
+    """A run of 100 s at 1,000 points/s, after 50 s of warm-up; the queue's depth at both ends."""
+    documents: dict[str, Any] = {
+        "verdict.json": {"verdict": "pass", "summary": "all hold"},
+        "ledger.json": {"missing": 0, "wrong_value": 0} | ledger,
+        "latency/merged.json": {"count": 50_000, "warmup_s": 50, "p99_ms": 12.5},
+        "manifest.json": {"load": {"start_ms": 1_000_000, "end_ms": 1_100_000}},
+        "measurements.json": {
+            "cpu_us_per_point": {"storage": 40.0, "kairosdb": 10.0, "loader": 2.0},
+            "cpu_cores": {"storage-1": 0.5, "kairosdb-1": 0.25},
+        },
+    }
+    for name, document in documents.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document))
+    # Before the warm-up ends, at its end, at the load's end, and after it.
+    depths = [(1010, 9), (1050, waiting[0]), (1060, 5), (1099, waiting[1]), (1150, 0)]
+    lines = [json.dumps({"t": t, "node": "kairosdb-1", "waiting": d}) for t, d in depths]
+    (folder / "queue.jsonl").write_text("\n".join([*lines, '{"t": 1070, "error": "x"}', '{"t']))
+    return queue.Run(folder)
+
+
+def test_a_store_that_got_less_than_was_taken_is_charged_for_what_it_got(tmp_path: Path) -> None:
+    found = run_folder(tmp_path, waiting=(1_000, 26_000)).round()
+    assert found.cost == pytest.approx(40.0 * 50_000 / 25_000)
+    assert found.figures["kairosdb_us_per_point"] == 10.0
+    assert found.figures["sustained"] == 1.0
+    assert found.figures["cores"] == 0.75
+
+
+def test_a_store_that_kept_up_is_charged_for_all(tmp_path: Path) -> None:
+    assert run_folder(tmp_path).round().cost == 40.0
+
+
+@pytest.mark.parametrize("lost", [{"missing": 1}, {"wrong_value": 1}])
+def test_a_run_that_lost_points_does_not_count(tmp_path: Path, lost: dict[str, int]) -> None:
+    with pytest.raises(BenchError, match="acknowledged points are missing"):
+        run_folder(tmp_path, **lost).round()
+
+
+def test_a_run_without_figures_does_not_count(tmp_path: Path) -> None:
+    with pytest.raises(BenchError, match=r"left no ledger\.json"):
+        queue.Run(tmp_path).round()
+
+
+@pytest.mark.parametrize("kairosdb", [queue.PUBLISHED_2018, queue.COALESCING])
+def test_both_sides_are_experiments_that_can_be_planned(kairosdb: dict[str, Any]) -> None:
+    load = queue.EXPERIMENT["load"] | {"sensors": queue.SENSORS}
+    document = queue.EXPERIMENT | {"load": load, "kairosdb": kairosdb}
+    plan = make(Experiment.model_validate(document), "local")
+    assert kairosdb.items() <= plan.kairosdb.items()
+
+
+class Machine:
+    """A cluster that sustains so many sensors."""
+
+    def __init__(self, limit: int, folder: Path) -> None:
+        self.limit, self.folder, self.tried = limit, folder, list[int]()
+
+    def run(self, _: dict[str, Any], sensors: int) -> Any:
+        self.tried.append(sensors)
+        passed = sensors <= self.limit
+
+        class Found(queue.Run):
+            @property
+            def passed(self) -> bool:
+                return passed
+
+        run_folder(self.folder)
+        return Found(self.folder)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(10_000, tmp_path)
+    queue._in_use.append(made)  # type: ignore[arg-type]
+    yield made
+    queue._in_use.clear()
+
+
+@pytest.mark.parametrize(
+    ("begin", "tried"),
+    [
+        (9_000, [9_000, 9_900, 10_900]),
+        (12_000, [12_000, 10_900, 9_900]),
+        (10_000, [10_000, 11_000]),
+    ],
+)
+def test_the_search_ends_between_what_passes_and_what_does_not(
+    machine: Machine, begin: int, tried: list[int]
+) -> None:
+    found = queue.Search({}, begin)()
+    assert machine.tried == tried
+    best = max(number for number in tried if number <= 10_000)
+    assert found.figures["sensors"] == best
+    assert found.cost == pytest.approx(1e6 / best)
+
+
+def test_a_search_goes_on_from_where_it_was(machine: Machine) -> None:
+    search = queue.Search({}, 12_000)
+    search()
+    machine.tried.clear()
+    machine.limit = 11_000
+    assert search().figures["sensors"] == 10_900
+    assert machine.tried == [9_900, 10_900, 12_000]
+
+
+def test_a_search_gives_up(machine: Machine) -> None:
+    machine.limit = 0
+    with pytest.raises(BenchError, match="no number of sensors was sustained"):
+        queue.Search({}, 2_000)()
+    assert len(machine.tried) < 30
+
+
+def test_a_figure_of_both_sides_can_be_limited() -> None:
+    bench = Bench(
+        "x", "x", "s", list, list, "x",
+        limits=(Limit("not more", "us_ratio", at_least=1),),
+    )  # fmt: skip
+    ours = [Round(1.0, {"us": 2.0}), Round(1.0, {"us": 4.0})]
+    theirs = [Round(9.0, {"us": 3.0}), Round(9.0, {"us": 3.0})]
+    result = harness.results(bench, ours, theirs)
+    assert result["figures"]["us_ratio"] == {"median": 1.125, "min": 0.75, "max": 1.5}
+    assert result["limits"][0]["holds"]
