@@ -74,6 +74,7 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "query_latency": view.query_latency(run),
         "query_answers": view.query_answers(run),
         "query_notes": view.query_notes(run),
+        "queue_note": view.queue_note(run),
         "warmup_points": view.warmup_points(run),
         "captures": view.captures(run),
         "few_captured": view.few_captured(run),

@@ -351,8 +351,14 @@ def query_notes(run: RunData) -> Text:
     answers = part(run.queries, "answers")
     notes = []
     if checked := number(answers.get("points_checked")):
-        late = units.count(answers.get("points_late"))
-        notes.append(f"{units.count(checked)} points were due in the answers; {late} were not yet.")
+        late = number(answers.get("points_late"))
+        lag = number(part(run.load, "queries").get("lag_s"))
+        aged = "" if lag is None else f" {units.duration(lag)} after their time"
+        notes.append(
+            f"{units.count(checked)} points were due in the answers{aged}; "
+            f"{units.count(late)} were not yet"
+            f"{'' if late is None else f' ({100 * late / checked:.2g} %)'}."
+        )
     errors = part(answers, "errors")
     if errors:
         kinds = ", ".join(f"{kind} {units.count(n)}" for kind, n in sorted(errors.items()))
@@ -362,6 +368,21 @@ def query_notes(run: RunData) -> Text:
             f"{len(without)} loader host(s) left no final counts: theirs are those last heard of."
         )
     return tuple(notes)
+
+
+def queue_note(run: RunData) -> str:
+    """What order points leave KairosDB's queue in; "" for a run that does not tell."""
+    settings = part(run.plan, "kairosdb")
+    window_ms = number(settings.get("queue_window_ms"))
+    if settings.get("queue") == "stock":
+        return "Queue: KairosDB's own; points leave it in the order they came."
+    if window_ms is None:
+        return ""
+    return (
+        "Queue: coalescing; points of a series leave it together, after a window of "
+        f"{units.duration(window_ms / 1000)} at most (kairosdb.queue_window_ms), in which queries "
+        "do not find them. So half a window of points waits while all is well."
+    )
 
 
 def _planned_duration(run: RunData) -> float | None:

@@ -131,9 +131,10 @@ def fleet(folder: Path) -> Path:
         **{"metric": "sensor.temperature", "tags": {"sensor": "s-{n}", "site": "site-{n%20}"}},
         **{"steps": [{"period_ms": 2000, "ticks": 30}, {"period_ms": 1000, "ticks": 60}]},
         **{"period_ms": 2000, "ramp_ticks": 5, "ramp_s": 10, "lifetime_ticks": 30, "hosts": 2},
-        **{"lifetime_s": 60, "queries": {"rate": 2.0}},
+        **{"lifetime_s": 60, "queries": {"rate": 2.0, "lag_s": 15}},
     }
-    _change(run / "plan.json", load={**PLAN["load"], **load})  # type: ignore[dict-item]
+    kairosdb = {"queue": "coalescing", "queue_window_ms": 10_000}
+    _change(run / "plan.json", kairosdb=kairosdb, load={**PLAN["load"], **load})  # type: ignore[dict-item]
     hosts = [
         {
             **{"host": f"loader-{n + 1}", "address": f"10.0.0.{n + 11}", "workers": [n]},

@@ -408,7 +408,9 @@ def test_all_that_a_fleet_has_is_shown(tmp_path: Path) -> None:
         assert "kairosdb-2 2,500 240,000 40 % 240,000" in text
         assert "count and sum in buckets 70 65 3 0 2 0" in text
         assert "all 210 200 5 0 5 0" in text
-        assert "61,234 points were due in the answers; 17 were not yet." in text
+        assert "61,234 points were due in the answers 15 s after their time; 17 were" in text
+        assert "17 were not yet (0.028 %)." in text
+        assert "after a window of 10 s at most" in text
         assert "p99 131 ms 180 2" in text
     assert in_order(
         page.text.split("Events", 1)[1],
