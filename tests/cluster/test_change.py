@@ -10,6 +10,8 @@ import pytest
 from deployment import ALL, Deployment, free_net, variant
 from harness import changed, end, wait_for
 
+from loaders.schedule import Schedule
+
 
 @pytest.fixture
 def other(cluster: Deployment) -> Path:
@@ -81,3 +83,13 @@ def test_changed_setting_restarts_only_what_it_touches(cluster: Deployment, othe
         ).one()
     assert table.compression["class"].endswith(".ZstdCompressor")
     assert "First: make deploy" in cluster.refused("load", cluster.experiment)
+
+
+def test_stock_queue_passes_too(cluster: Deployment, other: Path) -> None:
+    """With it KairosDB is as anybody has it: what the coalescing queue is compared with."""
+    assert cluster.set_settings()["kairosdb.queue_processor.class"].startswith("org.kairosdb.")
+    with cluster.loading(what=other) as run:
+        assert run.end() == 0, run.output
+    book = run.json("ledger.json")
+    assert book["balanced"] is True
+    assert book["stored"] == book["rows_by_cql"] == Schedule(run.spec()).points
