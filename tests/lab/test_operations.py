@@ -59,7 +59,7 @@ def test_unsafe_use_is_refused_before_anything_is_changed(lab):
 def test_restarts_and_other_settings_under_load(lab):
     before = {host: started(lab, host) for host in HOSTS[:5]}
     other = lab.write("other", kairosdb={"connections_per_host": 3})
-    with lab.loading(240) as load:
+    with lab.loading(420) as load:
         lab.operate("rolling-restart")
         after = {host: started(lab, host) for host in HOSTS[:5]}
         assert all(after[host] != before[host] for host in before)
