@@ -104,6 +104,8 @@ def run_in_lab(lab: DeployedLab, wanted: str, run: Path) -> None:
     environment = os.environ | {
         "KAIROSCOPE_HOME": str(lab.home),
         "KAIROSCOPE_SECRETS": str(lab.scratch / "secrets"),
+        # What pytest has by its configuration.
+        "PYTHONPATH": os.pathsep.join(sys.path),
     }
     done = subprocess.run(inside, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
