@@ -1,6 +1,7 @@
 package io.kairoscope.kairosdb.queue;
 
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
@@ -12,7 +13,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import javax.inject.Inject;
 import javax.inject.Named;
-import org.kairosdb.bigqueue.IBigArray;
+import org.kairosdb.core.CoreModule;
 import org.kairosdb.core.DataPointSet;
 import org.kairosdb.core.KairosDataPointFactory;
 import org.kairosdb.core.KairosRootConfig;
@@ -53,7 +54,7 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
   private static final long DRAIN_MS = 10_000;
   private static final long POLL_MS = 100;
 
-  private final BigArrayFile file;
+  private final QueueFile file;
   private final PointCodec codec;
   private final CoalescingQueue queue;
   private final Deliveries deliveries;
@@ -75,7 +76,8 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
       KairosRootConfig config,
       DataPointEventSerializer serializer,
       KairosDataPointFactory factory,
-      IBigArray array,
+      @Named(CoreModule.QUEUE_PATH) String path,
+      @Named(CoreModule.PAGE_SIZE) int pageBytes,
       @Named(QUEUE_PROCESSOR) ExecutorService executor,
       @Named(BATCH_SIZE) int batchSize,
       @Named(FileQueueProcessor.SECONDS_TILL_CHECKPOINT) int checkpointS,
@@ -85,9 +87,10 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
       BatchStats batchStats,
       DataCache<DataPointsRowKey> rowKeys,
       DataCache<TimedString> metricNames,
-      FilterEventBus eventBus) {
+      FilterEventBus eventBus)
+      throws IOException {
     super(nobody(), batchSize, 0, 0);
-    file = new BigArrayFile(array);
+    file = new QueueFile(Path.of(path), pageBytes, System::currentTimeMillis);
     this.executor = executor;
     this.cluster = cluster;
     QueueSettings settings = QueueSettings.of(config);
