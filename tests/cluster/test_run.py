@@ -172,9 +172,9 @@ def test_point_at_a_time_never_scheduled_is_noticed(cluster: Deployment, run: Ru
 
 def test_load_of_another_plan_than_the_deployed_is_refused(cluster: Deployment) -> None:
     runs = sorted((cluster.path / "runs").iterdir())
-    message = cluster.refused("load", cluster.experiment, "--rate", "10")
+    message = cluster.refused("load", cluster.experiment, "--sensors", "100000")
     assert "deployed with other kairosdb settings" in message
-    assert "batch_size" in message
+    assert "queue_memory_mb" in message
     assert "make deploy" in message
     assert sorted((cluster.path / "runs").iterdir()) == runs
 
