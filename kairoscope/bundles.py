@@ -30,6 +30,8 @@ from kairoscope.java import full_version, java17, java_home
 # Our own plugin is built here, not fetched: its source is in the repo, so it needs no pin.
 OWN = "kairoscope-kairosdb-plugin-1.jar"
 NAMES = ("kairosdb", "cassandra")
+# Of `make bench ONLY=releases` alone: in no target's bundles, and fetched when that is run.
+OLDER = "kairosdb-older"
 POM = paths.KAIROSDB_CONF / "pom.xml"
 
 # The loaders' wheel and the wheels it needs, for every Python that a loader host may have.
@@ -114,8 +116,9 @@ def reference_conf() -> Path:
 def _sources() -> Iterator[Path]:
     conf = paths.KAIROSDB_CONF
     yield POM
-    yield from sorted(conf.glob("bundles/*.sha256"))
-    yield from sorted(conf.glob("bundles/*/pom.xml"))
+    for name in NAMES:
+        yield bundle(name).manifest
+        yield conf / "bundles" / name / "pom.xml"
     yield conf / "plugin" / "pom.xml"
     yield from sorted(conf.glob("plugin/src/main/**/*.*"))
     yield Path(__file__)
@@ -174,6 +177,8 @@ def build(update_manifest: bool = False, *, with_java: bool = False) -> bool:
         UserError: something that is needed cannot be fetched, or is not what is pinned.
     """
     jars = _build_jars(update_manifest)
+    if update_manifest:
+        older_kairosdb(update_manifest)
     built_java = with_java and _build_java()
     return _build_loader() or jars or built_java
 
@@ -185,14 +190,36 @@ def _build_jars(update_manifest: bool) -> bool:
     if _same(stamp_file, stamp) and all(a.exists() for a in archives) and not update_manifest:
         return False
 
+    _maven(POM)
+    for name in NAMES:
+        _pack(bundle(name), update_manifest)
+    stamp_file.write_text(stamp)
+    return True
+
+
+def older_kairosdb(update_manifest: bool = False) -> Path:
+    """Folder of the jars of the older KairosDB, fetched if they are not there yet.
+
+    `update_manifest` and errors as of `build`.
+    """
+    item = bundle(OLDER)
+    folder = _target(item)
+    if not update_manifest and checksums(folder) == read_manifest(item.manifest):
+        return folder / "lib"
+    _maven(paths.KAIROSDB_CONF / "bundles" / item.name / "pom.xml")
+    _check_pinned(item, checksums(folder), update_manifest)
+    return folder / "lib"
+
+
+def _maven(pom: Path) -> None:
+    """Build from a pom. UserError if it cannot be."""
     mvn = shutil.which("mvn")
     if mvn is None:
         raise UserError("Maven (mvn) is not installed. On Debian or Ubuntu: apt-get install maven")
     log = paths.BUNDLES / "maven.log"
     done = _logged(
-        [mvn, "-B", "-ntp", "-Dmaven.test.skip", "clean", "package"],
+        [mvn, "-B", "-ntp", "-f", str(pom), "-Dmaven.test.skip", "clean", "package"],
         log,
-        cwd=paths.KAIROSDB_CONF,
         # The plugin is compiled for, and with, the Java that will run it.
         env={**os.environ, "JAVA_HOME": str(java_home(java17()))},
     )
@@ -201,10 +228,6 @@ def _build_jars(update_manifest: bool) -> bool:
             "Maven could not build the run-time bundles (is Maven Central reachable?)."
             + _errors(log)
         )
-    for name in NAMES:
-        _pack(bundle(name), update_manifest)
-    stamp_file.write_text(stamp)
-    return True
 
 
 def _logged(command: list[str], log: Path, **options: Any) -> bool:
@@ -228,10 +251,13 @@ def _errors(log: Path) -> str:
     return "".join(f"\n{line}" for line in [*lines, f"Whole log: {log}"])
 
 
-def _pack(item: Bundle, update_manifest: bool) -> None:
-    folder = paths.KAIROSDB_CONF / "bundles" / item.name / "target" / "bundle"
-    found = checksums(folder)
-    fetched = {name: digest for name, digest in found.items() if not name.endswith(OWN)}
+def _target(item: Bundle) -> Path:
+    """Where Maven leaves a bundle's files."""
+    return paths.KAIROSDB_CONF / "bundles" / item.name / "target" / "bundle"
+
+
+def _check_pinned(item: Bundle, fetched: dict[str, str], update_manifest: bool) -> None:
+    """UserError if what Maven brought is not what is pinned; or pin it."""
     if update_manifest:
         write_manifest(item.manifest, fetched)
     elif wrong := differences(read_manifest(item.manifest), fetched):
@@ -240,6 +266,13 @@ def _pack(item: Bundle, update_manifest: bool) -> None:
             + "\n  ".join(wrong)
             + "\nIf a version was changed on purpose: kairoscope bundles --update-manifest"
         )
+
+
+def _pack(item: Bundle, update_manifest: bool) -> None:
+    folder = _target(item)
+    found = checksums(folder)
+    fetched = {name: digest for name, digest in found.items() if not name.endswith(OWN)}
+    _check_pinned(item, fetched, update_manifest)
     _archive(item, folder, found)
 
     if item.name == "kairosdb":

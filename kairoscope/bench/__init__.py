@@ -1,17 +1,17 @@
 """`make bench`: ours beside a baseline, against limits; see results/README.md.
 
 `harness` measures and writes; `load` says what is measured of the loader, `queue` what of KairosDB
-and its store.
+and its store, `releases` what of KairosDB beside an older one.
 """
 
 from rich.console import Console
 
-from kairoscope.bench import harness, load, queue
+from kairoscope.bench import harness, load, queue, releases
 from kairoscope.errors import UserError
 
 __all__ = ["run"]
 
-BENCHES = (*load.BENCHES, *queue.BENCHES)
+BENCHES = (*load.BENCHES, *queue.BENCHES, *releases.BENCHES)
 
 
 def run(only: str | None, console: Console) -> None:

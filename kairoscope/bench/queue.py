@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from cassandra.cluster import Session
 
 from kairoscope import cql, inventory, paths
 from kairoscope.bench.harness import RATIO, Bench, BenchError, Limit, Round
@@ -30,7 +31,7 @@ EXPERIMENT: dict[str, Any] = {
     "limits": {"p99_ms": 1000, "drain_s": 240, "send_error_p99_ms": 500},
     "capture": {"proxyhistograms_every_s": 60},
 }
-PUBLISHED_2018 = {
+PUBLISHED_2018: dict[str, Any] = {
     "queue": "stock",
     "batch_size": 50,
     "min_batch_size": 15,
@@ -68,25 +69,39 @@ class Cluster:
 
     def run(self, kairosdb: dict[str, Any], sensors: int) -> "Run":
         """Deploy with these settings of KairosDB, empty the table, load and read back."""
+        file = self.deploy(kairosdb, sensors)
+        with self.session() as db:
+            empty(db)
+        self._call("load", file, ends=(0, 1, 2))
+        return Run((self.home / "runs" / "latest").resolve())
+
+    def deploy(self, kairosdb: dict[str, Any], sensors: int) -> Path:
+        """Deploy with these settings of KairosDB; returns the experiment's file."""
         file = self.home / "bench.yml"
         load = EXPERIMENT["load"] | {"sensors": sensors}
         file.write_text(yaml.safe_dump(EXPERIMENT | {"load": load, "kairosdb": kairosdb}))
         self._call("deploy", file)
-        self._empty()
-        self._call("load", file, ends=(0, 1, 2))
-        return Run((self.home / "runs" / "latest").resolve())
+        return file
 
-    def _empty(self) -> None:
-        """What the rounds before left would be merged in this one."""
-        hosts = inventory.read(self.home / "local" / "inventory.yml").storage
-        with cql.session(
-            [host.address for host in hosts], int(hosts[0].vars["native_transport_port"])
-        ) as db:
-            db.execute("TRUNCATE kairosdb.data_points", timeout=120)
+    @property
+    def inventory(self) -> inventory.Inventory:
+        """What is deployed, and where."""
+        return inventory.read(self.home / "local" / "inventory.yml")
+
+    def session(self) -> contextlib.AbstractContextManager[Session]:
+        """CQL to the storage nodes."""
+        hosts = self.inventory.storage
+        port = int(hosts[0].vars["native_transport_port"])
+        return cql.session([host.address for host in hosts], port)
 
     def destroy(self) -> None:
         """End it."""
         self._call("destroy")
+
+
+def empty(db: Session) -> None:
+    """Take all points away: what the rounds before left would be merged in this one."""
+    db.execute("TRUNCATE kairosdb.data_points", timeout=120)
 
 
 @dataclass(frozen=True)
@@ -152,15 +167,26 @@ class Run:
 
 
 @contextlib.contextmanager
-def cluster() -> Iterator[None]:
-    """The cluster that the rounds within the block use."""
+def temporary_cluster() -> Iterator[Cluster]:
+    """A cluster in a folder of its own, with the block ended and removed."""
     # Short: the path of a Unix socket has 107 bytes at most.
     with tempfile.TemporaryDirectory(prefix="kb-") as folder:
-        _in_use.append(Cluster(Path(folder)))
+        made = Cluster(Path(folder))
+        try:
+            yield made
+        finally:
+            made.destroy()
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[None]:
+    """The cluster that the rounds within the block use."""
+    with temporary_cluster() as made:
+        _in_use.append(made)
         try:
             yield
         finally:
-            _in_use.pop().destroy()
+            _in_use.pop()
 
 
 _in_use: list[Cluster] = []
