@@ -23,9 +23,9 @@ _GROUPS = (
     "lab/test_lab_hosts",
     "unit",
 )
-# Nodes that come and go in the lab, and servers killed again and again: an hour and more, too long
-# for CI beside all else. A layer of its own.
-_LONG = ("lab/test_nodes", "cluster/test_kills")
+# Day two in the lab, and servers killed again and again: two hours, too long for CI beside all else.
+# A layer of its own.
+_LONG = ("lab/test_operations", "lab/test_nodes", "cluster/test_kills")
 # What tests measured beside their outcome, by the property that they record it as.
 _TABLES = {
     "effect": "verb | under load of the time | acknowledged | lost | p99 | points",
