@@ -135,7 +135,7 @@ def read_back(run: Path, wanted: str) -> None:
 
 
 def test_passwords_and_certificates_are_replaced_under_load(lab):
-    with lab.loading(120) as load:
+    with lab.loading(360) as load:
         lab.well("rotate", "passwords", "--target", "lab")
         lab.well("rotate", "certificates", "--target", "lab")
         load.lost_nothing()
@@ -182,7 +182,7 @@ def test_upgrade_to_another_bundle_and_back(lab):
         lab.on(host, "sudo", "cp", "--archive", new, old)
         lab.operate("rolling-restart", "--limit", host)
     assert {bundle_of(lab, host) for host in KAIROSDB} == {old}
-    with lab.loading(120) as load:
+    with lab.loading(300) as load:
         lab.operate("upgrade")
         assert {bundle_of(lab, host) for host in KAIROSDB} == {new}
         lab.operate("upgrade", "--rollback")
