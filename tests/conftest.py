@@ -23,8 +23,8 @@ _GROUPS = (
     "lab/test_lab_hosts",
     "unit",
 )
-# Day two in the lab, and servers killed again and again: two hours, too long for CI beside all else.
-# A layer of its own.
+# Day two in the lab, and servers killed again and again: two hours, too long for CI beside all
+# else. A layer of its own.
 _LONG = ("lab/test_operations", "lab/test_nodes", "cluster/test_kills")
 # What tests measured beside their outcome, by the property that they record it as.
 _TABLES = {
