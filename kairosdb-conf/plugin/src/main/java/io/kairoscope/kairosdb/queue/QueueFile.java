@@ -23,9 +23,8 @@ import sun.misc.Unsafe;
  * The queue's file, in the format of KairosDB's own (BigArrayImpl of bigqueue 1.0.1), so that either
  * queue processor goes on where the other was.
  *
- * <p>Not that class itself: it took more CPU for a point than parsing it did. Each append had its
- * metric looked up by reflection and three pages by a cache with locks; here the pages that are
- * written to are at hand.
+ * <p>Not that class itself: for each append it looks a metric up by reflection, and three pages in
+ * caches with locks. Here the pages that are written to are at hand.
  *
  * <p>A folder each for {@code data} (the records, one after the other), {@code index} (for each
  * record 32 bytes: data page, offset, length, time) and {@code meta_data} (head and tail), of pages
