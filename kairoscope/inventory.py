@@ -32,7 +32,6 @@ NATIVE_TRANSPORT_PORT = 9042
 STORAGE_PORT = 7000
 HTTP_PORT = 8080
 JMX_PORT = 7199
-SHORT_LIVED_JVM = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 TELNET_PORT = 4242
 GROUPS = ("storage", "kairosdb", "loader", "monitoring")
 
@@ -137,6 +136,18 @@ def jmx_port(net: str, node: int) -> int:
     return 20000 + (second * 256 + third) * 10 % 12000 + node
 
 
+def jvm_options(plan: Plan, *more: str) -> dict[str, list[str]]:
+    """Variables of the Java servers: the experiment's choice of compilers, and `more` options."""
+    quick = plan.setting("cluster.jvm").value == "quick"
+    options = [*(["-XX:TieredStopAtLevel=1"] if quick else []), *more]
+    return {"cassandra_jvm_options": options, "kairosdb_jvm_options": options}
+
+
+def of_shared_cores(plan: Plan) -> dict[str, Any]:
+    """Variables where several servers share few cores: no work for handing work around."""
+    return {**jvm_options(plan, "-XX:+UseSerialGC"), "cassandra_stage_threads": 4}
+
+
 def local(plan: Plan) -> dict[str, Any]:
     """The inventory of the `local` target: processes on loopback addresses, no root."""
     net = local_net()
@@ -186,12 +197,7 @@ def local(plan: Plan) -> dict[str, Any]:
                 "cluster_name": f"kairoscope {net}",
                 "storage_engine": plan.engine,
                 "service_manager": "supervisor",
-                # Several servers share few cores for minutes, not days. The quick compiler alone:
-                # the optimising one would take more CPU in that time than it saves. The serial
-                # collector and few threads: no work for handing work around.
-                "cassandra_jvm_options": SHORT_LIVED_JVM,
-                "kairosdb_jvm_options": SHORT_LIVED_JVM,
-                "cassandra_stage_threads": 4,
+                **of_shared_cores(plan),
                 "supervisor_dir": str(state / "supervisor"),
                 "supervisor_bin": str(Path(sys.executable).parent),
                 "supervisorctl": [

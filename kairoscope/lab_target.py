@@ -59,8 +59,6 @@ def provision(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
         machines,
         cluster_name="kairoscope lab",
         # The hosts share this machine's few cores and its clock.
-        cassandra_jvm_options=inventory.SHORT_LIVED_JVM,
-        kairosdb_jvm_options=inventory.SHORT_LIVED_JVM,
-        cassandra_stage_threads=4,
+        **inventory.of_shared_cores(plan),
         common_time_sync=False,
     )

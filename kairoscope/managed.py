@@ -78,6 +78,7 @@ def _of_all(plan: Plan) -> dict[str, Any]:
         "target": plan.target,
         "managed": True,
         "service_manager": "systemd",
+        **inventory.jvm_options(plan),
         # TLS and logins between all servers; a password for KairosDB's REST interface too.
         "secured": plan.security["enabled"],
         "rest_auth": plan.security["rest_auth"],

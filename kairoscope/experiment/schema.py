@@ -87,6 +87,14 @@ class Cluster(Section):
         ge=1,
         le=256,
     )
+    jvm: Literal["quick", "full"] | None = described(
+        "",
+        "Compilers of the Java servers. `full` has Java's optimising one too: it takes much of the "
+        "CPU in a server's first minutes, and points cost less from then on. `quick` does without, "
+        "for servers that live for minutes.",
+        absent="quick on targets `local` and `lab`, full on others",
+        default=None,
+    )
 
 
 class Storage(Section):

@@ -13,6 +13,9 @@ from kairoscope.plan.numbers import n
 ENGINES = {"local": "cassandra", "lab": "cassandra", "aws": "scylla", "hosts": "scylla"}
 """Targets that can be planned for, and the storage engine of each: the target decides it."""
 
+SHARED = ("local", "lab")
+"""Targets of which all servers share the cores of this machine, for as long as it takes."""
+
 EMBEDDED_SHARDS = 2
 """Where the engine has no shards: the threads that a node of a shared machine may count on."""
 
@@ -29,7 +32,7 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
     types = aws.shape(draft) if target == "aws" else None
     if target == "aws" and types is None:
         raise UserError("\n".join(draft.problems))
-    _cluster(draft, types)
+    _cluster(draft, target, types)
     for_kairosdb, queue = kairosdb.settings(draft)
     for_load = load.settings(draft, queue.held_s)
     load.totals(draft)
@@ -61,13 +64,14 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
     )
 
 
-def _cluster(draft: Draft, types: dict[str, InstanceType] | None) -> None:
+def _cluster(draft: Draft, target: str, types: dict[str, InstanceType] | None) -> None:
     """The shape, and the shards of a storage node: of its instance type, where it has one."""
+    absent = {"shards": EMBEDDED_SHARDS, "jvm": "quick" if target in SHARED else "full"}
     if types:
-        draft.given("cluster", skip=("shards",))
+        draft.given("cluster", skip=("shards",), absent=absent)
         draft.shards = aws.shards(draft, types["storage"])
     else:
-        draft.shards = draft.given("cluster", absent={"shards": EMBEDDED_SHARDS})["shards"]
+        draft.shards = draft.given("cluster", absent=absent)["shards"]
 
 
 def _security(draft: Draft, target: str) -> dict[str, bool]:

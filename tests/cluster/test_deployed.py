@@ -1,5 +1,6 @@
 """What a deployment is: unchanged by another deploy, usable by hand, and as planned."""
 
+import os
 import socket
 import time
 from pathlib import Path
@@ -21,6 +22,15 @@ def test_deploy_again_changes_nothing(cluster: Deployment) -> None:
     assert set(recap) == {"control", *ALL, "loader-1"}
     assert set(recap.values()) == {0}, recap
     assert {**cluster.pids(), "supervisord": cluster.supervisord} == before
+
+
+def test_servers_may_use_every_cpu(cluster: Deployment) -> None:
+    for name, pid in {**cluster.pids(), "supervisord": cluster.supervisord}.items():
+        assert os.sched_getaffinity(pid) == os.sched_getaffinity(0), name
+
+
+def test_verify_finds_nothing_off(cluster: Deployment) -> None:
+    assert ", 0 FAIL" in cluster.well("verify")
 
 
 def test_rest_by_hand(cluster: Deployment) -> None:

@@ -6,7 +6,7 @@ from typing import get_args
 
 import pytest
 import yaml
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
@@ -369,7 +369,7 @@ def test_what_is_absent_altogether_is_looked_for_in_the_file() -> None:
     found = errors("name: mine\n")
     assert [line.split(": ")[:3] for line in found] == [
         ["mine.yml", "cluster", "is missing; it must be a mapping of fields (storage_nodes, "
-         "replication_factor, kairosdb_nodes, loader_hosts, datacenter, shards)"],
+         "replication_factor, kairosdb_nodes, loader_hosts, datacenter, shards, jvm)"],
         ["mine.yml", "description", "is missing; it must be a sentence of at most 300 characters"],
         ["mine.yml", "load", found[2].split(": ")[2]],
     ]  # fmt: skip
@@ -406,7 +406,6 @@ def test_one_metric_with_a_tag_that_tells_sensors_apart() -> None:
 NAMES = st.lists(st.sampled_from(["{n}", "{n%7}", "{n%17}", "{n%20}", "1", "-", "a"]), max_size=5)
 
 
-@settings(deadline=None)
 @given(NAMES.map("".join), NAMES.map("".join), st.integers(0, 5000), st.integers(0, 5000))
 @example("{n}{n%17}", "x", 12, 121)
 def test_patterns_that_are_let_pass_give_each_sensor_a_series(

@@ -14,12 +14,11 @@ from rich.console import Console
 
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
+from kairoscope.inventory import jvm_options
 from kairoscope.plan import Plan, make, render
 from kairoscope.plan.load import requests_per_tick
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec, Queries, Step
-
-# No deadlines: a busy machine is no mistake of the plan's.
 
 
 def described(**sections: dict[str, Any]) -> dict[str, Any]:
@@ -133,7 +132,6 @@ def spec_of(plan: Plan) -> LoadSpec:
     )
 
 
-@settings(deadline=None)
 @given(experiments())
 def test_what_holds_for_every_plan(experiment: Experiment) -> None:
     plan = make(experiment, "local")
@@ -238,7 +236,7 @@ def what_holds_for_the_coalescing_queue(plan: Plan) -> tuple[int, int, int]:
     return batch_bytes, in_flight, memory
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(experiments(max_sensors=300))
 def test_the_loader_takes_the_plan_and_comes_to_the_same_totals(experiment: Experiment) -> None:
     plan = make(experiment, "local")
@@ -261,20 +259,18 @@ def test_the_loader_takes_the_plan_and_comes_to_the_same_totals(experiment: Expe
     assert spec.duration_s == pytest.approx(plan.load["duration_s"])
 
 
-@settings(deadline=None)
 @given(experiments())
 def test_json_round_trip(experiment: Experiment) -> None:
     plan = make(experiment, "local")
     assert Plan.from_json(plan.to_json()) == plan
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(experiments())
 def test_every_plan_can_be_printed(experiment: Experiment) -> None:
     assert experiment.name in printed(make(experiment, "local"), 80)
 
 
-@settings(deadline=None)
 @given(
     sensors=st.integers(1, 3000),
     nodes=st.integers(1, 7),
@@ -673,17 +669,37 @@ def test_defaults_that_are_not_in_the_file_are_shown() -> None:
     assert plan.load["warmup_s"] == 15
 
 
+@pytest.mark.parametrize(
+    ("target", "given", "held"),
+    [
+        ("local", None, "quick"),
+        ("lab", None, "quick"),
+        ("hosts", None, "full"),
+        ("local", "full", "full"),
+        ("hosts", "quick", "quick"),
+    ],
+)
+def test_compilers(target: str, given: str | None, held: str) -> None:
+    data = described()
+    data["cluster"] |= {"jvm": given} if given else {}
+    plan = make(Experiment.model_validate(data), target)
+    assert plan.setting("cluster.jvm").value == held
+    options = jvm_options(plan, "-Xmore")
+    assert options["cassandra_jvm_options"] == options["kairosdb_jvm_options"]
+    quick = "-XX:TieredStopAtLevel=1" in options["kairosdb_jvm_options"]
+    assert (quick, "-Xmore" in options["kairosdb_jvm_options"]) == (held == "quick", True)
+
+
 def test_other_targets_are_not_there_yet() -> None:
     with pytest.raises(UserError, match="available: local, lab, aws, hosts"):
         make(load("laptop"), "moon")
 
 
-@settings(deadline=None)
 @given(experiments())
 def test_plan_json_is_what_the_templates_read(experiment: Experiment) -> None:
     data = json.loads(make(experiment, "local").to_json())
     assert data["format"] == 1
-    assert data["experiment"]["cluster"] == experiment.cluster.model_dump()
+    assert data["experiment"]["cluster"] == experiment.cluster.model_dump(exclude_none=True)
     assert None not in data["experiment"]["load"].values()
     reads = data["load"].pop("queries")
     assert (reads is None) == (experiment.queries.rate == 0)
@@ -697,7 +713,7 @@ LOAD_KEYS = {field.name for field in dataclasses.fields(LoadSpec)} - OF_THE_RUN
 LOAD_KEYS |= {"ticks", "workers", "duration_s", "period_ms", "warmup_s", "requests_per_s"}
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(experiments())
 def test_the_load_has_all_that_a_run_reads(experiment: Experiment) -> None:
     assert set(make(experiment, "local").load) >= LOAD_KEYS

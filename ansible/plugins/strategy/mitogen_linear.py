@@ -4,7 +4,11 @@ A task costs less than half of the CPU then, and one round trip. Ansible finds s
 file only, and Mitogen's own file lies in the virtual environment, wherever that is.
 """
 
-from ansible_mitogen import loaders, strategy
+from ansible_mitogen import affinity, loaders, strategy
+
+# Mitogen pins each of its processes to a CPU, and a server that one of them starts on this machine
+# would stay on that CPU for good.
+affinity.policy = affinity.Policy()
 
 _LINEAR = loaders.strategy_loader.get("linear", class_only=True)
 
