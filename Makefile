@@ -116,12 +116,12 @@ test: setup ## Run all tests this machine can (ONLY=unit|cluster|lab|cloud|long 
 	@scripts/need lab || true # as without root; the lab layer is skipped then, or fails in CI
 	@scripts/need terraform || true # without it the cloud layer is skipped, or fails in CI
 	@$(if $(filter-out unit,$(ONLY)),,mvn -q -B -f kairosdb-conf/pom.xml -pl plugin test) # KairosDB's plugin, in Java
-	@$(BIN)/python -m pytest -m '$(or $(ONLY),unit)' $(ARGS)
-	@# The others wait for servers much of the time: side by side. `long` is not among them: most of an hour.
+	@$(BIN)/python -m pytest $(if $(ONLY),,-n 2) -m '$(or $(ONLY),unit)' $(ARGS)
+	@# The others wait for servers much of the time: side by side. `long` is not among them.
 	@$(if $(ONLY),,$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -v -m 'not unit and not long' $(ARGS))
 
 .PHONY: bench
-bench: $(VENV)/installed ## Measure loader, queue and releases, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|sustained|releases|releases-shipped)
+bench: $(VENV)/installed ## Measure loader, queue and releases, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|windows|sustained|releases|releases-shipped)
 	@$(KAIROSCOPE) bench $(ONLY)
 
 .PHONY: lint

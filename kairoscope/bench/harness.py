@@ -59,6 +59,14 @@ class Limit:
         return {"what": self.what, "figure": figure, "limit": bound, "holds": holds}
 
 
+Side = Callable[[], Round]
+
+
+def alone(ours: Side, baseline: Side) -> contextlib.nullcontext[tuple[Side, Side]]:
+    """Two sides that need nothing around them."""
+    return contextlib.nullcontext((ours, baseline))
+
+
 @dataclass(frozen=True)
 class Bench:
     """One comparison.
@@ -67,20 +75,18 @@ class Bench:
         name: of the results file, and of `make bench ONLY=`.
         what: what is measured, for a person.
         unit: of the cost.
-        ours, baseline: measure one round; raise BenchError if it cannot be measured.
+        sides: ours and the baseline, with what both need around all rounds; each measures one
+            round, and raises BenchError if it cannot be measured.
         baseline_what: what the baseline is, for a person.
-        prepared: what both sides need, made before the first round and ended after the last.
     """
 
     name: str
     what: str
     unit: str
-    ours: Callable[[], Round]
-    baseline: Callable[[], Round]
+    sides: Callable[[], contextlib.AbstractContextManager[tuple[Side, Side]]]
     baseline_what: str
     limits: Sequence[Limit] = ()
     rounds: int = ROUNDS
-    prepared: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
@@ -95,19 +101,21 @@ def measure(bench: Bench, console: Console) -> dict[str, Any]:
         BenchError: a round could not be measured.
     """
     console.print(f"\n[bold]{bench.name}[/bold]: {bench.what}")
-    with bench.prepared():
-        return results(bench, *_all_rounds(bench, console))
+    with bench.sides() as sides:
+        return results(bench, *_all_rounds(bench, *sides, console))
 
 
-def _all_rounds(bench: Bench, console: Console) -> tuple[list[Round], list[Round]]:
+def _all_rounds(
+    bench: Bench, our_side: Side, baseline: Side, console: Console
+) -> tuple[list[Round], list[Round]]:
     ours: list[Round] = []
     theirs: list[Round] = []
     for number in range(1, bench.rounds + 1):
         text = f"  round {number} of {bench.rounds}"
         with _working(console, f"{text}: ours …"):
-            ours.append(bench.ours())
+            ours.append(our_side())
         with _working(console, f"{text}: baseline …"):
-            theirs.append(bench.baseline())
+            theirs.append(baseline())
         console.print(
             f"{text}: ours {number_text(ours[-1].cost)}, baseline {number_text(theirs[-1].cost)} "
             f"{bench.unit}, ratio {number_text(theirs[-1].cost / ours[-1].cost)}"

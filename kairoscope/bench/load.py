@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from kairoscope import paths
-from kairoscope.bench.harness import RATIO, Bench, BenchError, Limit, Round
+from kairoscope.bench.harness import RATIO, Bench, BenchError, Limit, Round, alone
 from loaders import emulator
 from loaders.schedule import Schedule
 from loaders.sink import SinkProcess
@@ -267,8 +267,7 @@ def _bench(name: str, what: str, ours: Any, *limits: Limit, rounds: int = 5) -> 
         name=name,
         what=what,
         unit=_UNIT,
-        ours=ours,
-        baseline=published_way,
+        sides=lambda: alone(ours, published_way),
         baseline_what=_BASELINE,
         limits=limits,
         rounds=rounds,

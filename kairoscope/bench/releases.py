@@ -22,10 +22,10 @@ import psutil
 from cassandra.cluster import Session
 from cassandra.query import SimpleStatement
 
-from kairoscope import bundles, supervisor
+from kairoscope import bundles
 from kairoscope.bench import queue
-from kairoscope.bench.harness import Bench, BenchError, Round
-from kairoscope.inventory import Host
+from kairoscope.bench.harness import Bench, BenchError, Round, Side
+from kairoscope.inventory import Host, Inventory
 from loaders import emulator, files, histograms
 from loaders.spec import LoadSpec, Step
 
@@ -317,7 +317,7 @@ def write_times(db: Session, keyspace: str) -> npt.NDArray[np.int64]:
 
 
 @contextlib.contextmanager
-def running(release: Release, cluster: queue.Cluster, tuned: bool) -> Iterator[psutil.Process]:
+def running(release: Release, deployed: Inventory, tuned: bool) -> Iterator[psutil.Process]:
     """The release as a process that answers; killed with the block.
 
     Killed, not ended: what still waits in its queue then is not to be stored, nor waited for.
@@ -325,7 +325,6 @@ def running(release: Release, cluster: queue.Cluster, tuned: bool) -> Iterator[p
     Raises:
         BenchError: it does not start.
     """
-    deployed = cluster.inventory
     (host,) = deployed.kairosdb
     # Below the target's folder: whatever happens, `destroy` ends what runs from there.
     with tempfile.TemporaryDirectory(prefix="release-", dir=host.home.parent) as name:
@@ -377,45 +376,34 @@ def _wait_for_answer(host: Host, process: subprocess.Popen[bytes], log: Path) ->
 
 
 @dataclass(frozen=True)
-class Side:
+class Measured:
     """One release with one kind of settings; a round of it."""
 
+    cluster: queue.Cluster
     release: Release
     tuned: bool
 
     def __call__(self) -> Round:
         """Start it on an empty table, load it, with more than it can at last, kill it, count."""
-        cluster = _in_use[-1]
-        deployed = cluster.inventory
+        deployed = self.cluster.inventory
         (host,) = deployed.kairosdb
-        storage = _storage(cluster)
-        with cluster.session() as db:
+        storage = [psutil.Process(pid) for pid in queue.pids(deployed.storage)]
+        with self.cluster.session() as db:
             queue.empty(db)
-        with running(self.release, cluster, self.tuned) as process:
+        with running(self.release, deployed, self.tuned) as process:
             watch = Watch(process, storage)
             steady = load(paced(host.url, STEADY, STEADY_WARMUP_S, 30), watch)
             # Nobody waits for answers after a flood: what is stored by then counts.
             flood = load(paced(host.url, FLOOD, FLOOD_WARMUP_S, 5), watch)
             # Last, as it leaves more in the queue than could be waited for.
             rushed = load(rush(host.url), watch, RUSH_S)
-        with cluster.session() as db:
+        with self.cluster.session() as db:
             written_ms = write_times(db, host.vars["kairosdb_keyspace"])
         return figures(steady, flood, rushed, written_ms)
 
 
-def _storage(cluster: queue.Cluster) -> list[psutil.Process]:
-    """The storage nodes' processes. BenchError if one does not run."""
-    deployed = cluster.inventory
-    folder = Path(deployed.storage[0].vars["supervisor_dir"])
-    pids = {process.name: process.pid for process in supervisor.processes(folder) or []}
-    missing = [host.name for host in deployed.storage if not pids.get(host.name)]
-    if missing:
-        raise BenchError(f"{', '.join(missing)}: no such process")
-    return [psutil.Process(pids[host.name]) for host in deployed.storage]
-
-
 @contextlib.contextmanager
-def cluster() -> Iterator[None]:
+def cluster() -> Iterator[queue.Cluster]:
     """Storage nodes for the rounds within the block, and the releases' jars."""
     bundles.older_kairosdb()
     with queue.temporary_cluster() as made:
@@ -430,26 +418,22 @@ def cluster() -> Iterator[None]:
         )
         if stopped.returncode:
             raise BenchError(f"{host.name} could not be stopped: {stopped.stdout.strip()}")
-        _in_use.append(made)
-        try:
-            yield
-        finally:
-            _in_use.pop()
-
-
-_in_use: list[queue.Cluster] = []
+        yield made
 
 
 def _bench(name: str, what: str, tuned: bool) -> Bench:
+    @contextlib.contextmanager
+    def sides() -> Iterator[tuple[Side, Side]]:
+        with cluster() as made:
+            yield Measured(made, NEWER, tuned), Measured(made, OLDER, tuned)
+
     older, newer = (bundles.property_of_pom(f"{r.bundle}.version") for r in (OLDER, NEWER))
     return Bench(
         name=name,
         what=f"KairosDB {newer}, {what}: {SENSORS:,} sensors × 1 point/s, RF 3; then more",
         unit="µs CPU of KairosDB a stored point",
-        ours=Side(NEWER, tuned),
-        baseline=Side(OLDER, tuned),
+        sides=sides,
         baseline_what=f"KairosDB {older}, {what}",
-        prepared=cluster,
     )
 
 

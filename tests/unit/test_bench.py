@@ -13,7 +13,7 @@ from rich.console import Console
 
 from kairoscope import bench
 from kairoscope.bench import harness, load, published_way
-from kairoscope.bench.harness import RATIO, Bench, BenchError, Limit, Round
+from kairoscope.bench.harness import RATIO, Bench, BenchError, Limit, Round, alone
 from kairoscope.errors import UserError
 from loaders.sink import SinkProcess
 
@@ -36,8 +36,7 @@ def example(name: str = "example", *limits: Limit) -> Bench:
         name=name,
         what="an example",
         unit="µs",
-        ours=taking(rounds(2.0, 1.0, 5.0)),
-        baseline=taking(rounds(8.0, 10.0, 10.0)),
+        sides=lambda: alone(taking(rounds(2.0, 1.0, 5.0)), taking(rounds(8.0, 10.0, 10.0))),
         baseline_what="another",
         limits=limits,
         rounds=3,
@@ -79,7 +78,8 @@ def test_ours_and_baseline_alternate(console: Console) -> None:
 
         return one_round
 
-    harness.measure(Bench("x", "x", "s", side("ours"), side("theirs"), "x", rounds=2), console)
+    sides = alone(side("ours"), side("theirs"))
+    harness.measure(Bench("x", "x", "s", lambda: sides, "x", rounds=2), console)
     assert order == ["ours", "theirs", "ours", "theirs"]
 
 
@@ -124,7 +124,7 @@ def test_what_fails_does_not_keep_the_others_from_being_run(
     def broken() -> Round:
         raise BenchError("no points came")
 
-    failing = Bench("failing", "x", "s", broken, broken, "x")
+    failing = Bench("failing", "x", "s", lambda: alone(broken, broken), "x")
     missed = example("missed", Limit("too much to ask", RATIO, at_least=100))
     monkeypatch.setattr(bench, "BENCHES", (failing, missed, example("good")))
     with pytest.raises(SystemExit) as ended:

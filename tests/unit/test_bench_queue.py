@@ -1,7 +1,7 @@
 """The benches of KairosDB's queues: what they make of run folders, and the search; no cluster."""
 
+import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +9,23 @@ import pytest
 
 from kairoscope.bench import harness, queue
 from kairoscope.bench.harness import Bench, BenchError, Limit, Round
+from kairoscope.bench.threads import Threads, names
 from kairoscope.experiment import Experiment
 from kairoscope.plan import make
 
 
-def run_folder(folder: Path, *, waiting: tuple[int, int] = (0, 0), **ledger: int) -> queue.Run:
+class Looked(Threads):
+    """Servers of which every group of threads used a tenth of a second."""
+
+    def between(self, start_s: float, end_s: float) -> dict[tuple[str, str], float]:
+        assert (start_s, end_s) == (1050.0, 1100.0)
+        roles = self._roles.values()
+        return {(role, group): 0.1 for role in roles for group in names(role)}
+
+
+def run_folder(
+    folder: Path, *, waiting: tuple[int, int] = (0, 0), late: int = 0, **ledger: int
+) -> queue.Run:
     """A run of 100 s at 1,000 points/s, after 50 s of warm-up; the queue's depth at both ends."""
     documents: dict[str, Any] = {
         "verdict.json": {"verdict": "pass", "summary": "all hold"},
@@ -24,6 +36,7 @@ def run_folder(folder: Path, *, waiting: tuple[int, int] = (0, 0), **ledger: int
             "cpu_us_per_point": {"storage": 40.0, "kairosdb": 10.0, "loader": 2.0},
             "cpu_cores": {"storage-1": 0.5, "kairosdb-1": 0.25},
         },
+        "queries.json": {"answers": {"points_checked": 200, "points_late": late}},
     }
     for name, document in documents.items():
         path = folder / name
@@ -33,7 +46,7 @@ def run_folder(folder: Path, *, waiting: tuple[int, int] = (0, 0), **ledger: int
     depths = [(1010, 9), (1050, waiting[0]), (1060, 5), (1099, waiting[1]), (1150, 0)]
     lines = [json.dumps({"t": t, "node": "kairosdb-1", "waiting": d}) for t, d in depths]
     (folder / "queue.jsonl").write_text("\n".join([*lines, '{"t": 1070, "error": "x"}', '{"t']))
-    return queue.Run(folder)
+    return queue.Run(folder, Looked({1: "storage", 2: "kairosdb"}))
 
 
 def test_a_store_that_got_less_than_was_taken_is_charged_for_what_it_got(tmp_path: Path) -> None:
@@ -42,6 +55,13 @@ def test_a_store_that_got_less_than_was_taken_is_charged_for_what_it_got(tmp_pat
     assert found.figures["kairosdb_us_per_point"] == 10.0
     assert found.figures["sustained"] == 1.0
     assert found.figures["cores"] == 0.75
+    # Each by the points that it got.
+    assert found.figures["storage_mutations_us_per_point"] == pytest.approx(0.1e6 / 25_000)
+    assert found.figures["kairosdb_http_us_per_point"] == pytest.approx(0.1e6 / 50_000)
+
+
+def test_points_that_queries_did_not_find_are_told(tmp_path: Path) -> None:
+    assert run_folder(tmp_path, late=3).round().figures["points_late_share"] == 0.015
 
 
 def test_a_store_that_kept_up_is_charged_for_all(tmp_path: Path) -> None:
@@ -56,11 +76,14 @@ def test_a_run_that_lost_points_does_not_count(tmp_path: Path, lost: dict[str, i
 
 def test_a_run_without_figures_does_not_count(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"left no ledger\.json"):
-        queue.Run(tmp_path).round()
+        queue.Run(tmp_path, Looked({})).round()
 
 
-@pytest.mark.parametrize("kairosdb", [queue.PUBLISHED_2018, queue.COALESCING])
-def test_both_sides_are_experiments_that_can_be_planned(kairosdb: dict[str, Any]) -> None:
+WINDOWS = [{"queue_window_ms": 1000 * s} for s in (0, *queue.OTHER_WINDOWS_S)]
+
+
+@pytest.mark.parametrize("kairosdb", [queue.PUBLISHED_2018, queue.COALESCING, *WINDOWS])
+def test_all_sides_are_experiments_that_can_be_planned(kairosdb: dict[str, Any]) -> None:
     load = queue.EXPERIMENT["load"] | {"sensors": queue.SENSORS}
     document = queue.EXPERIMENT | {"load": load, "kairosdb": kairosdb}
     plan = make(Experiment.model_validate(document), "local")
@@ -83,15 +106,12 @@ class Machine:
                 return passed
 
         run_folder(self.folder)
-        return Found(self.folder)
+        return Found(self.folder, Looked({1: "storage"}))
 
 
 @pytest.fixture
-def machine(tmp_path: Path) -> Iterator[Machine]:
-    made = Machine(10_000, tmp_path)
-    queue._in_use.append(made)  # type: ignore[arg-type]
-    yield made
-    queue._in_use.clear()
+def machine(tmp_path: Path) -> Any:
+    return Machine(10_000, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -103,17 +123,17 @@ def machine(tmp_path: Path) -> Iterator[Machine]:
     ],
 )
 def test_the_search_ends_between_what_passes_and_what_does_not(
-    machine: Machine, begin: int, tried: list[int]
+    machine: Any, begin: int, tried: list[int]
 ) -> None:
-    found = queue.Search({}, begin)()
+    found = queue.Search(machine, {}, begin)()
     assert machine.tried == tried
     best = max(number for number in tried if number <= 10_000)
     assert found.figures["sensors"] == best
     assert found.cost == pytest.approx(1e6 / best)
 
 
-def test_a_search_goes_on_from_where_it_was(machine: Machine) -> None:
-    search = queue.Search({}, 12_000)
+def test_a_search_goes_on_from_where_it_was(machine: Any) -> None:
+    search = queue.Search(machine, {}, 12_000)
     search()
     machine.tried.clear()
     machine.limit = 11_000
@@ -121,16 +141,16 @@ def test_a_search_goes_on_from_where_it_was(machine: Machine) -> None:
     assert machine.tried == [9_900, 10_900, 12_000]
 
 
-def test_a_search_gives_up(machine: Machine) -> None:
+def test_a_search_gives_up(machine: Any) -> None:
     machine.limit = 0
     with pytest.raises(BenchError, match="no number of sensors was sustained"):
-        queue.Search({}, 2_000)()
+        queue.Search(machine, {}, 2_000)()
     assert len(machine.tried) < 30
 
 
 def test_a_figure_of_both_sides_can_be_limited() -> None:
     bench = Bench(
-        "x", "x", "s", list, list, "x",
+        "x", "x", "s", contextlib.nullcontext, "x",
         limits=(Limit("not more", "us_ratio", at_least=1),),
     )  # fmt: skip
     ours = [Round(1.0, {"us": 2.0}), Round(1.0, {"us": 4.0})]

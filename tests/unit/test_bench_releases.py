@@ -70,7 +70,7 @@ def test_the_newer_release_knows_all_of_them(tmp_path: Path) -> None:
 
 def test_the_datacenter_is_that_of_an_experiment_that_names_none() -> None:
     document = releases.queue.EXPERIMENT | {
-        "load": releases.queue.EXPERIMENT["load"] | {"sensors": 1},
+        "load": releases.queue.EXPERIMENT["load"] | {"sensors": 10},
         "kairosdb": releases.queue.PUBLISHED_2018,
     }
     experiment = Experiment.model_validate(document)
