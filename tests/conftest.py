@@ -3,7 +3,12 @@
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
+
+# No test fails for being slow: machines are shared, and layers run side by side.
+hypothesis.settings.register_profile("kairoscope", deadline=None)
+hypothesis.settings.load_profile("kairoscope")
 
 # A shell starts what it puts in the background with SIGINT ignored, and that is handed on to every
 # process below: tests that press Ctrl-C would wait in vain.
@@ -11,11 +16,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What runs side by side (`-n`): the layers, in each of which most files share a deployment, and
-# files that have their own. The longest first, so that all do not wait for one at the end.
+# files that have their own. The longest first, so that all do not wait for one at the end; a worker
+# gets its next when two tests of what it has are left.
 _GROUPS = (
+    "lab",
     "cluster",
     "cloud",
-    "lab",
     "lab/test_lab_scylla",
     "cluster/test_secured",
     "cluster/test_kills",
@@ -23,9 +29,6 @@ _GROUPS = (
     "lab/test_lab_hosts",
     "unit",
 )
-# Day two in the lab, and servers killed again and again: two hours, too long for CI beside all
-# else. A layer of its own.
-_LONG = ("lab/test_operations", "lab/test_nodes", "cluster/test_kills")
 # What tests measured beside their outcome, by the property that they record it as.
 _TABLES = {
     "effect": "verb | under load of the time | acknowledged | lost | p99 | points",
@@ -43,9 +46,11 @@ def _group(item: pytest.Item) -> str:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Tests are of their folder's layer; those that share a deployment stay together."""
+    """Tests are of their folder's layer, but for those that are marked as `long`, too long for CI
+    beside all else; those that share a deployment stay together."""
     for item in items:
-        item.add_marker("long" if _file(item) in _LONG else item.path.parent.name)
+        if not item.get_closest_marker("long"):
+            item.add_marker(item.path.parent.name)
         item.add_marker(pytest.mark.xdist_group(_group(item).replace("/", "-")))
     # Before xdist hands out what is left: it goes by the order.
     yield

@@ -53,14 +53,22 @@ def but(experiment: dict[str, Any], **sections: Any) -> dict[str, Any]:
     }
 
 
-def wait_for(what: str, probe: Callable[[], T | None], timeout_s: float = 300) -> T:
-    """What `probe` returns as soon as that is true; fails the test after `timeout_s`."""
+def wait_for(
+    what: str,
+    probe: Callable[[], T | None],
+    timeout_s: float = 300,
+    seen: Callable[[], str] = lambda: "",
+) -> T:
+    """What `probe` returns as soon as that is true; fails the test after `timeout_s`.
+
+    `seen`: what to show then.
+    """
     deadline = time.monotonic() + timeout_s
     while True:
         if found := probe():
             return found
         if time.monotonic() > deadline:
-            pytest.fail(f"waited {timeout_s:.0f} s in vain for: {what}")
+            pytest.fail(f"waited {timeout_s:.0f} s in vain for: {what}\n{seen()}")
         time.sleep(0.3)
 
 

@@ -17,6 +17,8 @@ from harness import wait_for
 
 from kairoscope import supervisor
 
+pytestmark = pytest.mark.long
+
 KILLS = 50
 STORAGE_KILLS = 6
 PAUSES, PAUSE_S = 2, 60

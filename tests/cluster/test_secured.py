@@ -244,6 +244,7 @@ def test_settings_that_kairosdb_tells_have_no_secret(secured: Secured) -> None:
     assert not any("password" in key or "credential" in key for key in settings)
 
 
+@pytest.mark.long
 def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:
     load(secured)
     before = secured.access
@@ -269,6 +270,7 @@ def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:
     load(secured)
 
 
+@pytest.mark.long
 def test_a_new_ca_loses_nothing(secured: Secured) -> None:
     stored = points(secured)
     old = secured.access.ca

@@ -72,7 +72,13 @@ def interrupt_deploy(lab: DeployedLab, task: str) -> None:
     with output.open("w") as file:
         process = lab.start("deploy", lab.experiment, "--target", "lab", stdout=file, stderr=file)
     try:
-        wait_for(f"task {task}", lambda: f"{task}] **" in output.read_text(), 600)
+        wait_for(
+            f"task {task}",
+            lambda: f"{task}] **" in output.read_text() or process.poll() is not None,
+            600,
+            lambda: output.read_text()[-3000:],
+        )
+        assert process.poll() is None, output.read_text()[-3000:]
         os.killpg(process.pid, signal.SIGINT)
         assert process.wait(120) == 2, output.read_text()[-3000:]
     finally:

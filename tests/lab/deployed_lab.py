@@ -59,7 +59,8 @@ class DeployedLab(Cli):
         start = time.time()
         said = super().well(*arguments, timeout_s=timeout_s)
         if self.load and arguments[0] in ("operate", "rotate"):
-            self.load.verbs.append((" ".join(map(str, arguments[:2])), start, time.time()))
+            words = [*arguments[:2], *(a for a in arguments if a == "--rollback")]
+            self.load.verbs.append((" ".join(map(str, words)), start, time.time()))
         return said
 
     def operate(self, verb: str, *arguments: str | Path) -> str:

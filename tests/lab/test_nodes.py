@@ -1,7 +1,4 @@
-"""Nodes come and go under a running load; see test_operations.
-
-In a file of its own, as that can have a deployment of its own beside the other's.
-"""
+"""Nodes come and go under a running load; see test_operations."""
 
 import json
 import os

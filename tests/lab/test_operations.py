@@ -1,7 +1,8 @@
 """Day two on three storage nodes, two KairosDB nodes and a loader host, under a running load.
 
-One deployment for all tests, that of test_deployed_hosts, in the order in which they stand here:
-each leaves it whole. Nodes that come and go: test_nodes.
+One deployment for all tests, that of test_deployed_hosts and test_nodes, in the order in which they
+stand here: each leaves it whole. Each verb has a load of its own, so that it is under one however
+slow the machine is.
 """
 
 import asyncio
@@ -59,18 +60,22 @@ def test_unsafe_use_is_refused_before_anything_is_changed(lab):
 def test_restarts_and_other_settings_under_load(lab):
     before = {host: started(lab, host) for host in HOSTS[:5]}
     other = lab.write("other", kairosdb={"connections_per_host": 3})
-    with lab.loading(420) as load:
+    with lab.loading(240) as load:
         lab.operate("rolling-restart")
-        after = {host: started(lab, host) for host in HOSTS[:5]}
-        assert all(after[host] != before[host] for host in before)
-        lab.operate("rolling-config", other)
-        # Only what the setting concerns.
-        last = {host: started(lab, host) for host in HOSTS[:5]}
-        assert {host for host in last if last[host] != after[host]} == set(KAIROSDB)
-        lab.operate("rolling-config", lab.experiment)
         load.lost_nothing()
     # The load saw it, however slow the machine is.
     assert "process started again" in (load.folder / "events.jsonl").read_text()
+    after = {host: started(lab, host) for host in HOSTS[:5]}
+    assert all(after[host] != before[host] for host in before)
+    with lab.loading(100) as load:
+        lab.operate("rolling-config", other)
+        load.lost_nothing()
+    # Only what the setting concerns.
+    last = {host: started(lab, host) for host in HOSTS[:5]}
+    assert {host for host in last if last[host] != after[host]} == set(KAIROSDB)
+    with lab.loading(100, other) as load:
+        lab.operate("rolling-config", lab.experiment)
+        load.lost_nothing()
 
 
 def started(lab: DeployedLab, host: str) -> str:
@@ -80,8 +85,10 @@ def started(lab: DeployedLab, host: str) -> str:
 
 
 def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
-    with lab.loading(90) as load:
+    with lab.loading(75) as load:
         lab.operate("repair")
+        load.lost_nothing()
+    with lab.loading(50) as load:
         lab.operate("backup", "--to", lab.scratch / "under-load")
         load.lost_nothing()
     backup = lab.scratch / "backup"
@@ -134,11 +141,13 @@ def read_back(run: Path, wanted: str) -> None:
         assert found.wrong_value == found.missing == 0, found
 
 
+@pytest.mark.long
 def test_passwords_and_certificates_are_replaced_under_load(lab):
-    with lab.loading(360) as load:
-        lab.well("rotate", "passwords", "--target", "lab")
-        lab.well("rotate", "certificates", "--target", "lab")
-        load.lost_nothing()
+    for what, duration_s in (("passwords", 160), ("certificates", 220)):
+        with lab.loading(duration_s) as load:
+            lab.well("rotate", what, "--target", "lab")
+            load.lost_nothing()
+    lab.well("rotate", "rest", "--target", "lab")
     assert ", 0 FAIL" in lab.well("verify", "--target", "lab")
 
 
@@ -171,6 +180,7 @@ def test_evidence_has_what_is_needed_and_no_secret(lab):
     lab.wait_until_well()
 
 
+@pytest.mark.long
 def test_upgrade_to_another_bundle_and_back(lab):
     """The version before is a copy of the bundle in another folder, as a rebuilt one would be."""
     path = lab.state / "inventory.yml"
@@ -182,12 +192,11 @@ def test_upgrade_to_another_bundle_and_back(lab):
         lab.on(host, "sudo", "cp", "--archive", new, old)
         lab.operate("rolling-restart", "--limit", host)
     assert {bundle_of(lab, host) for host in KAIROSDB} == {old}
-    with lab.loading(300) as load:
-        lab.operate("upgrade")
-        assert {bundle_of(lab, host) for host in KAIROSDB} == {new}
-        lab.operate("upgrade", "--rollback")
-        assert {bundle_of(lab, host) for host in KAIROSDB} == {old}
-        load.lost_nothing()
+    for way, bundle in (([], new), (["--rollback"], old)):
+        with lab.loading(140) as load:
+            lab.operate("upgrade", *way)
+            assert {bundle_of(lab, host) for host in KAIROSDB} == {bundle}
+            load.lost_nothing()
     assert "nothing to go back to" in lab.refuses("upgrade", "--rollback")
 
 

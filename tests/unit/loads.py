@@ -3,15 +3,10 @@
 from typing import Any
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from loaders.schedule import Group, Schedule
 from loaders.spec import ALIGNED, PACINGS, PROTOCOLS, LoadSpec, Step
-
-# A busy machine is no error.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 START_MS = 1_700_000_000_000
 VALUE_TYPES = ("long", "double", "string")

@@ -156,8 +156,7 @@ def test_each_group_reaches_what_the_table_says(source, host):
     assert rules.let_in(STRANGER) == {22}
 
 
-# No deadline: Ansible's templates take their time on a busy machine.
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     st.dictionaries(
         st.sampled_from(GROUPS),

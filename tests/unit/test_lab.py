@@ -102,7 +102,7 @@ def test_inventory_survives_folders_with_odd_names(tmp_path):
     assert "StrictHostKeyChecking=yes" in options
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     loss=st.dictionaries(NAMES, st.floats(0.01, 100), max_size=3),
     bandwidth=st.dictionaries(NAMES, st.integers(8, 10**7), max_size=3),

@@ -8,7 +8,7 @@ from pathlib import Path
 import load_samples
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import ledger, outcomes, readback
@@ -54,7 +54,6 @@ def label_of(spec: LoadSpec, series: Series) -> str:
     return ledger.label(spec, spec.metric_name(series.number), spec.tags_of(series.number))
 
 
-@settings(deadline=None)
 @given(load_samples.specs(), st.data())
 def test_the_ledger_equals_a_count_by_hand(spec, data):
     schedule = Schedule(spec)
@@ -118,7 +117,6 @@ def test_the_ledger_equals_a_count_by_hand(spec, data):
     ]
 
 
-@settings(deadline=None)
 @given(load_samples.specs(), st.data())
 def test_incomplete_is_what_must_be_there_and_is_not(spec, data):
     schedule = Schedule(spec)

@@ -964,6 +964,8 @@ def test_the_emulator_says_why_a_worker_died(served: Sink, tmp_path: Path) -> No
         (make("http://127.0.0.1:9").to_json(), "1", "worker: must be"),
         ("{}", "x", "usage:"),
     ],
+    # The same in every process of pytest: a spec has the time in it.
+    ids=["spec", "file", "worker", "number"],
 )
 def test_bad_arguments(
     tmp_path: Path,

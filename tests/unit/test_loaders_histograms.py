@@ -44,7 +44,7 @@ def of(samples: list[tuple[int, int]]) -> HdrHistogram:
     return histogram
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(logs)
 def test_merged_is_the_histogram_of_all_samples(
     workers: list[list[tuple[bool, list[tuple[int, int]]]]],
@@ -59,7 +59,7 @@ def test_merged_is_the_histogram_of_all_samples(
             assert got.get_max_value() == expected.get_max_value()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(logs)
 def test_intervals_are_merged_per_second(
     workers: list[list[tuple[bool, list[tuple[int, int]]]]],

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from loaders.http import Address, BrokenAnswerError, HttpConnection, Response
@@ -171,7 +171,6 @@ async def exchange_in_pieces(pieces: list[bytes], *, closing: bool) -> tuple[Res
     return response, usable
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from([NO_CONTENT, BAD, CHUNKED, UNTIL_CLOSE]),
     st.sampled_from([b"", b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early\r\nA: b\r\n\r\n"]),

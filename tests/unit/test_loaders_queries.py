@@ -274,7 +274,6 @@ def asked(draw: st.DrawFn, kinds: tuple[str, ...] = KINDS) -> tuple[QueryLoad, Q
 
 thorough = settings(
     max_examples=100,
-    deadline=None,
     suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
 )
 

@@ -1,7 +1,7 @@
 """Figures from samples."""
 
 import load_samples
-from hypothesis import given, settings
+from hypothesis import given
 
 from kairoscope import measure
 from kairoscope.outcomes import Counts, Outcomes
@@ -67,7 +67,6 @@ def test_loaders_elsewhere_are_counted_by_themselves():
     assert found["cpu_us_per_point"]["loader"] == 10.0
 
 
-@settings(deadline=None)
 @given(load_samples.specs())
 def test_points_due_are_those_of_the_schedule(spec):
     schedule = Schedule(spec)

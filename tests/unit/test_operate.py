@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import beginnings, changes, experiment, inventory, lab_target, paths, plan
@@ -18,10 +18,6 @@ from kairoscope.experiment import replicas_needed
 from kairoscope.inventory import Host, Inventory
 from kairoscope.operate import evidence, safety, snapshots, state
 from kairoscope.operate.state import Seen
-
-# A busy machine is no error.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 HEALTHY = KairosDBStatus(True, 0, 0, False, False)
 STATUS = """Datacenter: dc1

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import load_samples
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import outcomes
@@ -20,7 +20,6 @@ CODES = {
 }
 
 
-@settings(deadline=None)
 @given(load_samples.specs(), st.data())
 def test_every_point_has_the_outcome_that_was_written(spec, data):
     schedule = Schedule(spec)
@@ -43,7 +42,6 @@ def test_every_point_has_the_outcome_that_was_written(spec, data):
     assert sum(found.acknowledged_by_node) == found.counts.acknowledged
 
 
-@settings(deadline=None)
 @given(
     load_samples.specs(),
     st.lists(

@@ -123,7 +123,7 @@ def read(
     return results, asyncio.run(go())
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(load_samples.specs(), st.data())
 def test_each_point_is_found_as_it_is(spec, data):
     spec = dataclasses.replace(spec, protocol="rest", telnet=[], nodes=spec.nodes[:1])

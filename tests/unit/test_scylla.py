@@ -9,7 +9,7 @@ import jinja2
 import pytest
 import yaml
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import paths, scylla
@@ -179,7 +179,6 @@ def test_a_refusal_names_all_of_it_and_no_value():
     assert "hush" not in done.output
 
 
-@settings(deadline=None)
 @given(st.sampled_from(RELEASES), st.dictionaries(st.text(), st.integers(), min_size=1))
 def test_any_map_is_judged_name_by_name(version, options):
     known = scylla.release(version)
@@ -187,7 +186,6 @@ def test_any_map_is_judged_name_by_name(version, options):
     assert len(said) == sum(known.statuses.get(name) != "U" for name in options)
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_is_judged(text):
     known = scylla.release("2026.1.11")
