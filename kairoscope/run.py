@@ -399,7 +399,6 @@ def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth
     With the stock queue a node that was started again meanwhile does not look at what waits on its
     disk by itself.
     """
-    nudged_at_all = state.plan.kairosdb["queue"] == "stock"
     limit = state.plan.experiment.limits.drain_s
     console.print("drain: waiting for KairosDB's queue …")
     start = nudged = time.monotonic()
@@ -413,10 +412,10 @@ def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth
             return
         if waited >= limit:
             return
-        if nudged_at_all and time.monotonic() - nudged >= client.NUDGE_EVERY_S:
+        if time.monotonic() - nudged >= client.NUDGE_EVERY_S:
             nudged = time.monotonic()
             for host in state.inventory.kairosdb:
-                if queue.waiting[host.name]:
+                if queue.waiting[host.name] and talk.kairosdb(host).stock_queue:
                     talk.nudge(host)
         time.sleep(0.5)
 

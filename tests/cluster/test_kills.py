@@ -136,7 +136,9 @@ def test_no_acknowledged_point_is_missing(
         with victim.loading() as run:
             wait_for("acknowledged points", lambda run=run: run.acknowledged() > 600)
             happened += happen(victim, run, rng)
-            assert run.end(timeout_s=900) in (0, 1), run.output[-3000:]
+            run.end(timeout_s=900)
+        # Not the verdict: what was captured and how late points were is a matter of the trouble.
+        assert run.json("verdict.json")["parts"]["readback"]["outcome"] in ("pass", "fail"), run.output
         books.append(run.json("ledger.json"))
 
     def total(name: str) -> int:

@@ -1,6 +1,5 @@
 package io.kairoscope.kairosdb.queue;
 
-import com.google.common.hash.Hashing;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -115,9 +114,7 @@ final class CoalescingQueue {
     if (windowMs == 0) {
       return nowMs;
     }
-    // Names that differ in a digit must not be neighbours.
-    long moment = Hashing.murmur3_32().hashInt(series.hashCode()).asInt();
-    return nowMs + windowMs - Math.floorMod(nowMs + moment, windowMs);
+    return nowMs + windowMs - Math.floorMod(nowMs + series.hashCode(), windowMs);
   }
 
   private boolean admit(long index, Sample sample, long takenAt, long dueMs) {

@@ -71,10 +71,8 @@ final class PointCodec implements CoalescingQueue.Decoder {
   private static void refuseWhatNeverFits(Sample sample) {
     Series series = sample.series();
     // From above, as counting bytes exactly is too much for every point.
-    long bytes = series.metric().length() + series.type().length() + KEY_OVERHEAD;
-    for (Map.Entry<String, String> tag : series.tags().entrySet()) {
-      bytes += TAG_OVERHEAD + 2L * (tag.getKey().length() + tag.getValue().length());
-    }
+    long bytes =
+        KEY_OVERHEAD + (long) TAG_OVERHEAD * series.tags().size() + 2L * series.characters();
     if (bytes * MAX_BYTES_PER_CHAR > MAX_KEY_BYTES && keyBytes(series) > MAX_KEY_BYTES) {
       throw new IllegalArgumentException("metric and tags are too long for a key of the store");
     }
