@@ -298,7 +298,7 @@ def test_the_laptop_to_the_number() -> None:
         "read_consistency": "ONE",
         "queue": "coalescing",
         "queue_window_ms": 10_000,
-        "queue_memory_mb": 32,
+        "queue_memory_mb": 96,
         "queue_batch_kib": 32,
         "batch_size": 1000,
         "queue_in_flight": 4,
@@ -311,14 +311,14 @@ def test_the_laptop_to_the_number() -> None:
     }
     assert plan.storage["batch_size_fail_kib"] == 1024
     assert plan.load["workers"] == 2
-    assert plan.load["requests_per_s"] == 50
+    assert plan.load["requests_per_s"] == 120
     assert plan.load["steps"] == [{"period_ms": 1000, "ticks": 120}]
     assert plan.load["queries"] is None
-    assert plan.totals["points"] == 600_000
+    assert plan.totals["points"] == 1_440_000
     assert plan.setting("kairosdb.queue_window_ms").arithmetic == "10 points × 1,000 ms = 10,000"
     assert plan.setting("kairosdb.queue_memory_mb").arithmetic == (
-        "5,000 points/s × (10 + 20) s × 121 B + 5,000 series × 1024 B, / 0.75 = 30, rounded up to "
-        "32s"
+        "12,000 points/s × (10 + 20) s × 121 B + 12,000 series × 1024 B, / 0.75 = 72, rounded up "
+        "to 32s"
     )
     assert "one Java heap per node" in plan.notices[0]
 
@@ -476,7 +476,7 @@ def test_the_command_line_scales_and_shows_it() -> None:
     assert plan.kairosdb["batch_size"] == 1000
     sensors = plan.setting("load.sensors")
     assert (sensors.origin, sensors.value) == ("command line", 20_000)
-    assert sensors.arithmetic == "SENSORS=20000; the experiment has 5000"
+    assert sensors.arithmetic == "SENSORS=20000; the experiment has 12000"
     assert plan.experiment.load.sensors == 20_000, "plan.json holds what was run"
 
 
