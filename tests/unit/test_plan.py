@@ -294,8 +294,8 @@ def test_the_laptop_to_the_number() -> None:
     assert plan.kairosdb == {
         "nodes": 1,
         "driver": "scylla",
-        "write_consistency": "ONE",
-        "read_consistency": "ONE",
+        "write_consistency": "QUORUM",
+        "read_consistency": "QUORUM",
         "queue": "coalescing",
         "queue_window_ms": 10_000,
         "queue_memory_mb": 96,
