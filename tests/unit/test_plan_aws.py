@@ -121,8 +121,8 @@ def test_three_zones_pay_for_the_traffic_between_them() -> None:
             ["load.sensors", "600,000 writes/s", "562,500", "cluster.storage_nodes ≥ 4"],
         ),
         (
-            {"load": {"sensors": 60_000}, "aws": {"kairosdb_instance_type": "m5.large"}},
-            ["cluster.kairosdb_nodes", "2.1 threads", "take ≥ 2 nodes"],
+            {"load": {"sensors": 90_000}, "aws": {"kairosdb_instance_type": "m5.large"}},
+            ["cluster.kairosdb_nodes", "1.8 threads", "take ≥ 2 nodes"],
         ),
         (
             {"load": {"workers": 6}, "aws": {"loader_instance_type": "m5.xlarge"}},
