@@ -161,7 +161,8 @@ class KairosDB(Section):
     write_consistency: Consistency = described(
         "",
         "Replicas that must have a point before KairosDB's write counts; ONE as in 2018, the "
-        "others follow in the background.",
+        "others follow in the background, and a storage node that is killed may have had the only "
+        "copy of what it just took. QUORUM, with the reads' too, outlives that.",
         default="ONE",
     )
     read_consistency: Consistency = described(
