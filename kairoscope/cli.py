@@ -115,13 +115,18 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
 
 @main.command()
 @plan_options
-def load(**wanted: Any) -> None:
+@click.option(
+    "--always-read-back/--read-back-if-sustained",
+    default=True,
+    help="Whether to read back the points of a load that cannot pass any more  [default: always]",
+)
+def load(*, always_read_back: bool, **wanted: Any) -> None:
     """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete."""
     from kairoscope import run
 
     made = make_plan(**wanted)
     enter(made.target)
-    sys.exit(run.load(made, console))
+    sys.exit(run.load(made, console, always_read_back=always_read_back))
 
 
 @main.command()

@@ -63,6 +63,23 @@ def times(state: State) -> dict[str, Any] | None:
     return {"start_ms": round(start * 1000), "end_ms": round(end * 1000), "history": times}
 
 
+def failing(state: State) -> str | None:
+    """Why a load that has ended cannot pass, whatever is read back; None if it still can."""
+    schedule = state.schedule
+    if schedule is None:
+        return None
+    load = state.folder / "load"
+    if late := _loader_limits(load, state.plan.experiment.limits.send_error_p99_ms):
+        return late[0]
+    window = _window(schedule, load)
+    found = outcomes.read(schedule, load)
+    book = ledger.not_read_back(ledger.open_ledger(found), "not yet")
+    latency = _latency(schedule, window, load, "worker")
+    parts = _parts(state, schedule, window, latency, found, book, 0)
+    failed = [part.text for part in parts.values() if part.outcome == "fail"]
+    return failed[0] if failed else None
+
+
 def judge(state: State) -> verdict.Verdict:
     """The verdict from what is in the run folder; writes latency, measurements and ledger."""
     schedule = state.schedule

@@ -198,6 +198,9 @@ def local(plan: Plan) -> dict[str, Any]:
                 "storage_engine": plan.engine,
                 "service_manager": "supervisor",
                 **of_shared_cores(plan),
+                # Flush and compaction of all nodes at once would take KairosDB's CPU; what they
+                # delay waits in its queue.
+                "cassandra_nice": 10,
                 "supervisor_dir": str(state / "supervisor"),
                 "supervisor_bin": str(Path(sys.executable).parent),
                 "supervisorctl": [

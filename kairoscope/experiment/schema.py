@@ -160,13 +160,16 @@ class KairosDB(Section):
     )
     write_consistency: Consistency = described(
         "",
-        "Replicas that must have a point before KairosDB's write counts; ONE as in 2018, the "
-        "others follow in the background, and a storage node that is killed may have had the only "
-        "copy of what it just took. QUORUM, with the reads' too, outlives that.",
-        default="ONE",
+        "Replicas that must have a point before KairosDB's write counts; the others follow in the "
+        "background. With ONE, as in 2018, a storage node that is killed may have had the only "
+        "copy of what it just took.",
+        default="QUORUM",
     )
     read_consistency: Consistency = described(
-        "", "Replicas that a query must hear from; ONE is KairosDB's default.", default="ONE"
+        "",
+        "Replicas that a query must hear from; with QUORUM, and the writes' too, it sees every "
+        "point that is stored. ONE, as in 2018, is KairosDB's default.",
+        default="QUORUM",
     )
     heap_mb: int | None = described("MiB", "Java heap of one KairosDB node.", default=None, ge=256)
     connections_per_host: int | None = described(

@@ -346,6 +346,7 @@ APPENDIX_A = {
     "batch_size": 50,
     "min_batch_size": 15,
     "write_consistency": "ONE",
+    "read_consistency": "ONE",
 }
 
 
