@@ -57,6 +57,17 @@ def test_telnet_is_settled_by_read_back_alone(pair: Deployment) -> None:
     assert by_node(run) == [150 * 2 * 15] * 2
 
 
+def test_a_load_that_cannot_pass_need_not_be_read_back(pair: Deployment) -> None:
+    run = run_to_the_end(
+        pair, "hopeless", "--read-back-if-sustained", load={"duration_s": 5}, limits={"p99_ms": 1}
+    )
+    judged = run.json("verdict.json")
+    assert (run.process.returncode, judged["verdict"]) == (2, "incomplete")
+    assert "not read back, as the load cannot pass: 99th percentile" in judged["summary"]
+    assert judged["parts"]["latency"]["outcome"] == "fail"
+    assert run.json("ledger.json")["acknowledged"] == 300 * 2 * 5
+
+
 def test_fleet_that_comes_and_goes_with_queries_beside_it(pair: Deployment) -> None:
     run = run_to_the_end(
         pair,

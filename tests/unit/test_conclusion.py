@@ -96,6 +96,20 @@ def of(state: conclusion.State, name: str) -> Any:
     return json.loads((state.folder / name).read_text())
 
 
+def test_whether_a_load_can_still_pass_is_known_before_it_is_read_back(tmp_path):
+    state = state_of(tmp_path)
+    assert conclusion.failing(state) is None
+    state.drained_s, state.left_in_queue = None, 5
+    assert "5 points" in str(conclusion.failing(state))
+    state.drained_s, state.left_in_queue = 0.5, 0
+    late = {"p50": 1, "p99": 600_000, "max": 700_000, "count": 75}
+    change(tmp_path / "load" / "worker-2.json", send_error_us=late)
+    assert "worker 2 on loader-2 sent late" in str(conclusion.failing(state))
+    change(tmp_path / "load" / "worker-2.json", send_error_us=late | {"p99": 2000})
+    read_back(state)
+    assert conclusion.judge(state).verdict == "pass", "looking changed nothing"
+
+
 def test_a_run_in_which_all_went_well(tmp_path):
     state = state_of(tmp_path)
     read_back(state)
