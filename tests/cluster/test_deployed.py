@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from cassandra.cluster import Session
-from deployment import ALL, Deployment, request
+from deployment import ALL, STORAGE, Deployment, request
 from harness import changed, wait_for
 
 from kairoscope import bundles, cql, loader_hosts
@@ -27,6 +27,12 @@ def test_deploy_again_changes_nothing(cluster: Deployment) -> None:
 def test_servers_may_use_every_cpu(cluster: Deployment) -> None:
     for name, pid in {**cluster.pids(), "supervisord": cluster.supervisord}.items():
         assert os.sched_getaffinity(pid) == os.sched_getaffinity(0), name
+
+
+def test_kairosdb_goes_before_the_storage_nodes(cluster: Deployment) -> None:
+    nice = {name: os.getpriority(os.PRIO_PROCESS, pid) for name, pid in cluster.pids().items()}
+    wanted = min(nice["kairosdb-1"] + 10, 19)
+    assert [nice[name] for name in STORAGE] == [wanted] * 3
 
 
 def test_verify_finds_nothing_off(cluster: Deployment) -> None:
