@@ -79,10 +79,7 @@ def test_a_run_without_figures_does_not_count(tmp_path: Path) -> None:
         queue.Run(tmp_path, Looked({})).round()
 
 
-WINDOWS = [{"queue_window_ms": 1000 * s} for s in (0, *queue.OTHER_WINDOWS_S)]
-
-
-@pytest.mark.parametrize("kairosdb", [queue.PUBLISHED_2018, queue.COALESCING, *WINDOWS])
+@pytest.mark.parametrize("kairosdb", [queue.PUBLISHED_2018, queue.COALESCING, queue.LONGEST])
 def test_all_sides_are_experiments_that_can_be_planned(kairosdb: dict[str, Any]) -> None:
     load = queue.EXPERIMENT["load"] | {"sensors": queue.SENSORS}
     document = queue.EXPERIMENT | {"load": load, "kairosdb": kairosdb}
