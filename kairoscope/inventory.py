@@ -144,7 +144,7 @@ def jvm_options(plan: Plan, *more: str) -> dict[str, list[str]]:
 
 
 # Cassandra looks at the clock every 2 ms for what needs no exact time, such as which message is too
-# old: half of an idle node's CPU. Its timeouts are seconds, so a tenth of that does.
+# old: half of an idle node's CPU. Its timeouts are seconds, so every 20 ms does.
 ROUGH_CLOCK = "-Dcassandra.approximate_time_precision_ms=20"
 
 
