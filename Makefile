@@ -14,6 +14,7 @@ ACCOUNT ?= terraform/account.tfvars
 INVENTORY ?=
 BACKEND ?=
 ONLY ?=
+PROCESS ?=
 WHAT ?=
 VERB ?=
 LIMIT ?=
@@ -79,6 +80,10 @@ load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS
 rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that throws all away: can this machine carry them?
 	@$(KAIROSCOPE) rehearse $(SCALED)
 
+.PHONY: profile
+profile: $(VENV)/installed ## Show where the CPU time of a local server goes while it is loaded (PROCESS=kairosdb-1)
+	@$(KAIROSCOPE) profile '$(or $(PROCESS),kairosdb-1)' --target '$(TARGET)'
+
 .PHONY: report
 report: $(VENV)/installed ## Write report.html and report.md of the latest run anew
 	@$(KAIROSCOPE) report
@@ -118,7 +123,7 @@ test: setup ## Run all tests this machine can (ONLY=unit|cluster|lab|cloud|long 
 	@$(if $(filter-out unit,$(ONLY)),,mvn -q -B -f kairosdb-conf/pom.xml -pl plugin test) # KairosDB's plugin, in Java
 	@$(BIN)/python -m pytest $(if $(ONLY),,-n 2) -m '$(or $(ONLY),unit)' $(ARGS)
 	@# The others wait for servers much of the time: side by side. `long` is not among them.
-	@$(if $(ONLY),,$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -v -m 'not unit and not long' $(ARGS))
+	@$(if $(ONLY),,$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -v --durations=30 -m 'not unit and not long' $(ARGS))
 
 .PHONY: bench
 bench: $(VENV)/installed ## Measure loader, queue and releases, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|sustained|releases|releases-shipped)

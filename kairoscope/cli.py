@@ -168,6 +168,23 @@ def verify(target: str) -> None:
 
 
 @main.command()
+@click.option("--target", default="local", show_default=True)
+@click.option(
+    "--seconds",
+    type=click.IntRange(min=1, max=3600),
+    default=30,
+    show_default=True,
+    help="How long to look",
+)
+@click.argument("process")
+def profile(process: str, seconds: int, target: str) -> None:
+    """Show where the CPU time of PROCESS goes: a Java server's name (kairosdb-1), or its id."""
+    from kairoscope import profile
+
+    console.print(f"written: {profile.profile(process, seconds, target, console)}")
+
+
+@main.command()
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
 def report(run_dir: Path | None) -> None:
     """Write report.html and report.md of RUN_DIR (default: the latest run)."""

@@ -19,8 +19,8 @@ import yaml
 from cassandra.cluster import Session
 
 from kairoscope import cql, inventory, paths, supervisor
-from kairoscope.bench import threads
 from kairoscope.bench.harness import RATIO, Bench, BenchError, Limit, Round, Side
+from kairoscope.capture import threads
 from kairoscope.inventory import Host
 
 EXPERIMENT: dict[str, Any] = {

@@ -1,7 +1,10 @@
 """What a deployment is: unchanged by another deploy, usable by hand, and as planned."""
 
 import os
+import re
 import socket
+import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -133,6 +136,41 @@ def test_status(cluster: Deployment) -> None:
     assert "queue waiting" in done.stdout
     line = next(line for line in done.stdout.splitlines() if "loader-1" in line)
     assert loader_hosts.current_version() in line
+
+
+def test_profile(cluster: Deployment) -> None:
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.is_set():
+            request(f"{cluster.url}/api/v1/health/status")
+            cluster.query("by_hand.profile", 1, 2)
+
+    working = threading.Thread(target=work)
+    working.start()
+    try:
+        said = cluster.well("profile", "kairosdb-1", "--seconds", "5")
+    finally:
+        done.set()
+        working.join()
+    assert "# kairosdb-1 (kairosdb), 5 s" in said
+    assert "| http |" in said
+    # Of KairosDB's own code, which a query goes through.
+    assert re.search(r"^\| \w*Resource\.\w+ \| [1-9]", said, re.MULTILINE), said
+    (written,) = (cluster.path / "profiles").glob("*.md")
+    assert written.read_text() in said
+    assert written.with_suffix(".jfr").stat().st_size > 0
+    # Nothing goes on looking.
+    pid = str(cluster.pids()["kairosdb-1"])
+    left = subprocess.run(
+        ["jcmd", pid, "JFR.check"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "No available recordings" in left
+
+
+def test_profile_of_nobody(cluster: Deployment) -> None:
+    message = cluster.refused("profile", "kairosdb-9")
+    assert "kairosdb-9: there is no such server. There are: kairosdb-1, storage-1" in message
 
 
 def check_effective(inventory: Path, node: str = "kairosdb-1") -> tuple[str | Path, ...]:

@@ -9,7 +9,7 @@ import pytest
 
 from kairoscope.bench import harness, queue
 from kairoscope.bench.harness import Bench, BenchError, Limit, Round
-from kairoscope.bench.threads import Threads, names
+from kairoscope.capture.threads import Threads, names
 from kairoscope.experiment import Experiment
 from kairoscope.plan import make
 

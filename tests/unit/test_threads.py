@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kairoscope.bench import threads
+from kairoscope.capture import threads
 
 pytestmark = pytest.mark.timeout(60)
 
