@@ -1,5 +1,8 @@
-"""What all hosts are made of: a Debian (or Ubuntu) as a folder, built once from this machine's
-own package sources and never changed afterwards; every host lays its own disk over it.
+"""What all hosts are made of: a Debian or Ubuntu as a folder, built once and never changed
+afterwards; every host lays its own disk over it.
+
+Of this machine's own release and package sources; of another one, which `KAIROSCOPE_LAB_SYSTEM`
+names, from its public mirrors.
 """
 
 import fcntl
@@ -8,7 +11,9 @@ import json
 import os
 import platform
 import subprocess
+import urllib.request
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from kairoscope import paths
@@ -17,6 +22,96 @@ from kairoscope.lab import system
 
 FOLDER = paths.CHECKOUT / ".kairoscope" / "lab-base"
 LOGIN = "kairoscope"
+
+KEYRINGS = Path("/usr/share/keyrings")
+# Debian 12 has no package of Ubuntu's keys: this is Ubuntu 24.04's own, and the keys in it those of
+# 2012 and 2018 that Ubuntu publishes.
+UBUNTU_KEYS = (
+    "http://archive.ubuntu.com/ubuntu/pool/main/u/ubuntu-keyring/"
+    "ubuntu-keyring_2023.11.28.1_all.deb",
+    "36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8",  # SHA-256
+)
+
+
+@dataclass(frozen=True)
+class System:
+    """A release that hosts can be made of, though this machine is another.
+
+    Attributes:
+        codename: what its archives call it.
+        archives: addresses of its packages, updates and security's, by suffix of the codename.
+        components: of each of them.
+        keyring: whose keys sign them, in KEYRINGS.
+    """
+
+    codename: str
+    archives: dict[str, str]
+    components: str
+    keyring: str
+
+    def sources(self) -> list[str]:
+        """Lines for apt. UserError if the keys to check the packages by cannot be had."""
+        keyring = KEYRINGS / self.keyring
+        if not keyring.exists() and "ubuntu" in self.keyring:
+            keyring = _fetched(*UBUNTU_KEYS) / keyring.relative_to("/")
+        if not keyring.exists():
+            raise UserError(
+                f"The packages of {self.codename} cannot be checked: {keyring} is missing. "
+                "First: apt-get install debian-archive-keyring"
+            )
+        return [
+            f"deb [signed-by={keyring}] {url} {self.codename}{suffix} {self.components}"
+            for suffix, url in self.archives.items()
+        ]
+
+
+def _fetched(url: str, sha256: str) -> Path:
+    """Folder of the files of a Debian package that is fetched, once. UserError if it is not it."""
+    folder = FOLDER / f"package-{sha256[:12]}"
+    if folder.exists():
+        return folder
+    try:
+        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (one of ours)
+            content = answer.read()
+    except OSError as error:
+        raise UserError(f"{url} could not be fetched: {error}. Is there a way to it?") from error
+    if hashlib.sha256(content).hexdigest() != sha256:
+        raise UserError(f"{url} is not the file that it was: its SHA-256 is not {sha256}")
+    package, unfinished = FOLDER / "package.deb", FOLDER / "package"
+    package.write_bytes(content)
+    system.remove(unfinished)
+    system.call("dpkg-deb", "--extract", package, unfinished)
+    unfinished.rename(folder)
+    return folder
+
+
+def _debian(codename: str) -> System:
+    main, security = "http://deb.debian.org/debian", "http://deb.debian.org/debian-security"
+    return System(
+        codename,
+        {"": main, "-updates": main, "-security": security},
+        "main",
+        "debian-archive-keyring.gpg",
+    )
+
+
+def _ubuntu(codename: str) -> System:
+    own = platform.machine() == "x86_64"
+    url = "http://archive.ubuntu.com/ubuntu" if own else "http://ports.ubuntu.com/ubuntu-ports"
+    return System(
+        codename,
+        {"": url, "-updates": url, "-security": url},
+        "main universe",
+        "ubuntu-archive-keyring.gpg",
+    )
+
+
+SYSTEMS = {
+    "debian-12": _debian("bookworm"),
+    "debian-13": _debian("trixie"),
+    "ubuntu-22.04": _ubuntu("jammy"),
+    "ubuntu-24.04": _ubuntu("noble"),
+}
 
 # What a cloud image of Debian has and these hosts are used for. No more: what a role needs beyond
 # it, it has to bring along, as on any host without a way to the internet.
@@ -68,7 +163,7 @@ mkdir -p /var/lib/kairoscope
 
 def key() -> str:
     """What names the base image: it changes with the recipe and the system's release."""
-    recipe = json.dumps([_codename(), PACKAGES, CUSTOMISE])
+    recipe = json.dumps([codename(), PACKAGES, CUSTOMISE])
     return hashlib.sha256(recipe.encode()).hexdigest()[:12]
 
 
@@ -88,7 +183,7 @@ def base(say: Callable[[str], None]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
             return path
-        say(f"lab: building the hosts' base image of {_codename()}, once (about a minute)")
+        say(f"lab: building the hosts' base image of {codename()}, once (about a minute)")
         aside = FOLDER / "unfinished"
         system.remove(aside)
         _build(aside, lock.fileno())
@@ -106,7 +201,7 @@ def _build(folder: Path, lock: int) -> None:
         f"--include={','.join(PACKAGES)}",
         *(f"--aptopt={option}" for option in _apt_options()),
         '--customize-hook=chroot "$1" sh -c "$KAIROSCOPE_CUSTOMISE"',
-        *(_codename(), str(folder), "-"),
+        *(codename(), str(folder), "-"),
     ]
     with log.open("w") as output:
         done = subprocess.run(
@@ -126,23 +221,44 @@ def _build(folder: Path, lock: int) -> None:
         raise UserError(
             f"The lab's base image could not be built (all of it: {log}):"
             + "".join(f"\n  {line}" for line in said[-5:])
-            + "\nIt takes packages from where this machine does: does apt-get update work?"
+            + "\nIt takes packages from where this machine does, of another system from its public "
+            "mirrors: does apt-get update work?"
         )
 
 
-def _codename() -> str:
+def codename() -> str:
+    """Of the release that hosts are made of.
+
+    Raises:
+        UserError: `KAIROSCOPE_LAB_SYSTEM` names one that is not known.
+    """
+    wanted = os.environ.get("KAIROSCOPE_LAB_SYSTEM")
+    if not wanted:
+        return _own_codename()
+    if wanted not in SYSTEMS:
+        raise UserError(
+            f"KAIROSCOPE_LAB_SYSTEM={wanted}: the lab's hosts can be {', '.join(SYSTEMS)}, or, "
+            "without it, what this machine is"
+        )
+    return SYSTEMS[wanted].codename
+
+
+def _own_codename() -> str:
     return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
 
 
 def _sources() -> list[str]:
-    """This machine's package sources of its own release, as lines for apt; nobody else's."""
+    """Package sources of the hosts' release, and no other's, as lines for apt."""
+    if codename() != _own_codename():
+        (system_,) = (each for each in SYSTEMS.values() if each.codename == codename())
+        return system_.sources()
     lines = _source_lines()
     if not lines:
         system.call("apt-get", "-qq", "update")
         lines = _source_lines()
     if not lines:
         raise UserError(
-            f"This machine's apt has no package source of {_codename()}, of which the lab's hosts "
+            f"This machine's apt has no package source of {codename()}, of which the lab's hosts "
             "are made. Add it to /etc/apt/sources.list.d, then run again."
         )
     return lines
@@ -151,7 +267,7 @@ def _sources() -> list[str]:
 def _source_lines() -> list[str]:
     fields = "$(REPO_URI) $(RELEASE) $(COMPONENT)|$(ORIGIN)"
     listing = system.call("apt-get", "indextargets", "--format", fields, "Identifier: Packages")
-    releases = {_codename() + suffix for suffix in ("", "-updates", "-security")}
+    releases = {codename() + suffix for suffix in ("", "-updates", "-security")}
     lines: dict[str, None] = {}
     for source, _, origin in (line.partition("|") for line in listing.splitlines()):
         if source.split()[1] in releases and origin in ("Debian", "Ubuntu"):

@@ -144,6 +144,56 @@ def test_base_image_is_another_when_its_recipe_changes(monkeypatch):
     assert image.key() != was
 
 
+def test_hosts_of_another_system_are_made_of_its_packages(monkeypatch, tmp_path):
+    monkeypatch.setattr(
+        platform, "freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"}
+    )
+    own = image.key()
+    monkeypatch.setenv("KAIROSCOPE_LAB_SYSTEM", "ubuntu-24.04")
+    assert image.key() != own
+    monkeypatch.setattr(image, "KEYRINGS", tmp_path)
+    keyring = tmp_path / "ubuntu-archive-keyring.gpg"
+    keyring.touch()
+    sources = image._sources()
+    assert [line.split()[3] for line in sources] == ["noble", "noble-updates", "noble-security"]
+    assert all(f"[signed-by={keyring}] http" in line for line in sources)
+    assert all(line.endswith(" main universe") for line in sources)
+
+
+def test_its_own_system_by_name_is_the_same(monkeypatch):
+    monkeypatch.setattr(
+        platform, "freedesktop_os_release", lambda: {"VERSION_CODENAME": "bookworm"}
+    )
+    own = image.key()
+    monkeypatch.setenv("KAIROSCOPE_LAB_SYSTEM", "debian-12")
+    assert image.key() == own
+    monkeypatch.setattr(image, "_source_lines", lambda: ["deb http://mirror bookworm main"])
+    assert image._sources() == ["deb http://mirror bookworm main"]
+
+
+def test_a_system_that_is_not_known(monkeypatch):
+    monkeypatch.setenv("KAIROSCOPE_LAB_SYSTEM", "fedora-40")
+    with pytest.raises(UserError, match=r"SYSTEM=fedora-40: .*debian-13, .*ubuntu-24\.04"):
+        image.key()
+
+
+def test_packages_without_their_keys(monkeypatch, tmp_path):
+    monkeypatch.setattr(image, "KEYRINGS", tmp_path)
+    with pytest.raises(UserError, match=r"trixie cannot be checked: .*debian-archive-keyring"):
+        image.SYSTEMS["debian-13"].sources()
+
+
+def test_a_fetched_package_is_the_one_that_is_wanted(monkeypatch, tmp_path):
+    monkeypatch.setattr(image, "FOLDER", tmp_path)
+    wrong = tmp_path / "wrong.deb"
+    wrong.write_bytes(b"something else")
+    with pytest.raises(UserError, match="not the file that it was"):
+        image._fetched(wrong.as_uri(), image.UBUNTU_KEYS[1])
+    with pytest.raises(UserError, match=r"gone\.deb could not be fetched"):
+        image._fetched((tmp_path / "gone.deb").as_uri(), image.UBUNTU_KEYS[1])
+    assert list(tmp_path.iterdir()) == [wrong]
+
+
 def test_mount_points_with_spaces(monkeypatch):
     line = r"36 35 98:0 / /mnt/a\040b\134c rw,noatime shared:1 - overlay overlay rw,lowerdir=/x"
     monkeypatch.setattr(Path, "read_text", lambda path, **_: f"{line}\n")
