@@ -46,10 +46,16 @@ def test_hosts_that_cannot_take_it_are_refused_before_anything_is_changed(lab):
     assert "MiB are needed" in said
     assert "lower SENSORS= or DURATION=" in said
 
-    lab.on("kairosdb-2", "sudo", "sh", "-c", "echo 11.9 > /etc/debian_version")
+    # A release that is too old says so in the first on Debian, in the second on Ubuntu.
+    releases = "/etc/debian_version /usr/lib/os-release"
+    pretend = (
+        f"tar -cf /root/was {releases}; echo 11.9 > /etc/debian_version; "
+        'sed -i \'s/^VERSION_ID="2.*/VERSION_ID="20.04"/\' /usr/lib/os-release'
+    )
+    lab.on("kairosdb-2", "sudo", "sh", "-ec", pretend)
     said = refused(lab.experiment)
-    assert "kairosdb-2 (10.77.0.102) runs Debian 11" in said
-    lab.on("kairosdb-2", "sudo", "sh", "-c", "echo 12.9 > /etc/debian_version")
+    assert re.search(r"kairosdb-2 \(10\.77\.0\.102\) runs (Debian 11|Ubuntu 20\.04)", said), said
+    lab.on("kairosdb-2", "sudo", "tar", "-xf", "/root/was", "-C", "/")
 
     lab.well("lab", "cut", "loader-1")
     assert "loader-1" in refused(lab.experiment)

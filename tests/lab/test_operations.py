@@ -105,6 +105,24 @@ def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
     lab.wait_until_well()
 
 
+@pytest.mark.long
+def test_a_backup_of_three_nodes_is_restored_into_four(lab):
+    """Every node has other tokens than any of those backed up."""
+    with lab.loading(20) as load:
+        load.lost_nothing()
+    backup = lab.scratch / "of-three"
+    lab.operate("backup", "--to", backup)
+    lab.well("destroy", "--target", "lab")
+    lab.deploy(lab.write_nodes(storage_nodes=4))
+    run_in_lab(lab, "none", load.folder)
+    lab.operate("restore", backup)
+    run_in_lab(lab, "all", load.folder)
+    lab.wait_until_well()
+    # As the others find it.
+    lab.well("destroy", "--target", "lab")
+    lab.deploy()
+
+
 def run_in_lab(lab: DeployedLab, wanted: str, run: Path) -> None:
     """Read a run's points back, in a process that can reach the lab: `all` of them, or `none`."""
     inside = Lab(lab.state).network.inside(sys.executable, __file__, str(run), wanted)
