@@ -116,6 +116,7 @@ SYSTEMS = {
 # What a cloud image of Debian has and these hosts are used for. No more: what a role needs beyond
 # it, it has to bring along, as on any host without a way to the internet.
 PACKAGES = (
+    "apt",  # not part of a minimal Ubuntu
     "ca-certificates",
     "dbus",
     "iproute2",
