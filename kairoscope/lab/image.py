@@ -53,7 +53,7 @@ class System:
         """Lines for apt. UserError if the keys to check the packages by cannot be had."""
         keyring = KEYRINGS / self.keyring
         if not keyring.exists() and "ubuntu" in self.keyring:
-            keyring = _fetched(*UBUNTU_KEYS) / keyring.relative_to("/")
+            keyring = _fetched(*UBUNTU_KEYS) / "usr/share/keyrings" / self.keyring
         if not keyring.exists():
             raise UserError(
                 f"The packages of {self.codename} cannot be checked: {keyring} is missing. "
@@ -96,8 +96,8 @@ def _debian(codename: str) -> System:
 
 
 def _ubuntu(codename: str) -> System:
-    own = platform.machine() == "x86_64"
-    url = "http://archive.ubuntu.com/ubuntu" if own else "http://ports.ubuntu.com/ubuntu-ports"
+    at_main = platform.machine() == "x86_64"
+    url = "http://archive.ubuntu.com/ubuntu" if at_main else "http://ports.ubuntu.com/ubuntu-ports"
     return System(
         codename,
         {"": url, "-updates": url, "-security": url},
