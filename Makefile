@@ -14,7 +14,7 @@ ACCOUNT ?= terraform/account.tfvars
 INVENTORY ?=
 BACKEND ?=
 ONLY ?=
-PROCESS ?=
+PROCESS ?= kairosdb-1
 WHAT ?=
 VERB ?=
 LIMIT ?=
@@ -82,7 +82,7 @@ rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that thro
 
 .PHONY: profile
 profile: $(VENV)/installed ## Show where the CPU time of a local server goes while it is loaded (PROCESS=kairosdb-1)
-	@$(KAIROSCOPE) profile '$(or $(PROCESS),kairosdb-1)' --target '$(TARGET)'
+	@$(KAIROSCOPE) profile '$(PROCESS)' --target '$(TARGET)'
 
 .PHONY: report
 report: $(VENV)/installed ## Write report.html and report.md of the latest run anew

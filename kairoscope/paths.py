@@ -27,6 +27,11 @@ def target_dir(target: str) -> Path:
     return home() / target
 
 
+def results_dir() -> Path:
+    """Folder of what was measured: results/, or the home where one is given."""
+    return home() if "KAIROSCOPE_HOME" in os.environ else CHECKOUT / "results"
+
+
 def runs_dir() -> Path:
-    """Folder of the run folders: results/runs, or below the home where one is given."""
-    return home() / "runs" if "KAIROSCOPE_HOME" in os.environ else CHECKOUT / "results" / "runs"
+    """Folder of the run folders."""
+    return results_dir() / "runs"

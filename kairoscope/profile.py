@@ -24,9 +24,9 @@ from kairoscope.errors import UserError
 
 RECORDING = "kairoscope"
 DEPTH = 64
-"""Frames of a stack that are looked at; what is above them is how the thread was begun."""
+"""Frames of a stack: as many as the recorder keeps by default."""
 METHODS = 40
-"""Methods of a list: the rest is below one in a hundred of the time."""
+"""Methods of each list; the recording has all."""
 
 _MAIN = re.compile(r"^sun\.java\.command=(\S+)", re.MULTILINE)
 _ROLES = {
@@ -113,7 +113,7 @@ def profile(what: str, seconds: int, target: str, console: Console) -> Path:
     """
     java = Java.of(int(what) if what.isdigit() else _pid(what, target))
     role = java.role()
-    folder = paths.runs_dir().parent / "profiles"
+    folder = paths.results_dir() / "profiles"
     folder.mkdir(parents=True, exist_ok=True)
     recording = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{what}.jfr"
     watch = threads.Threads({java.pid: role})
@@ -184,7 +184,7 @@ def render(what: str, length_s: float, cpu_s: dict[str, float], found: Samples) 
 def _pid(name: str, target: str) -> int:
     hosts = inventory.load(target)
     if hosts.managed:
-        raise UserError(f"Target {target}: its servers are not on this machine; only local's are")
+        raise UserError(f"Target {target}: only local's servers can be looked into")
     running = services.of(hosts, target)
     process = running.get(name)
     if process is None:

@@ -159,7 +159,7 @@ def _figures(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
 
 def folder() -> Path:
     """Where results are written: results/bench, or below the home where one is given."""
-    return paths.runs_dir().parent / "bench"
+    return paths.results_dir() / "bench"
 
 
 def write(result: dict[str, Any]) -> Path:

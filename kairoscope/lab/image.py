@@ -42,18 +42,20 @@ class System:
         archives: addresses of its packages, updates and security's, by suffix of the codename.
         components: of each of them.
         keyring: whose keys sign them, in KEYRINGS.
+        keys: address and SHA-256 of a package that has the keyring, if this machine has not.
     """
 
     codename: str
     archives: dict[str, str]
     components: str
     keyring: str
+    keys: tuple[str, str] | None = None
 
     def sources(self) -> list[str]:
         """Lines for apt. UserError if the keys to check the packages by cannot be had."""
         keyring = KEYRINGS / self.keyring
-        if not keyring.exists() and "ubuntu" in self.keyring:
-            keyring = _fetched(*UBUNTU_KEYS) / "usr/share/keyrings" / self.keyring
+        if not keyring.exists() and self.keys:
+            keyring = _fetched(*self.keys) / "usr/share/keyrings" / self.keyring
         if not keyring.exists():
             raise UserError(
                 f"The packages of {self.codename} cannot be checked: {keyring} is missing. "
@@ -103,6 +105,7 @@ def _ubuntu(codename: str) -> System:
         {"": url, "-updates": url, "-security": url},
         "main universe",
         "ubuntu-archive-keyring.gpg",
+        UBUNTU_KEYS,
     )
 
 
@@ -164,7 +167,7 @@ mkdir -p /var/lib/kairoscope
 
 def key() -> str:
     """What names the base image: it changes with the recipe and the system's release."""
-    recipe = json.dumps([codename(), PACKAGES, CUSTOMISE])
+    recipe = json.dumps([_codename(), PACKAGES, CUSTOMISE])
     return hashlib.sha256(recipe.encode()).hexdigest()[:12]
 
 
@@ -184,7 +187,7 @@ def base(say: Callable[[str], None]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if path.exists():
             return path
-        say(f"lab: building the hosts' base image of {codename()}, once (about a minute)")
+        say(f"lab: building the hosts' base image of {_codename()}, once (about a minute)")
         aside = FOLDER / "unfinished"
         system.remove(aside)
         _build(aside, lock.fileno())
@@ -202,7 +205,7 @@ def _build(folder: Path, lock: int) -> None:
         f"--include={','.join(PACKAGES)}",
         *(f"--aptopt={option}" for option in _apt_options()),
         '--customize-hook=chroot "$1" sh -c "$KAIROSCOPE_CUSTOMISE"',
-        *(codename(), str(folder), "-"),
+        *(_codename(), str(folder), "-"),
     ]
     with log.open("w") as output:
         done = subprocess.run(
@@ -227,21 +230,23 @@ def _build(folder: Path, lock: int) -> None:
         )
 
 
-def codename() -> str:
-    """Of the release that hosts are made of.
-
-    Raises:
-        UserError: `KAIROSCOPE_LAB_SYSTEM` names one that is not known.
-    """
-    wanted = os.environ.get("KAIROSCOPE_LAB_SYSTEM")
-    if not wanted:
-        return _own_codename()
-    if wanted not in SYSTEMS:
+def _wanted() -> System | None:
+    """What `KAIROSCOPE_LAB_SYSTEM` names. UserError if it is not known."""
+    name = os.environ.get("KAIROSCOPE_LAB_SYSTEM")
+    if not name:
+        return None
+    if name not in SYSTEMS:
         raise UserError(
-            f"KAIROSCOPE_LAB_SYSTEM={wanted}: the lab's hosts can be {', '.join(SYSTEMS)}, or, "
+            f"KAIROSCOPE_LAB_SYSTEM={name}: the lab's hosts can be {', '.join(SYSTEMS)}, or, "
             "without it, what this machine is"
         )
-    return SYSTEMS[wanted].codename
+    return SYSTEMS[name]
+
+
+def _codename() -> str:
+    """Of the release that hosts are made of."""
+    wanted = _wanted()
+    return wanted.codename if wanted else _own_codename()
 
 
 def _own_codename() -> str:
@@ -250,16 +255,15 @@ def _own_codename() -> str:
 
 def _sources() -> list[str]:
     """Package sources of the hosts' release, and no other's, as lines for apt."""
-    if codename() != _own_codename():
-        (system_,) = (each for each in SYSTEMS.values() if each.codename == codename())
-        return system_.sources()
+    if (wanted := _wanted()) and wanted.codename != _own_codename():
+        return wanted.sources()
     lines = _source_lines()
     if not lines:
         system.call("apt-get", "-qq", "update")
         lines = _source_lines()
     if not lines:
         raise UserError(
-            f"This machine's apt has no package source of {codename()}, of which the lab's hosts "
+            f"This machine's apt has no package source of {_codename()}, of which the lab's hosts "
             "are made. Add it to /etc/apt/sources.list.d, then run again."
         )
     return lines
@@ -268,7 +272,7 @@ def _sources() -> list[str]:
 def _source_lines() -> list[str]:
     fields = "$(REPO_URI) $(RELEASE) $(COMPONENT)|$(ORIGIN)"
     listing = system.call("apt-get", "indextargets", "--format", fields, "Identifier: Packages")
-    releases = {codename() + suffix for suffix in ("", "-updates", "-security")}
+    releases = {_codename() + suffix for suffix in ("", "-updates", "-security")}
     lines: dict[str, None] = {}
     for source, _, origin in (line.partition("|") for line in listing.splitlines()):
         if source.split()[1] in releases and origin in ("Debian", "Ubuntu"):
