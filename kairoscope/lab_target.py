@@ -61,4 +61,8 @@ def provision(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
         # The hosts share this machine's few cores and its clock.
         **inventory.of_shared_cores(plan),
         common_time_sync=False,
+        # Ansible's own, but for -C, and Mitogen's -C: packing jar files, from this machine to
+        # itself, took more CPU than anything else of a deploy.
+        ansible_ssh_args="-o ControlMaster=auto -o ControlPersist=60s",
+        mitogen_ssh_compression=False,
     )
