@@ -20,6 +20,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # gets its next when two tests of what it has are left.
 _GROUPS = (
     "lab",
+    "lab/test_operations",
     "cluster",
     "cloud",
     "lab/test_lab_scylla",

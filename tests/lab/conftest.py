@@ -1,14 +1,12 @@
 """Labs for the tests of this folder, each gone again whatever happens."""
 
 import os
-import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from deployed_lab import DeployedLab
-from harness import end, wait_for
 
 from kairoscope.errors import UserError
 from kairoscope.lab import Lab, check
@@ -44,16 +42,21 @@ def new_lab(needed: None) -> Iterator[Callable[[], Lab]]:
 
 
 @pytest.fixture(scope="session")
-def lab(needed: None) -> Iterator[DeployedLab]:
-    """A lab that was deployed in spite of several interruptions."""
-    deployed = DeployedLab()
+def empty_lab(needed: None) -> Iterator[DeployedLab]:
+    """A lab that nothing has been deployed to."""
+    lab = DeployedLab()
     try:
-        for task in ("Run-time bundle", "Certificates", "Start"):
-            interrupt_deploy(deployed, task)
-        deployed.deploy()
-        yield deployed
+        yield lab
     finally:
-        deployed.remove()
+        lab.remove()
+
+
+@pytest.fixture(scope="session")
+def lab(empty_lab: DeployedLab) -> DeployedLab:
+    """The same one, deployed."""
+    if not (empty_lab.state / "deployed").exists():
+        empty_lab.deploy()
+    return empty_lab
 
 
 @pytest.fixture(autouse=True)
@@ -64,23 +67,3 @@ def _effects(request: pytest.FixtureRequest) -> Iterator[None]:
     if isinstance(lab, DeployedLab):  # Other files have other labs.
         request.node.user_properties += [("effect", row) for row in lab.effects]
         lab.effects.clear()
-
-
-def interrupt_deploy(lab: DeployedLab, task: str) -> None:
-    """Ctrl-C in the first task of that name."""
-    output = lab.scratch / "deploy.txt"
-    with output.open("w") as file:
-        process = lab.start("deploy", lab.experiment, "--target", "lab", stdout=file, stderr=file)
-    try:
-        wait_for(
-            f"task {task}",
-            lambda: f"{task}] **" in output.read_text() or process.poll() is not None,
-            600,
-            lambda: output.read_text()[-3000:],
-        )
-        assert process.poll() is None, output.read_text()[-3000:]
-        os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(120) == 2, output.read_text()[-3000:]
-    finally:
-        end(process)
-    assert not (lab.state / "deployed").exists()

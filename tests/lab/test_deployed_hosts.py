@@ -1,19 +1,48 @@
 """Three storage nodes, two KairosDB nodes and a loader host in the lab, over SSH and secured.
 
-One deployment for all tests and those of test_operations, in the order in which they stand here:
-each leaves it whole.
+One deployment for all tests and those of test_nodes, in the order in which they stand here: each
+leaves it whole.
 """
 
+import os
 import re
+import signal
 from pathlib import Path
 
 import pytest
 import yaml
-from harness import changed
+from deployed_lab import DeployedLab
+from harness import changed, end, wait_for
 
 pytestmark = pytest.mark.timeout(1500)
 
 HOSTS = ("storage-1", "storage-2", "storage-3", "kairosdb-1", "kairosdb-2", "loader-1")
+
+
+def test_a_deploy_is_interrupted_again_and_again_and_comes_to_its_end(empty_lab):
+    for task in ("Run-time bundle", "Certificates", "Start"):
+        interrupt_deploy(empty_lab, task)
+    empty_lab.deploy()
+
+
+def interrupt_deploy(lab: DeployedLab, task: str) -> None:
+    """Ctrl-C in the first task of that name."""
+    output = lab.scratch / "deploy.txt"
+    with output.open("w") as file:
+        process = lab.start("deploy", lab.experiment, "--target", "lab", stdout=file, stderr=file)
+    try:
+        wait_for(
+            f"task {task}",
+            lambda: f"{task}] **" in output.read_text() or process.poll() is not None,
+            600,
+            lambda: output.read_text()[-3000:],
+        )
+        assert process.poll() is None, output.read_text()[-3000:]
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.wait(120) == 2, output.read_text()[-3000:]
+    finally:
+        end(process)
+    assert not (lab.state / "deployed").exists()
 
 
 def test_a_second_deploy_changes_nothing(lab):

@@ -1,4 +1,4 @@
-"""Nodes come and go under a running load; see test_operations."""
+"""Nodes come and go under a running load, on the deployment of test_deployed_hosts."""
 
 import json
 import os
