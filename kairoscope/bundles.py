@@ -298,7 +298,7 @@ def _build_java() -> bool:
     """Link the Java run-time from this machine's JDK, whose checksums are then the manifest."""
     item = bundle(JAVA)
     stamp_file = paths.BUNDLES / "java-built-from.sha256"
-    stamp = f"{item.version} {' '.join(JAVA_MODULES)} with its classes in an archive"
+    stamp = f"{item.version} {' '.join(JAVA_MODULES)}"
     if _same(stamp_file, stamp) and item.archive.exists():
         return False
     home = java_home(java17())
@@ -316,9 +316,6 @@ def _build_java() -> bool:
     modules = ["--add-modules", ",".join(JAVA_MODULES)]
     if not _logged([str(jlink), *options, *modules, "--output", str(folder)], log):
         raise UserError(f"jlink could not make the Java run-time; its output: {log}")
-    # As a JDK comes, and a run-time of jlink 17 does not: every start reads fewer classes.
-    if not _logged([str(folder / "bin" / "java"), "-Xshare:dump"], log):
-        raise UserError(f"Java could not archive its classes; its output: {log}")
     _archive(item, folder, checksums(folder))
     shutil.rmtree(folder)
     stamp_file.write_text(stamp)
