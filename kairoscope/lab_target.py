@@ -62,7 +62,7 @@ def provision(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
         **inventory.of_shared_cores(plan),
         common_time_sync=False,
         # Ansible's own, but for -C, and Mitogen's -C: packing jar files, from this machine to
-        # itself, took more CPU than anything else of a deploy.
+        # itself, took as much CPU as Ansible's own work.
         ansible_ssh_args="-o ControlMaster=auto -o ControlPersist=60s",
         mitogen_ssh_compression=False,
     )
