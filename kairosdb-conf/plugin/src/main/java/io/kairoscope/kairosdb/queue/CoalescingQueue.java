@@ -148,7 +148,7 @@ final class CoalescingQueue {
    * @param enough points, after which to stop; the last series may exceed it
    */
   synchronized List<Group> take(int enough) {
-    boolean all = draining || bytes >= PRESSED * maxBytes || next < file.head();
+    boolean all = hurries();
     long nowMs = clockMs.getAsLong();
     List<Group> released = new ArrayList<>();
     int count = 0;
@@ -159,6 +159,11 @@ final class CoalescingQueue {
       count += next.points.size();
     }
     return released;
+  }
+
+  /** Whether nothing waits for its window: at the end, and while memory is short. */
+  synchronized boolean hurries() {
+    return draining || bytes >= PRESSED * maxBytes || next < file.head();
   }
 
   /** The store has these points. */
