@@ -297,7 +297,7 @@ def test_the_laptop_to_the_number() -> None:
         "write_consistency": "QUORUM",
         "read_consistency": "QUORUM",
         "queue": "coalescing",
-        "queue_window_ms": 10_000,
+        "queue_window_ms": 15_000,
         "queue_memory_mb": 96,
         "queue_batch_kib": 32,
         "batch_size": 1000,
@@ -315,9 +315,9 @@ def test_the_laptop_to_the_number() -> None:
     assert plan.load["steps"] == [{"period_ms": 1000, "ticks": 120}]
     assert plan.load["queries"] is None
     assert plan.totals["points"] == 1_440_000
-    assert plan.setting("kairosdb.queue_window_ms").arithmetic == "10 points × 1,000 ms = 10,000"
+    assert plan.setting("kairosdb.queue_window_ms").arithmetic == "15 points × 1,000 ms = 15,000"
     assert plan.setting("kairosdb.queue_memory_mb").arithmetic == (
-        "12,000 points/s × (10 + 20) s × 121 B + 12,000 series × 1024 B, / 0.75 = 72, rounded up "
+        "12,000 points/s × (15 + 20) s × 121 B + 12,000 series × 1024 B, / 0.75 = 81, rounded up "
         "to 32s"
     )
     assert "one Java heap per node" in plan.notices[0]
@@ -454,7 +454,7 @@ def test_the_window_follows_the_rate_and_the_memory_follows_the_window() -> None
         ms: int = planned(load={"rate": rate}).kairosdb["queue_window_ms"]
         return ms
 
-    assert [window(rate) for rate in (10, 2, 1, 0.5, 0.1)] == [1000, 5000, 10_000, 20_000, 30_000]
+    assert [window(rate) for rate in (10, 2, 1, 0.5, 0.1)] == [1500, 7500, 15_000, 30_000, 30_000]
     plan = planned(load={"sensors": 60_000}, kairosdb={"queue_window_ms": 30_000})
     assert plan.kairosdb["queue_memory_mb"] == 544
     assert any("longer than load.warmup_s" in notice for notice in plan.notices)
@@ -612,12 +612,12 @@ def test_queries_are_shown_whole_or_as_off() -> None:
     assert plan.load["queries"] == {
         "rate": 2.0,
         "last_s": 60,
-        "lag_s": 15,
+        "lag_s": 20,
         "sensors": 10,
         "bucket_s": 10,
     }
     lag = plan.setting("queries.lag_s")
-    assert (lag.origin, lag.arithmetic) == ("derived", "10 s in KairosDB's queue + 5 s = 15")
+    assert (lag.origin, lag.arithmetic) == ("derived", "15 s in KairosDB's queue + 5 s = 20")
     assert "2 queries/s" in printed(plan, 100)
 
 

@@ -15,9 +15,9 @@ import java.util.function.LongSupplier;
  * it little more than a single one.
  *
  * <p>A point is in the file before {@link #put} returns. In memory, a series is released whole,
- * once in each window, or earlier when memory runs short. Each series has a moment of the window of
- * its own: if they all waited from their first point on, sensors that began to send together would
- * be released together, too, in one burst for each window.
+ * once in each window, or earlier when memory runs short. Each series has its moment of the window,
+ * one of ten or more: if they all waited from their first point on, sensors that began to send
+ * together would be released together, too, in one burst for each window.
  *
  * <p>What memory has no room for is only in the file, and is read back in order. The file's
  * checkpoint moves to the lowest point that is not acknowledged, whatever the order of releases.
@@ -39,6 +39,11 @@ final class CoalescingQueue {
   static final int POINT_BYTES = 112;
   // From here on series are released early, before points would have to go to the file only.
   private static final double PRESSED = 0.75;
+  // How far the moments are apart at which series are due. With many of them at once batches are
+  // full, and the store's threads have a lot to do and then rest, instead of being woken for a few
+  // partitions at a time; with ten in a window its load is still even.
+  private static final long MOMENTS_APART_MS = 1_000;
+  private static final long MOMENTS_IN_WINDOW = 10;
   // A point that is not stored for long must not let the bits above it grow without bound.
   private static final int MAX_BITS = 1 << 30;
 
@@ -114,7 +119,9 @@ final class CoalescingQueue {
     if (windowMs == 0) {
       return nowMs;
     }
-    return nowMs + windowMs - Math.floorMod(nowMs + series.hashCode(), windowMs);
+    long apartMs = Math.max(1, Math.min(MOMENTS_APART_MS, windowMs / MOMENTS_IN_WINDOW));
+    long momentMs = Math.floorMod(series.hashCode(), windowMs / apartMs) * apartMs;
+    return nowMs + windowMs - Math.floorMod(nowMs + momentMs, windowMs);
   }
 
   private boolean admit(long index, Sample sample, long takenAt, long dueMs) {
@@ -148,7 +155,7 @@ final class CoalescingQueue {
    * @param enough points, after which to stop; the last series may exceed it
    */
   synchronized List<Group> take(int enough) {
-    boolean all = hurries();
+    boolean all = draining || bytes >= PRESSED * maxBytes || next < file.head();
     long nowMs = clockMs.getAsLong();
     List<Group> released = new ArrayList<>();
     int count = 0;
@@ -159,11 +166,6 @@ final class CoalescingQueue {
       count += next.points.size();
     }
     return released;
-  }
-
-  /** Whether nothing waits for its window: at the end, and while memory is short. */
-  synchronized boolean hurries() {
-    return draining || bytes >= PRESSED * maxBytes || next < file.head();
   }
 
   /** The store has these points. */

@@ -125,13 +125,7 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
             System::currentTimeMillis,
             settings.inFlightPerHost());
     deliveries =
-        new Deliveries(
-            queue,
-            writer,
-            stats,
-            BATCHES_IN_RELEASE * batchSize,
-            settings.windowMs(),
-            checkpointS);
+        new Deliveries(queue, writer, stats, BATCHES_IN_RELEASE * batchSize, checkpointS);
     metrics = new QueueMetrics(queue, stats, hostName);
   }
 

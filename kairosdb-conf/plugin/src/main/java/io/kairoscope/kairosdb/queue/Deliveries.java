@@ -9,18 +9,15 @@ import org.slf4j.LoggerFactory;
 /** The one thread that reads back, releases, writes, and moves the checkpoint. */
 final class Deliveries implements Runnable {
   private static final Logger logger = LoggerFactory.getLogger(Deliveries.class);
-  // What falls due in a tick is released together. With a long one batches are full, and the store's
-  // threads have a lot to do and then rest, instead of being woken for a few partitions at a time.
-  private static final long TICK_MIN_MS = 100;
-  private static final long TICK_MAX_MS = 1_000;
-  private static final long TICKS_IN_WINDOW = 10;
+  // What falls due in this time is released together: with little memory or without a window, too,
+  // there is something to fill batches with.
+  private static final long TICK_MS = 100;
   private static final long AFTER_ERROR_MS = 1_000;
 
   private final CoalescingQueue queue;
   private final Writer writer;
   private final QueueStats stats;
   private final int enough;
-  private final long tickMs;
   private final long checkpointMs;
   private long checkpointAtMs;
   // Released, and not yet all under way to the store.
@@ -30,21 +27,14 @@ final class Deliveries implements Runnable {
 
   /**
    * @param enough points to release at a time: for several batches to each host
-   * @param windowMs of the queue; points wait a tenth of it longer at most, and never over a second
    * @param checkpointS seconds between checkpoints while points come
    */
   Deliveries(
-      CoalescingQueue queue,
-      Writer writer,
-      QueueStats stats,
-      int enough,
-      long windowMs,
-      int checkpointS) {
+      CoalescingQueue queue, Writer writer, QueueStats stats, int enough, int checkpointS) {
     this.queue = queue;
     this.writer = writer;
     this.stats = stats;
     this.enough = enough;
-    tickMs = tickMs(windowMs);
     checkpointMs = TimeUnit.SECONDS.toMillis(checkpointS);
   }
 
@@ -75,7 +65,7 @@ final class Deliveries implements Runnable {
     released = List.of();
     checkpoint();
     if (points < enough) {
-      Thread.sleep(queue.hurries() ? TICK_MIN_MS : tickMs);
+      Thread.sleep(TICK_MS);
     }
   }
 
@@ -86,11 +76,6 @@ final class Deliveries implements Runnable {
       checkpointAtMs = nowMs;
       queue.checkpoint();
     }
-  }
-
-  /** How long it rests between two releases: a tenth of the window, within bounds. */
-  static long tickMs(long windowMs) {
-    return Math.max(TICK_MIN_MS, Math.min(TICK_MAX_MS, windowMs / TICKS_IN_WINDOW));
   }
 
   /** Releases what is in memory without waiting for its window, and reads nothing back any more. */

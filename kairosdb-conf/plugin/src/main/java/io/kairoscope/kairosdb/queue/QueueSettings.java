@@ -12,7 +12,7 @@ import org.kairosdb.core.KairosRootConfig;
  */
 record QueueSettings(long windowMs, long memoryBytes, int batchBytes, int inFlightPerHost) {
   private static final String PREFIX = "kairosdb.kairoscope.queue.";
-  private static final long WINDOW_MS = 10_000;
+  private static final long WINDOW_MS = 15_000;
   private static final long MEMORY_MB = 128;
   // Cassandra refuses batches of 50 KiB unless told otherwise.
   private static final int BATCH_BYTES = 32 << 10;

@@ -172,7 +172,6 @@ class CoalescingQueueModelTest {
         long first = group.points().get(0).index();
         assertEquals(waitingOf.get(metric), group.points().size(), "not the whole series");
         boolean pressed = draining || before.fileOnly() > 0 || before.bytes() >= 0.75 * maxBytes;
-        assertEquals(pressed, queue.hurries());
         long dueMs = dueMs(first);
         assertTrue(pressed || dueMs <= nowMs, "released before it is due");
         if (!readBack.contains(first)) {

@@ -41,7 +41,7 @@ class WiringTest {
   @Test
   void settingsHaveDefaults() throws IOException {
     QueueSettings defaults = QueueSettings.of(TestConfig.of(Map.of()));
-    assertEquals(new QueueSettings(10_000, 128L << 20, 32_768, 8), defaults);
+    assertEquals(new QueueSettings(15_000, 128L << 20, 32_768, 8), defaults);
     String prefix = "kairosdb.kairoscope.queue.";
     Map<String, ?> given = Map.of(prefix + "window_ms", 0, prefix + "memory_mb", 3_000);
     QueueSettings other = QueueSettings.of(TestConfig.of(given));

@@ -1,0 +1,52 @@
+package io.kairoscope.kairosdb.queue;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Collections;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
+
+/** At which moments of the window series are due. */
+class CoalescingQueueDueTest {
+  private static final int SERIES = 10_000;
+
+  /** Of 10,000 series, how many are due at which moment if their first point comes now. */
+  private static Map<Long, Long> due(long nowMs, long windowMs) {
+    return IntStream.range(0, SERIES)
+        .mapToObj(i -> new Series("sensor.%05d".formatted(i), Collections.emptySortedMap(), "long"))
+        .map(series -> CoalescingQueue.dueMs(series, nowMs, windowMs))
+        .collect(Collectors.groupingBy(due -> due, TreeMap::new, Collectors.counting()));
+  }
+
+  @ParameterizedTest
+  @CsvSource({"30000, 30, 1000", "10000, 10, 1000", "3000, 10, 300", "7, 7, 1"})
+  void manyTogetherAndAsManyEachTime(long windowMs, int moments, long apartMs) {
+    long nowMs = 123_456_789;
+
+    Map<Long, Long> due = due(nowMs, windowMs);
+
+    assertEquals(moments, due.size());
+    long last = 0;
+    for (Map.Entry<Long, Long> moment : due.entrySet()) {
+      assertTrue(moment.getKey() > nowMs && moment.getKey() <= nowMs + windowMs, "in the window");
+      assertTrue(last == 0 || moment.getKey() - last == apartMs, "as far apart as all");
+      last = moment.getKey();
+      double share = moment.getValue() * moments / (double) SERIES;
+      assertTrue(share > 0.5 && share < 2, "an even stream");
+    }
+    // The same moments for those who come later: otherwise each would have a release of its own.
+    assertTrue(due.keySet().containsAll(due(nowMs + 1, windowMs).keySet().stream()
+        .filter(moment -> moment <= nowMs + windowMs).toList()));
+  }
+
+  @Test
+  void atOnceWithoutAWindow() {
+    assertEquals(Map.of(5L, (long) SERIES), due(5, 0));
+  }
+}
