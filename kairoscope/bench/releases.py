@@ -352,10 +352,13 @@ def running(release: Release, deployed: Inventory, tuned: bool) -> Iterator[psut
 
 
 def command_line(release: Release, host: Host, folder: Path) -> list[str]:
-    """Arguments of `java`: the JVM options of the KairosDB that is deployed on the host."""
+    """Arguments of `java`: the JVM options of the KairosDB that is deployed on the host.
+
+    And where it is told how to log: without that logback writes everything down from DEBUG on.
+    """
     deployed = (host.home / "conf" / "java.args").read_text().splitlines()
     return [
-        *(line for line in deployed if line.startswith(("-X", "--add-"))),
+        *(line for line in deployed if line.startswith(("-X", "--add-", "-Dlogback."))),
         f"-Djava.io.tmpdir={folder / 'tmp'}",
         "-Duser.timezone=UTC",
         "-cp",

@@ -123,6 +123,7 @@ def test_it_runs_with_the_options_of_the_deployed_one(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / "java.args").write_text(
         "# why\n-Xmx768m\n-XX:+UseSerialGC\n-Djava.io.tmpdir=/deployed\n"
+        "-Dlogback.configurationFile=/deployed/logback.xml\n"
         "--add-opens=java.base/java.nio=ALL-UNNAMED\n-cp /deployed/*\n"
         "org.kairosdb.core.Main\n-c run\n-p /deployed/kairosdb.conf\n"
     )
@@ -130,6 +131,7 @@ def test_it_runs_with_the_options_of_the_deployed_one(tmp_path: Path) -> None:
     assert releases.command_line(release, kairosdb(tmp_path), Path("/own")) == [
         "-Xmx768m",
         "-XX:+UseSerialGC",
+        "-Dlogback.configurationFile=/deployed/logback.xml",
         "--add-opens=java.base/java.nio=ALL-UNNAMED",
         "-Djava.io.tmpdir=/own/tmp",
         "-Duser.timezone=UTC",
