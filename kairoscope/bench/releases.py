@@ -1,7 +1,8 @@
 """Two releases of KairosDB on the embedded cluster: what a point costs, and how many are stored.
 
 Both run as they came out, with their own queue, driver and libraries and nothing of ours, one after
-the other on one cluster of this machine, each as a new process on empty tables.
+the other on one cluster of this machine, each as a new process on empty tables. And what makes the
+newer one take points more slowly, by the same loads: it beside itself without its own metrics.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ import psutil
 from cassandra.cluster import Session
 from cassandra.query import SimpleStatement
 
-from kairoscope import bundles
+from kairoscope import bundles, java, paths
 from kairoscope.bench import queue
 from kairoscope.bench.harness import Bench, BenchError, Round, Side
 from kairoscope.inventory import Host, Inventory
@@ -147,6 +148,27 @@ OLDER = Release(
     store="kairosdb.datastore.cassandra.",
     datacenter="local_datacenter",
 )
+
+
+UNCOUNTED = replace(NEWER, jars=lambda host: [_uncounted(host), *_deployed_jars(host)])
+"""The newer release with metrics that are not looked up, nor kept."""
+
+
+def _uncounted(host: Host) -> Path:
+    """Folder of a class that goes before the one of metrics4j. BenchError if it does not compile.
+
+    Like KairosDB's own it is compiled against what runs; nothing of it is in a bundle.
+    """
+    folder = host.home.parent / "uncounted"
+    javac = java.java_home(java.java17()) / "bin" / "javac"
+    source = paths.KAIROSDB_CONF / "bench" / "SourceInvocationHandler.java"
+    jars = ":".join(map(str, _deployed_jars(host)))
+    done = subprocess.run(
+        [javac, "-cp", jars, "-d", folder, source], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise BenchError(f"{source} does not compile: {done.stderr.strip()[-1500:]}")
+    return folder
 
 
 @dataclass(frozen=True)
@@ -407,8 +429,7 @@ class Measured:
 
 @contextlib.contextmanager
 def cluster() -> Iterator[queue.Cluster]:
-    """Storage nodes for the rounds within the block, and the releases' jars."""
-    bundles.older_kairosdb()
+    """Storage nodes for the rounds within the block, without a KairosDB."""
     with queue.temporary_cluster() as made:
         made.deploy(queue.PUBLISHED_2018, SENSORS)
         (host,) = made.inventory.kairosdb
@@ -424,23 +445,28 @@ def cluster() -> Iterator[queue.Cluster]:
         yield made
 
 
-def _bench(name: str, what: str, tuned: bool) -> Bench:
+def _bench(name: str, what: str, tuned: bool, other: Release, other_what: str) -> Bench:
     @contextlib.contextmanager
     def sides() -> Iterator[tuple[Side, Side]]:
+        if other is OLDER:
+            bundles.older_kairosdb()  # fetched before anything is deployed
         with cluster() as made:
-            yield Measured(made, NEWER, tuned), Measured(made, OLDER, tuned)
+            yield Measured(made, NEWER, tuned), Measured(made, other, tuned)
 
-    older, newer = (bundles.property_of_pom(f"{r.bundle}.version") for r in (OLDER, NEWER))
+    older, newer = (bundles.property_of_pom(f"{r.bundle}.version") for r in (other, NEWER))
     return Bench(
         name=name,
         what=f"KairosDB {newer}, {what}: {SENSORS:,} sensors × 1 point/s, RF 3; then more",
         unit="µs CPU of KairosDB a stored point",
         sides=sides,
-        baseline_what=f"KairosDB {older}, {what}",
+        baseline_what=f"KairosDB {older}, {other_what}",
     )
 
 
+_TUNED = "with the settings published in 2018"
+_SHIPPED = "with its own defaults"
 BENCHES = (
-    _bench("releases", "with the settings published in 2018", tuned=True),
-    _bench("releases-shipped", "with its own defaults", tuned=False),
+    _bench("releases", _TUNED, True, OLDER, _TUNED),
+    _bench("releases-shipped", _SHIPPED, False, OLDER, _SHIPPED),
+    _bench("releases-metrics", _TUNED, True, UNCOUNTED, f"{_TUNED}, its metrics not looked up"),
 )

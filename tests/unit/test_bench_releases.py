@@ -1,5 +1,6 @@
 """The bench of two releases: their configuration, and what a round makes of what was seen."""
 
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,7 +10,7 @@ import psutil
 import pytest
 from pyhocon import ConfigFactory
 
-from kairoscope import bundles, hocon
+from kairoscope import bundles, hocon, java
 from kairoscope.bench import releases
 from kairoscope.bench.harness import BenchError
 from kairoscope.bench.releases import Loaded, Watch, Window
@@ -87,6 +88,36 @@ def test_the_newer_release_comes_without_our_plugin_and_with_its_own_driver(
         path.touch()
     jars = releases.NEWER.jars(kairosdb(tmp_path))
     assert sorted(jar.name for jar in jars) == ["a.jar", "d.jar"]
+
+
+def test_what_counts_nothing_goes_before_what_it_replaces(tmp_path: Path) -> None:
+    """Compiled against a metrics4j of four empty classes, where KairosDB's would be."""
+    package = tmp_path / "src" / "org" / "kairosdb" / "metrics4j"
+    for name, text in {
+        "internal/DevNullCollector": "public class DevNullCollector {}",
+        "internal/MethodArgKey": "public class MethodArgKey {}",
+        "collectors/MetricCollector": "public interface MetricCollector {}",
+        "configuration/MetricConfig": "public class MetricConfig {}",
+    }.items():
+        file = package / f"{name}.java"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"package org.kairosdb.metrics4j.{name.split('/')[0]};\n{text}\n")
+    lib = tmp_path / "opt" / "lib"
+    lib.mkdir(parents=True)
+    bin_ = java.java_home(java.java17()) / "bin"
+    sources = sorted(package.rglob("*.java"))
+    subprocess.run([bin_ / "javac", "-d", tmp_path / "classes", *sources], check=True)
+    subprocess.run([bin_ / "jar", "cf", lib / "m.jar", "-C", tmp_path / "classes", "."], check=True)
+
+    host = kairosdb(tmp_path / "kairosdb-1")
+    host.vars["kairosdb_bundle_dir"] = str(tmp_path / "opt")
+    first, *others = releases.UNCOUNTED.jars(host)
+    assert (first / "org/kairosdb/metrics4j/internal/SourceInvocationHandler.class").exists()
+    assert others == releases.NEWER.jars(host) == [lib / "m.jar"]
+    # Not found again by what it is laid over: a bench of another version ends, and says why.
+    (lib / "m.jar").unlink()
+    with pytest.raises(BenchError, match="does not compile"):
+        releases.UNCOUNTED.jars(host)
 
 
 def test_the_older_release_is_pinned_and_in_no_other_bundle() -> None:
