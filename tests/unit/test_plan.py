@@ -298,7 +298,7 @@ def test_the_laptop_to_the_number() -> None:
         "read_consistency": "QUORUM",
         "queue": "coalescing",
         "queue_window_ms": 15_000,
-        "queue_memory_mb": 96,
+        "queue_memory_mb": 192,
         "queue_batch_kib": 32,
         "batch_size": 1000,
         "queue_in_flight": 4,
@@ -307,17 +307,17 @@ def test_the_laptop_to_the_number() -> None:
         "row_key_cache_size": 50_000,
         "string_cache_size": 50_000,
         "checkpoint_s": 10,
-        "heap_mb": 768,
+        "heap_mb": 1024,
     }
     assert plan.storage["batch_size_fail_kib"] == 1024
     assert plan.load["workers"] == 2
-    assert plan.load["requests_per_s"] == 120
+    assert plan.load["requests_per_s"] == 240
     assert plan.load["steps"] == [{"period_ms": 1000, "ticks": 120}]
     assert plan.load["queries"] is None
-    assert plan.totals["points"] == 1_440_000
+    assert plan.totals["points"] == 2_880_000
     assert plan.setting("kairosdb.queue_window_ms").arithmetic == "15 points × 1,000 ms = 15,000"
     assert plan.setting("kairosdb.queue_memory_mb").arithmetic == (
-        "12,000 points/s × (15 + 20) s × 121 B + 12,000 series × 1024 B, / 0.75 = 81, rounded up "
+        "24,000 points/s × (15 + 20) s × 121 B + 24,000 series × 1024 B, / 0.75 = 161, rounded up "
         "to 32s"
     )
     assert "one Java heap per node" in plan.notices[0]
@@ -477,7 +477,7 @@ def test_the_command_line_scales_and_shows_it() -> None:
     assert plan.kairosdb["batch_size"] == 1000
     sensors = plan.setting("load.sensors")
     assert (sensors.origin, sensors.value) == ("command line", 20_000)
-    assert sensors.arithmetic == "SENSORS=20000; the experiment has 12000"
+    assert sensors.arithmetic == "SENSORS=20000; the experiment has 24000"
     assert plan.experiment.load.sensors == 20_000, "plan.json holds what was run"
 
 
