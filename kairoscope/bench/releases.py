@@ -453,13 +453,13 @@ def _bench(name: str, what: str, tuned: bool, other: Release, other_what: str) -
         with cluster() as made:
             yield Measured(made, NEWER, tuned), Measured(made, other, tuned)
 
-    older, newer = (bundles.property_of_pom(f"{r.bundle}.version") for r in (other, NEWER))
+    newer, version = (bundles.property_of_pom(f"{r.bundle}.version") for r in (NEWER, other))
     return Bench(
         name=name,
         what=f"KairosDB {newer}, {what}: {SENSORS:,} sensors × 1 point/s, RF 3; then more",
         unit="µs CPU of KairosDB a stored point",
         sides=sides,
-        baseline_what=f"KairosDB {older}, {other_what}",
+        baseline_what=f"KairosDB {version}, {other_what}",
     )
 
 
