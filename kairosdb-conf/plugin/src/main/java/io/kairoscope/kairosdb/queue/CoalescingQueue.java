@@ -128,7 +128,7 @@ final class CoalescingQueue {
     Waiting series = waiting.get(sample.series());
     int weight = POINT_BYTES + sample.value().length;
     if (series == null) {
-      weight += sample.series().bytes();
+      weight += 0;
     }
     // One point has room in any bound, or it would wait for ever.
     boolean room = bytes == 0 || bytes + weight <= maxBytes;
@@ -141,7 +141,7 @@ final class CoalescingQueue {
       byDue.add(series);
     }
     series.points.add(
-        new Point(index, sample.time(), takenAt, sample.ttlS(), sample.value(), weight));
+        new Point(index, sample.time(), takenAt, sample.ttlS(), sample.value(), null));
     next = index + 1;
     bytes += weight;
     points++;
@@ -173,7 +173,7 @@ final class CoalescingQueue {
     points -= stored.size();
     for (Point point : stored) {
       acknowledged.add(point.index());
-      bytes -= point.bytes();
+      bytes -= POINT_BYTES + point.value().length;
     }
   }
 

@@ -1,12 +1,14 @@
 package io.kairoscope.kairosdb.queue;
 
 /**
- * A point in memory that is not yet acknowledged.
+ * A point that was released and is on its way to the store.
  *
  * @param index where it is in the file
  * @param time of the sensor, ms since 1970
  * @param takenAt when it was put, ms since 1970; the store's write time, so that writing it again,
  *     or in another order, has the same result
- * @param bytes of heap that are free once it is acknowledged
+ * @param ttlS as it came with the point; 0 is "none given"
+ * @param value as the store keeps it
+ * @param release what it was released with
  */
-record Point(long index, long time, long takenAt, int ttlS, byte[] value, int bytes) {}
+record Point(long index, long time, long takenAt, int ttlS, byte[] value, Release release) {}

@@ -17,7 +17,7 @@ class BatchesTest {
   private static Partition partition(int key, int points, Random random) {
     List<Point> list = new ArrayList<>();
     for (int i = 0; i < points; i++) {
-      list.add(new Point(key * 1_000L + i, i, 0, 0, new byte[random.nextInt(100)], 100));
+      list.add(new Point(key * 1_000L + i, i, 0, 0, new byte[random.nextInt(100)], null));
     }
     ByteBuffer bytes = ByteBuffer.allocate(20 + random.nextInt(100)).putInt(0, key);
     Place place = new Place("host" + random.nextInt(3), random.nextInt(4), random.nextLong());

@@ -60,7 +60,7 @@ class CqlStoreTest {
   }
 
   private static Point point(long time, int ttlS) {
-    return new Point(0, time, NOW - 5, ttlS, new byte[] {1, 2, 3}, 100);
+    return new Point(0, time, NOW - 5, ttlS, new byte[] {1, 2, 3}, null);
   }
 
   private static Partition partition(CqlStore store, Row row) {

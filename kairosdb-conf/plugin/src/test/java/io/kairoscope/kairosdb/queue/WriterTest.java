@@ -70,7 +70,7 @@ class WriterTest {
   private static Group group(int series, long firstIndex, int points) {
     List<Point> list = new ArrayList<>();
     for (long i = firstIndex; i < firstIndex + points; i++) {
-      list.add(new Point(i, i, 0, 0, new byte[8], 100));
+      list.add(new Point(i, i, 0, 0, new byte[8], null));
     }
     return new Group(series(series), list);
   }

@@ -1,0 +1,55 @@
+package io.kairoscope.kairosdb.queue;
+
+import com.google.common.collect.SetMultimap;
+import java.util.SortedMap;
+import org.kairosdb.core.DataPoint;
+
+/** What the doors of KairosDB, its datastore and its health check may ask of the queue. */
+public interface PointQueue extends QueueDepth {
+  /**
+   * Takes a point: when this returns it is in the queue's file.
+   *
+   * @param ttlS time to live in seconds; 0 is "none given"
+   * @throws RefusedPointException if no store can ever hold it: the sender's to mend
+   * @throws NotTakenError if it cannot be taken now: ours to mend, and to be sent again
+   */
+  void put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
+      throws RefusedPointException;
+
+  /**
+   * Waits until all that was taken before survives a loss of power, where the configuration asks
+   * for that; else returns at once.
+   *
+   * @throws NotTakenError if the file cannot be written to the disk
+   */
+  void sync() throws InterruptedException;
+
+  /**
+   * Releases what waits of a metric, and waits until the store has it.
+   *
+   * @return whether the store has all that was taken before the call
+   */
+  boolean flush(String metric, long timeoutMs) throws InterruptedException;
+
+  /**
+   * Gives up what waits of a metric, as it was deleted by another node.
+   *
+   * @param startMs time of the first point, inclusive, ms since 1970
+   * @param endMs time of the last point, inclusive
+   * @param tags of each name one of its values; empty is all
+   * @param takenBeforeMs only points that were taken up to then, ms since 1970
+   */
+  void forget(
+      String metric,
+      long startMs,
+      long endMs,
+      SetMultimap<String, String> tags,
+      long takenBeforeMs)
+      throws InterruptedException;
+
+  /** Writes the index of a metric's rows again that had points since then (ms since 1970). */
+  void reindex(String metric, long sinceMs) throws InterruptedException;
+
+  /** How it is. Cheap: may be asked often. */
+  QueueHealth health();
+}
