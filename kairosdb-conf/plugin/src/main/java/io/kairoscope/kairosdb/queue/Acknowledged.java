@@ -34,6 +34,10 @@ final class Acknowledged {
     }
   }
 
+  boolean contains(long index) {
+    return index < low || bits.get((int) (index - base));
+  }
+
   /** All indexes below this one are acknowledged, and this one is not. */
   long low() {
     return low;

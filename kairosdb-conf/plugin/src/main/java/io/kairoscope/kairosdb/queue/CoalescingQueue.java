@@ -1,42 +1,40 @@
 package io.kairoscope.kairosdb.queue;
 
 import java.io.IOException;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Comparator;
-import java.util.HashMap;
+import java.util.Deque;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeSet;
+import java.util.TreeMap;
 import java.util.function.LongSupplier;
 
 /**
  * Points wait here by series, so that the store gets many of one partition at a time, which costs
  * it little more than a single one.
  *
- * <p>A point is in the file before {@link #put} returns. In memory, a series is released whole,
- * once in each window, or earlier when memory runs short. Each series has its moment of the window,
- * one of ten or more: if they all waited from their first point on, sensors that began to send
- * together would be released together, too, in one burst for each window.
+ * <p>A point is in the file before {@link #put} returns. Memory has of it the key of its series and
+ * its index in the file, in the list of the moment at which the series is due, which comes once in
+ * each window; at that moment the list is sorted by series ({@link Run}) and read from the file.
+ * Each series has its own moment, one of ten or more in a window: if they all waited from their first
+ * point on, sensors that began to send together would be released together, too.
  *
  * <p>What memory has no room for is only in the file, and is read back in order. The file's
- * checkpoint moves to the lowest point that is not acknowledged, whatever the order of releases.
+ * checkpoint moves to the lowest point that is not settled, whatever the order of releases, and so
+ * much later that what the store's nodes may forget when they are killed can be written again ({@link
+ * #rewrite}).
  *
- * <p>Of the file, memory holds everything that is not acknowledged from the checkpoint to {@code
- * next}, and nothing from there on: while something is left to be read back, new points go to the
- * file only, or they would overtake it.
+ * <p>Of the file, memory holds everything that is not settled from the checkpoint to {@code next},
+ * and nothing from there on: while something is left to be read back, new points go to the file
+ * only, or they would overtake it.
  *
- * <p>{@link #put} and {@link #done} may be called by any thread; {@link #refill}, {@link #take} and
- * {@link #checkpoint} by one, that of the deliveries.
+ * <p>{@link #refill}, {@link #take}, {@link #takeAgain} and {@link #checkpoint} are for one thread,
+ * that of the deliveries; the others for any.
  */
 final class CoalescingQueue {
-  /** Reads a record of the file; null if it is none that can ever be stored. */
-  interface Decoder {
-    Sample decode(long index, byte[] bytes);
-  }
-
-  // A record, an array, its places in a list and among the acknowledged; generous.
-  static final int POINT_BYTES = 112;
+  // A key, an index, and what sorting takes of a part of them.
+  static final int POINT_BYTES = 20;
   // From here on series are released early, before points would have to go to the file only.
   private static final double PRESSED = 0.75;
   // How far the moments are apart at which series are due. With many of them at once batches are
@@ -44,108 +42,154 @@ final class CoalescingQueue {
   // partitions at a time; with ten in a window its load is still even.
   private static final long MOMENTS_APART_MS = 1_000;
   private static final long MOMENTS_IN_WINDOW = 10;
-  // A point that is not stored for long must not let the bits above it grow without bound.
-  private static final int MAX_BITS = 1 << 30;
+  // Sorted at once: a window of 60,000 points a second when there are arrears.
+  private static final int RUN_POINTS = 1 << 20;
+  // Runs that are looked through for points on their way to the store.
+  private static final int RUNS_KNOWN = 16;
+  private static final long POLL_MS = 5;
+  // A quarter of the heap that points may take, for the bits of those that are settled.
+  private static final long BITS_PER_BYTE = 2;
 
   private final PointFile file;
-  private final Decoder decoder;
+  private final PointFile.Reader reader;
+  private final PointCodec codec;
   private final long windowMs;
-  private final long maxBytes;
+  private final long maxPoints;
   private final long maxBits;
   private final LongSupplier clockMs;
+  private final KeptPoints kept;
 
-  private final Map<Series, Waiting> waiting = new HashMap<>();
-  private final TreeSet<Waiting> byDue =
-      new TreeSet<>(Comparator.comparingLong(Waiting::dueMs).thenComparingLong(Waiting::first));
-  private final Acknowledged acknowledged;
+  private final TreeMap<Long, Entries> moments = new TreeMap<>();
+  private Entries urgent = new Entries();
+  private final Deque<Run> runs = new ArrayDeque<>();
+  private final Deque<Run> handedOut = new ArrayDeque<>();
+  private final Acknowledged settled;
   private long next;
-  private long bytes;
+  // In the lists of moments; and with those in runs and on their way, not yet settled.
+  private long listed;
   private long points;
+  private long lastTakenAt;
   private boolean draining;
 
   /**
    * @param clockMs a clock that is never set back; only differences count
-   * @param maxBytes of heap for all points that are not acknowledged
+   * @param maxBytes of heap for all points that wait
+   * @param keepMs how long the file keeps what is settled
    */
   CoalescingQueue(
-      PointFile file, Decoder decoder, long windowMs, long maxBytes, LongSupplier clockMs) {
+      PointFile file,
+      PointCodec codec,
+      long windowMs,
+      long maxBytes,
+      long keepMs,
+      LongSupplier clockMs)
+      throws IOException {
     this.file = file;
-    this.decoder = decoder;
+    this.codec = codec;
     this.windowMs = windowMs;
-    this.maxBytes = maxBytes;
-    maxBits = Math.min(maxBytes, MAX_BITS);
+    maxPoints = Math.max(1, maxBytes / POINT_BYTES);
+    maxBits = Math.min(BITS_PER_BYTE * maxBytes, Integer.MAX_VALUE / 2);
     this.clockMs = clockMs;
+    reader = file.reader();
     next = file.tail();
-    acknowledged = new Acknowledged(next);
+    settled = new Acknowledged(next);
+    kept = new KeptPoints(keepMs);
+    // What comes now is later than all that may be released before it.
+    lastTakenAt = file.lastTakenAt() + 1;
   }
 
-  /** Takes a point: it is in the file when this returns. */
-  synchronized void put(Sample sample, byte[] record, long takenAt) throws IOException {
-    long index = file.append(record);
+  /**
+   * Takes a point: it is in the file when this returns.
+   *
+   * @param nowMs ms since 1970
+   */
+  synchronized void put(RecordBuffer record, long nowMs) throws IOException {
     // Later points wait behind what is left in the file.
-    if (index == next) {
-      admit(index, sample, takenAt, dueMs(sample.series(), clockMs.getAsLong(), windowMs));
+    boolean first = next == file.head();
+    boolean listed = first && hasRoom();
+    // Never before an earlier one, even if the clock is set back: of two values of the same time
+    // the store keeps the one that was written later. And never at the same time as one that is
+    // released before.
+    long takenAt = Math.max(nowMs, first && !listed ? lastTakenAt + 1 : lastTakenAt);
+    long index = file.append(record.bytes(), record.length(), record.tagsAt(), takenAt);
+    lastTakenAt = takenAt;
+    if (listed) {
+      long nowClockMs = clockMs.getAsLong();
+      list(record.key(), index, dueMs(record.key(), nowClockMs, windowMs));
     }
+  }
+
+  private boolean hasRoom() {
+    // A point that is not settled for long must not let the bits above it grow without bound.
+    return listed < maxPoints && next - settled.low() < maxBits;
+  }
+
+  private void list(long key, long index, long dueMs) {
+    Entries entries = moments.computeIfAbsent(dueMs, due -> new Entries());
+    if (entries.size() >= RUN_POINTS) {
+      // Without a window, or read back, there may be any number of one moment.
+      list(key, index, dueMs + 1);
+      return;
+    }
+    entries.add(key, index);
+    next = index + 1;
+    listed++;
+    points++;
+  }
+
+  /** When a series is due whose oldest point came now: within the window. */
+  static long dueMs(long key, long nowMs, long windowMs) {
+    if (windowMs == 0) {
+      return nowMs;
+    }
+    long apartMs = Math.max(1, Math.min(MOMENTS_APART_MS, windowMs / MOMENTS_IN_WINDOW));
+    long momentMs = Math.floorMod(Run.mixed(key), windowMs / apartMs) * apartMs;
+    return nowMs + windowMs - Math.floorMod(nowMs + momentMs, windowMs);
   }
 
   /** Reads points back from the file while there are any and memory has room; how many. */
   int refill() throws IOException {
     int count = 0;
+    long takenAt = -1;
     while (true) {
       long index;
+      boolean room;
       synchronized (this) {
         index = next;
-        if (index >= file.head()) {
+        room = hasRoom();
+        if (index >= file.head() || !room && count == 0) {
           return count;
         }
       }
       // Without the lock, since nobody else moves `next` now that the file has more than that.
-      Sample sample = decoder.decode(index, file.read(index));
-      long takenAt = file.appendedAt(index);
+      boolean whole = reader.load(index);
+      // Those of one write time stay together, with or without room.
+      if (!room && reader.takenAt() != takenAt) {
+        return count;
+      }
+      takenAt = reader.takenAt();
+      int tagsAt = whole ? codec.tagsAt(reader) : 0;
+      if (whole && tagsAt == 0 && reader.length() > 0) {
+        codec.unreadable(index);
+      }
       synchronized (this) {
-        if (sample == null) {
-          next++;
-          acknowledged.add(index);
-        } else if (!admit(index, sample, takenAt, clockMs.getAsLong())) {
-          return count;
+        if (tagsAt == 0) {
+          next = index + 1;
+          settled.add(index);
+        } else {
+          list(key(tagsAt), index, clockMs.getAsLong());
         }
       }
       count++;
     }
   }
 
-  /** When a series is due whose oldest point came now: within the window. */
-  static long dueMs(Series series, long nowMs, long windowMs) {
-    if (windowMs == 0) {
-      return nowMs;
-    }
-    long apartMs = Math.max(1, Math.min(MOMENTS_APART_MS, windowMs / MOMENTS_IN_WINDOW));
-    long momentMs = Math.floorMod(series.hashCode(), windowMs / apartMs) * apartMs;
-    return nowMs + windowMs - Math.floorMod(nowMs + momentMs, windowMs);
-  }
-
-  private boolean admit(long index, Sample sample, long takenAt, long dueMs) {
-    Waiting series = waiting.get(sample.series());
-    int weight = POINT_BYTES + sample.value().length;
-    if (series == null) {
-      weight += 0;
-    }
-    // One point has room in any bound, or it would wait for ever.
-    boolean room = bytes == 0 || bytes + weight <= maxBytes;
-    if (!room || index - acknowledged.low() >= maxBits) {
-      return false;
-    }
-    if (series == null) {
-      series = new Waiting(sample.series(), dueMs, index, new ArrayList<>(4));
-      waiting.put(sample.series(), series);
-      byDue.add(series);
-    }
-    series.points.add(
-        new Point(index, sample.time(), takenAt, sample.ttlS(), sample.value(), null));
-    next = index + 1;
-    bytes += weight;
-    points++;
-    return true;
+  private long key(int tagsAt) {
+    byte[] record = reader.bytes();
+    int metricEnd = SeriesRecords.metricEnd(record);
+    int typeAt = SeriesRecords.typeAt(metricEnd);
+    int typeBytes = SeriesRecords.valueAt(record, typeAt) - typeAt;
+    return RecordBuffer.key(record, reader.length(), metricEnd, typeAt, typeBytes, tagsAt);
   }
 
   /**
@@ -154,37 +198,286 @@ final class CoalescingQueue {
    *
    * @param enough points, after which to stop; the last series may exceed it
    */
-  synchronized List<Group> take(int enough) {
-    boolean all = draining || bytes >= PRESSED * maxBytes || next < file.head();
-    long nowMs = clockMs.getAsLong();
-    List<Group> released = new ArrayList<>();
-    int count = 0;
-    while (count < enough && !byDue.isEmpty() && (all || byDue.first().dueMs <= nowMs)) {
-      Waiting next = byDue.pollFirst();
-      waiting.remove(next.series);
-      released.add(new Group(next.series, next.points));
-      count += next.points.size();
+  List<Group> take(int enough) throws IOException {
+    List<Group> groups = new ArrayList<>();
+    for (int count = 0; count < enough; ) {
+      Run run = run();
+      if (run == null) {
+        break;
+      }
+      count += run.next(enough - count, reader, codec, groups, this::settle);
+      if (run.isEmpty()) {
+        synchronized (this) {
+          runs.remove(run);
+          run.forgetOrder();
+          handedOut.add(run);
+        }
+      }
     }
-    return released;
+    return groups;
   }
 
-  /** The store has these points. */
-  synchronized void done(Collection<Point> stored) {
-    points -= stored.size();
-    for (Point point : stored) {
-      acknowledged.add(point.index());
-      bytes -= POINT_BYTES + point.value().length;
-    }
-  }
-
-  /** Moves the file's checkpoint to the lowest point that is not acknowledged. */
-  void checkpoint() throws IOException {
-    long low;
+  /** What is to be handed out now; null for nothing. */
+  private Run run() {
+    Entries due = new Entries();
+    boolean first;
     synchronized (this) {
-      low = acknowledged.low();
+      first = urgent.size() > 0;
+      if (first) {
+        due = urgent;
+        urgent = new Entries();
+      } else if (!runs.isEmpty()) {
+        return runs.getFirst();
+      } else {
+        due(due);
+      }
+      if (due.size() == 0) {
+        return null;
+      }
+      listed -= due.size();
+      // What comes from now on must not have the same write time as what is released.
+      lastTakenAt++;
+      handedOut.removeIf(Run::isSettled);
+      while (handedOut.size() > RUNS_KNOWN) {
+        handedOut.removeFirst();
+      }
     }
+    return add(due, first);
+  }
+
+  private Run add(Entries due, boolean first) {
+    // Sorted without the lock.
+    Run run = new Run(due);
+    synchronized (this) {
+      if (first) {
+        runs.addFirst(run);
+      } else {
+        runs.addLast(run);
+      }
+    }
+    return run;
+  }
+
+  private void due(Entries due) {
+    boolean all = isPressed();
+    long nowMs = clockMs.getAsLong();
+    while (!moments.isEmpty()
+        && due.size() < RUN_POINTS
+        && (all || moments.firstKey() <= nowMs)) {
+      moments.pollFirstEntry().getValue().forEach(due::add);
+    }
+  }
+
+  private synchronized void settle(long index) {
+    if (index >= settled.low() && !settled.contains(index)) {
+      settled.add(index);
+      points--;
+    }
+  }
+
+  /** These points are stored, or need not be. */
+  void done(Collection<Point> done) {
+    synchronized (this) {
+      for (Point point : done) {
+        settle(point.index());
+      }
+    }
+    for (Point point : done) {
+      point.release().settled(1);
+    }
+  }
+
+  /** Whether all below are settled: for those who wait for one of them. */
+  private synchronized boolean isSettled(long index) {
+    return settled.contains(index);
+  }
+
+  /**
+   * Releases what waits of a metric now, and waits until it is settled.
+   *
+   * @param wakeUp is run once it is released
+   * @return whether all is that was taken before; not if some of it is left in the file only
+   */
+  boolean flush(String metric, long timeoutMs, Runnable wakeUp)
+      throws InterruptedException, IOException {
+    int wanted = RecordBuffer.metricKey(metric);
+    boolean inMemory;
+    synchronized (this) {
+      inMemory = next == file.head();
+    }
+    List<Long> awaited = release(wanted);
+    wakeUp.run();
+    long end = System.nanoTime() + timeoutMs * 1_000_000;
+    for (long index : awaited) {
+      while (!isSettled(index)) {
+        if (System.nanoTime() >= end) {
+          return false;
+        }
+        Thread.sleep(POLL_MS);
+      }
+    }
+    return inMemory;
+  }
+
+  /** Makes what waits of a metric urgent; all of it that is not settled. */
+  private List<Long> release(int metric) {
+    List<Long> awaited = new ArrayList<>();
+    for (Map.Entry<Long, Entries.View> seen : views().entrySet()) {
+      // Looked through without the lock, as there are many.
+      if (seen.getValue().hasAny(metric)) {
+        synchronized (this) {
+          Entries entries = moments.get(seen.getKey());
+          if (entries != null) {
+            entries.takeOut(entries.view(), metric, urgent);
+          }
+        }
+      }
+    }
+    List<Run> known;
+    synchronized (this) {
+      urgent.forEach(
+          (key, index) -> {
+            if (RecordBuffer.metricOf(key) == metric) {
+              awaited.add(index);
+            }
+          });
+      known = new ArrayList<>(runs);
+      known.addAll(handedOut);
+    }
+    for (Run run : known) {
+      run.forEach(
+          metric,
+          index -> {
+            if (!isSettled(index)) {
+              awaited.add(index);
+            }
+          });
+    }
+    return awaited;
+  }
+
+  private synchronized Map<Long, Entries.View> views() {
+    Map<Long, Entries.View> views = new TreeMap<>();
+    moments.forEach((due, entries) -> views.put(due, entries.view()));
+    return views;
+  }
+
+  /** Whether memory is short, so that nothing waits for its moment. */
+  synchronized boolean isPressed() {
+    return draining || listed >= PRESSED * maxPoints || next < file.head();
+  }
+
+  /** Whether there is something that must not wait for its moment. */
+  synchronized boolean isUrgent() {
+    return urgent.size() > 0;
+  }
+
+  /** Tells of a point that waits, before it is given up; with the reader that has it loaded. */
+  interface Covered {
+    boolean covers(PointFile.Reader loaded, int tagsAt) throws IOException;
+  }
+
+  /**
+   * Gives up what waits of a metric, as far as it is covered; the others are released.
+   *
+   * @return how many are given up
+   */
+  int forget(String metric, Covered covered) throws IOException {
+    int wanted = RecordBuffer.metricKey(metric);
+    Entries found = new Entries();
+    synchronized (this) {
+      for (Entries entries : moments.values()) {
+        entries.takeOut(entries.view(), wanted, found);
+      }
+    }
+    int[] gone = {0};
+    PointFile.Reader own = file.reader();
+    List<long[]> left = new ArrayList<>();
+    found.forEach((key, index) -> left.add(new long[] {key, index}));
+    for (long[] entry : left) {
+      int tagsAt = own.load(entry[1]) ? codec.tagsAt(own) : 0;
+      boolean given = tagsAt > 0 && covered.covers(own, tagsAt);
+      synchronized (this) {
+        if (given) {
+          listed--;
+          settle(entry[1]);
+          gone[0]++;
+        } else {
+          urgent.add(entry[0], entry[1]);
+        }
+      }
+    }
+    own.close();
+    return gone[0];
+  }
+
+  /** Asks for what was settled and is kept to be written again: a node of the store may lack it. */
+  void rewrite() {
+    kept.ask();
+  }
+
+  /**
+   * Releases again what is kept, a part of it.
+   *
+   * @param most points; so that it does not stand in the way of new ones
+   */
+  List<Group> takeAgain(int most) throws IOException {
+    List<Group> groups = new ArrayList<>();
+    Run run = kept.run(file.tail(), low(), this::entries);
+    if (run != null) {
+      run.next(most, reader, codec, groups, index -> {});
+    }
+    return groups;
+  }
+
+  private Entries entries(long from, long to) throws IOException {
+    Entries entries = new Entries();
+    long takenAt = -1;
+    for (long index = from; index < file.head(); index++) {
+      int tagsAt = reader.load(index) ? codec.tagsAt(reader) : 0;
+      // Those of one write time stay together, or a value would come back that another replaced.
+      if (index >= to && reader.takenAt() != takenAt) {
+        break;
+      }
+      takenAt = reader.takenAt();
+      if (tagsAt > 0) {
+        entries.add(key(tagsAt), index);
+      }
+    }
+    return entries;
+  }
+
+  private synchronized long low() {
+    return settled.low();
+  }
+
+  /** Moves the file's checkpoint: to the lowest point that was not settled a while ago. */
+  void checkpoint() throws IOException {
+    removeBefore(kept.checkpoint(low(), clockMs.getAsLong()));
+  }
+
+  /** How many points are kept although they are settled. */
+  long kept() {
+    return low() - file.tail();
+  }
+
+  /** Gives up what is kept although it is settled: the disk is short. */
+  void giveUpKept() throws IOException {
+    removeBefore(kept.giveUp(low()));
+  }
+
+  /** The store has all, and its nodes are well: the next start has nothing to write again. */
+  void end() throws IOException {
+    if (!kept.isActive()) {
+      giveUpKept();
+    }
+  }
+
+  private void removeBefore(long index) throws IOException {
     // Not under the lock: the file may delete pages for it.
-    file.removeBefore(low);
+    if (file.removeBefore(index)) {
+      reader.forget();
+    }
   }
 
   /** From now on nothing waits for its window. */
@@ -195,33 +488,35 @@ final class CoalescingQueue {
   /** What it holds now. */
   synchronized Depth depth() {
     long head = file.head();
-    return new Depth(points, bytes, head - next, head - file.tail());
+    return new Depth(points, points * POINT_BYTES, head - next, head - file.tail());
   }
 
-  /** When the oldest point that is not acknowledged was taken, ms since 1970; null for none. */
+  /** When the oldest point that is not settled was taken, ms since 1970; null for none. */
   Long oldestTakenAt() throws IOException {
-    long low;
-    synchronized (this) {
-      low = acknowledged.low();
+    long low = low();
+    if (low >= file.head()) {
+      return null;
     }
-    return low < file.head() ? file.appendedAt(low) : null;
+    PointFile.Reader own = file.reader();
+    try {
+      return own.load(low) ? own.takenAt() : null;
+    } finally {
+      own.close();
+    }
   }
 
   /**
    * How much is there.
    *
-   * @param points in memory that are not acknowledged, waiting or released
+   * @param points in memory that are not settled, waiting or released
    * @param bytes of heap that these take
    * @param fileOnly points for which memory had no room
    * @param sinceCheckpoint points that a restart would release again
    */
   record Depth(long points, long bytes, long fileOnly, long sinceCheckpoint) {
-    /** Points taken that are not yet acknowledged. */
+    /** Points taken that are not yet settled. */
     long waiting() {
       return points + fileOnly;
     }
   }
-
-  /** A series in memory: when it is due, and its points, by the index of the first of them. */
-  private record Waiting(Series series, long dueMs, long first, List<Point> points) {}
 }

@@ -1,25 +1,25 @@
 package io.kairoscope.kairosdb.queue;
 
+import com.google.common.collect.SetMultimap;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.SortedMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.SynchronousQueue;
-import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import javax.inject.Inject;
 import javax.inject.Named;
 import org.kairosdb.core.CoreModule;
+import org.kairosdb.core.DataPoint;
 import org.kairosdb.core.DataPointSet;
 import org.kairosdb.core.KairosDataPointFactory;
 import org.kairosdb.core.KairosRootConfig;
-import org.kairosdb.core.queue.DataPointEventSerializer;
 import org.kairosdb.core.queue.EventCompletionCallBack;
-import org.kairosdb.core.queue.FileQueueProcessor;
 import org.kairosdb.core.queue.ProcessorHandler;
 import org.kairosdb.core.queue.QueueProcessor;
 import org.kairosdb.datastore.cassandra.BatchStats;
@@ -45,7 +45,7 @@ import org.slf4j.LoggerFactory;
  * for its index. So nothing of KairosDB has to be replaced, and its queries are as they were. It
  * works with the Cassandra datastore only.
  */
-public class CoalescingQueueProcessor extends QueueProcessor implements QueueDepth {
+public class CoalescingQueueProcessor extends QueueProcessor implements PointQueue {
   private static final Logger logger = LoggerFactory.getLogger(CoalescingQueueProcessor.class);
   // Batches that can be cut from one release: enough to sort by host and shard.
   private static final int BATCHES_IN_RELEASE = 16;
@@ -58,29 +58,24 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
   private final PointCodec codec;
   private final CoalescingQueue queue;
   private final Deliveries deliveries;
+  private final Syncer syncer;
   private final ClusterConnection cluster;
   private final ExecutorService executor;
   private final QueueStats stats = new QueueStats();
   private final QueueMetrics metrics;
+  private final QueueWatch watch;
   private final ScheduledExecutorService timer =
-      Executors.newSingleThreadScheduledExecutor(
-          work -> {
-            Thread thread = new Thread(work, "QueueProcessor-retry");
-            thread.setDaemon(true);
-            return thread;
-          });
+      Executors.newSingleThreadScheduledExecutor(work -> daemon(work, "QueueProcessor-retry"));
   private volatile boolean closed;
 
   @Inject
   public CoalescingQueueProcessor(
       KairosRootConfig config,
-      DataPointEventSerializer serializer,
       KairosDataPointFactory factory,
       @Named(CoreModule.QUEUE_PATH) String path,
       @Named(CoreModule.PAGE_SIZE) int pageBytes,
       @Named(QUEUE_PROCESSOR) ExecutorService executor,
       @Named(BATCH_SIZE) int batchSize,
-      @Named(FileQueueProcessor.SECONDS_TILL_CHECKPOINT) int checkpointS,
       @Named("HOSTNAME") String hostName,
       @Named("write_cluster") ClusterConnection cluster,
       CassandraConfiguration configuration,
@@ -90,47 +85,37 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
       FilterEventBus eventBus)
       throws IOException {
     super(nobody(), batchSize, 0, 0);
-    file = new QueueFile(Path.of(path), pageBytes, System::currentTimeMillis);
     this.executor = executor;
     this.cluster = cluster;
     QueueSettings settings = QueueSettings.of(config);
-    codec = new PointCodec(serializer, factory, stats);
+    boolean synced = settings.syncMs() > 0;
+    file = new QueueFile(Path.of(path), pageBytes, settings.limits(), synced);
+    syncer = synced ? new Syncer(file::force, file::head, settings.syncMs()) : null;
+    codec = new PointCodec(factory, stats.unreadable);
     queue =
         new CoalescingQueue(
             file,
             codec,
             settings.windowMs(),
-            settings.memoryBytes(),
+            settings.waitingBytes(),
+            settings.keepMs(),
             () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime()));
-    CqlStore store = new CqlStore(cluster, configuration, batchStats, System::currentTimeMillis);
-    Retrier retrier = new Retrier(timer, new Backoff(ThreadLocalRandom::current), stats);
     Publisher<RowKeyEvent> newRows = eventBus.createPublisher(RowKeyEvent.class);
-    RowIndex index =
-        new RowIndex(
-            store,
-            retrier,
-            rowKeys,
-            metricNames,
-            row -> newRows.post(event(row)),
-            stats,
-            settings.inFlightPerHost());
-    Writer writer =
-        new Writer(
-            store,
-            index,
-            new Batches(batchSize, settings.batchBytes()),
-            retrier,
-            queue::done,
-            stats,
-            System::currentTimeMillis,
-            settings.inFlightPerHost());
+    // STORE SIDE
     deliveries =
-        new Deliveries(queue, writer, stats, BATCHES_IN_RELEASE * batchSize, checkpointS);
+        new Deliveries(queue, null, file::prepare, stats, BATCHES_IN_RELEASE * batchSize);
     metrics = new QueueMetrics(queue, stats, hostName);
+    watch = new QueueWatch(queue, file, stats, () -> 0, settings.windowMs(), List.of(deliveries::trouble));
   }
 
   private static RowKeyEvent event(Store.IndexEntry row) {
     return new RowKeyEvent(row.rowKey().getMetricName(), row.rowKey(), row.ttlS());
+  }
+
+  private static Thread daemon(Runnable work, String name) {
+    Thread thread = new Thread(work, name);
+    thread.setDaemon(true);
+    return thread;
   }
 
   /** For KairosDB's own delivery thread, which would take points in the order they came. */
@@ -151,6 +136,9 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
   @Override
   public void setProcessorHandler(ProcessorHandler datastore) {
     executor.execute(this::deliver);
+    if (syncer != null) {
+      daemon(syncer, "QueueProcessor-sync").start();
+    }
   }
 
   private void deliver() {
@@ -165,19 +153,77 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
     deliveries.run();
   }
 
+  /** What comes over KairosDB's event bus. It passes on errors only, so this is one in any case. */
   @Override
   public void put(DataPointEvent event) {
-    if (closed) {
-      stats.refused.increment();
-      throw new NotTakenError("KairosDB is shutting down", null);
-    }
     try {
-      queue.put(codec.sample(event), codec.record(event), System.currentTimeMillis());
-      stats.put.increment();
+      put(event.getMetricName(), event.getTags(), event.getDataPoint(), event.getTtl());
+    } catch (RefusedPointException refused) {
+      throw new NotTakenError(
+          "A point of " + event.getMetricName() + " was refused: " + refused.getMessage(), refused);
+    }
+  }
+
+  @Override
+  public void put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
+      throws RefusedPointException {
+    try {
+      RecordBuffer record = codec.record(metric, tags, point, ttlS);
+      if (closed) {
+        throw new NotTakenError("KairosDB is shutting down", null);
+      }
+      queue.put(record, System.currentTimeMillis());
+    } catch (RefusedPointException | NotTakenError error) {
+      stats.refused.increment();
+      throw error;
     } catch (IOException | RuntimeException error) {
       stats.refused.increment();
-      throw new NotTakenError("A point of " + event.getMetricName() + " was not taken", error);
+      throw new NotTakenError("The queue takes no points: " + error.getMessage(), error);
     }
+    stats.put.increment();
+  }
+
+  @Override
+  public void sync() throws InterruptedException {
+    if (syncer != null) {
+      syncer.sync();
+    }
+  }
+
+  @Override
+  public boolean flush(String metric, long timeoutMs) throws InterruptedException {
+    try {
+      return queue.flush(metric, timeoutMs, deliveries::wakeUp);
+    } catch (IOException error) {
+      logger.warn("What waits of {} cannot be released", metric, error);
+      return false;
+    }
+  }
+
+  @Override
+  public void forget(
+      String metric,
+      long startMs,
+      long endMs,
+      SetMultimap<String, String> tags,
+      long takenBeforeMs) {
+    Deleted deleted = new Deleted(startMs, endMs, tags, takenBeforeMs);
+    try {
+      stats.forgotten.add(queue.forget(metric, deleted));
+    } catch (IOException error) {
+      // They come back as if they had come after the delete.
+      logger.warn("What waits of {}, deleted on another node, could not be given up", metric, error);
+    }
+  }
+
+  @Override
+  public void reindex(String metric, long sinceMs) throws InterruptedException {
+    // STORE SIDE
+  }
+
+  @Override
+  public QueueHealth health() {
+    return watch.health();
   }
 
   /** Takes nothing any more, stores what is in memory if that is soon done, and closes the file. */
@@ -194,8 +240,11 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
       executor.shutdownNow();
       executor.awaitTermination(5, TimeUnit.SECONDS);
       timer.shutdownNow();
+      if (syncer != null) {
+        syncer.stop();
+      }
       logger.info("Stopped: {}", queue.depth());
-      queue.checkpoint();
+      queue.end();
       file.close();
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();

@@ -3,6 +3,7 @@ package io.kairoscope.kairosdb.queue;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -13,86 +14,173 @@ final class Deliveries implements Runnable {
   // there is something to fill batches with.
   private static final long TICK_MS = 100;
   private static final long AFTER_ERROR_MS = 1_000;
+  // What is written again is spread over a minute, beside what is new.
+  private static final long TICKS_OF_REWRITING = 600;
+  private static final int REWRITTEN_AT_LEAST = 200;
+  private static final long SILENT_MS = 15_000;
+
+  /** Where points go. */
+  interface Target {
+    /** Takes points over; never waits for the store. */
+    void write(List<Group> groups);
+
+    /** Whether there is room for more. */
+    boolean hasRoom();
+  }
+
+  /** What the disk must have ready. */
+  interface Disk {
+    void prepare() throws IOException;
+  }
 
   private final CoalescingQueue queue;
-  private final Writer writer;
+  private final Target target;
+  private final Disk disk;
   private final QueueStats stats;
   private final int enough;
-  private final long checkpointMs;
-  private long checkpointAtMs;
-  // Released, and not yet all under way to the store.
+  // Released, and not yet taken over.
   private List<Group> released = List.of();
+  private long rewrittenAtMs;
+  private volatile Thread thread;
+  private volatile long beatMs;
+  private volatile String failure;
+  private volatile String diskFailure;
   private volatile boolean draining;
   private volatile boolean stopped;
 
   /**
    * @param enough points to release at a time: for several batches to each host
-   * @param checkpointS seconds between checkpoints while points come
    */
-  Deliveries(
-      CoalescingQueue queue, Writer writer, QueueStats stats, int enough, int checkpointS) {
+  Deliveries(CoalescingQueue queue, Target target, Disk disk, QueueStats stats, int enough) {
     this.queue = queue;
-    this.writer = writer;
+    this.target = target;
+    this.disk = disk;
     this.stats = stats;
     this.enough = enough;
-    checkpointMs = TimeUnit.SECONDS.toMillis(checkpointS);
+  }
+
+  private static long nowMs() {
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime());
   }
 
   @Override
   public void run() {
+    thread = Thread.currentThread();
     while (!stopped) {
+      beatMs = nowMs();
       try {
-        step();
-      } catch (InterruptedException stop) {
+        boolean more = step();
+        failure = null;
+        if (!more && !queue.isUrgent()) {
+          LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(TICK_MS));
+        }
+      } catch (Throwable error) {
+        // Whatever it is: the points are in the file, and what was released is tried again. An
+        // Error must not end the only thread that stores anything.
+        failure = error.toString();
+        stats.deliveryFailures.increment();
+        logger.error("Points could not be delivered; trying again", error);
+        LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(AFTER_ERROR_MS));
+      }
+      if (Thread.interrupted()) {
         return;
-      } catch (IOException | RuntimeException error) {
-        // Nothing is lost by it: what was released is tried again.
-        logger.error("Points could not be delivered", error);
-        pause(AFTER_ERROR_MS);
       }
     }
   }
 
-  private void step() throws IOException, InterruptedException {
+  /** Whether there may be more to do at once. */
+  private boolean step() throws IOException {
+    prepare();
     if (!draining) {
       stats.readBack.add(queue.refill());
     }
+    long untilMs = nowMs() + TICK_MS;
+    boolean more = true;
+    while (more && nowMs() < untilMs) {
+      more = target.hasRoom() && deliver();
+    }
+    if (!more && target.hasRoom()) {
+      rewrite();
+    }
+    queue.checkpoint();
+    return more;
+  }
+
+  private boolean deliver() throws IOException {
     if (released.isEmpty()) {
       released = queue.take(enough);
     }
-    int points = released.stream().mapToInt(group -> group.points().size()).sum();
-    writer.write(released);
+    if (released.isEmpty()) {
+      return false;
+    }
+    target.write(released);
     released = List.of();
-    checkpoint();
-    if (points < enough) {
-      Thread.sleep(TICK_MS);
+    return true;
+  }
+
+  private void rewrite() throws IOException {
+    if (nowMs() - rewrittenAtMs < TICK_MS) {
+      return;
+    }
+    rewrittenAtMs = nowMs();
+    long most = Math.max(REWRITTEN_AT_LEAST, queue.kept() / TICKS_OF_REWRITING);
+    List<Group> again = queue.takeAgain((int) Math.min(most, enough));
+    if (!again.isEmpty()) {
+      again.forEach(group -> stats.rewritten.add(group.points().size()));
+      target.write(again);
     }
   }
 
-  private void checkpoint() throws IOException {
-    long nowMs = TimeUnit.NANOSECONDS.toMillis(System.nanoTime());
-    // As often as configured, and when all is stored, so that a restart then finds next to nothing.
-    if (nowMs - checkpointAtMs >= checkpointMs || queue.depth().waiting() == 0) {
-      checkpointAtMs = nowMs;
-      queue.checkpoint();
+  private void prepare() throws IOException {
+    try {
+      disk.prepare();
+      diskFailure = null;
+    } catch (IOException full) {
+      // What the store has need not be kept when that lets new points in.
+      queue.giveUpKept();
+      try {
+        disk.prepare();
+        diskFailure = null;
+      } catch (IOException still) {
+        if (diskFailure == null) {
+          logger.error("The queue can soon take no points any more: {}", still.toString());
+        }
+        diskFailure = still.getMessage();
+      }
     }
+  }
+
+  /** There is something that must not wait for its moment. */
+  void wakeUp() {
+    LockSupport.unpark(thread);
+  }
+
+  /** What is wrong with the deliveries themselves; null for nothing. */
+  String trouble() {
+    if (failure != null) {
+      return "points cannot be delivered: " + failure;
+    }
+    long silentMs = nowMs() - beatMs;
+    if (thread != null && !stopped && (silentMs > SILENT_MS || !thread.isAlive())) {
+      return "nothing has been delivered for " + silentMs / 1_000 + " s: the thread hangs";
+    }
+    return null;
+  }
+
+  /** Why the disk takes no more pages; null if it does. */
+  String diskTrouble() {
+    return diskFailure;
   }
 
   /** Releases what is in memory without waiting for its window, and reads nothing back any more. */
   void drain() {
     draining = true;
     queue.drain();
+    wakeUp();
   }
 
   void stop() {
     stopped = true;
-  }
-
-  private static void pause(long ms) {
-    try {
-      Thread.sleep(ms);
-    } catch (InterruptedException stop) {
-      Thread.currentThread().interrupt();
-    }
+    wakeUp();
   }
 }

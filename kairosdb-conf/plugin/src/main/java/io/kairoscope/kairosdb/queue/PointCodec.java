@@ -1,126 +1,122 @@
 package io.kairoscope.kairosdb.queue;
 
-import static org.kairosdb.datastore.cassandra.CassandraDatastore.DATA_POINTS_ROW_KEY_SERIALIZER;
-
-import com.google.common.base.Utf8;
-import com.google.common.collect.ImmutableSortedMap;
+import java.io.ByteArrayInputStream;
 import java.io.IOException;
-import java.util.Map;
+import java.util.Arrays;
+import java.util.SortedMap;
+import java.util.concurrent.atomic.LongAdder;
 import org.kairosdb.core.DataPoint;
 import org.kairosdb.core.KairosDataPointFactory;
-import org.kairosdb.core.queue.DataPointEventSerializer;
-import org.kairosdb.datastore.cassandra.DataPointsRowKey;
-import org.kairosdb.events.DataPointEvent;
-import org.kairosdb.util.KDataInput;
-import org.kairosdb.util.KDataOutput;
+import org.kairosdb.util.KDataInputStream;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Between KairosDB's points and ours, and to and from the records of the queue file.
+ * Between KairosDB's points and the records of the queue's file.
  *
  * <p>The records are those of KairosDB's own serializer, so that its queue processors and ours read
- * each other's files. Only its writing half is public; the reading half is here.
+ * each other's files.
  */
-final class PointCodec implements CoalescingQueue.Decoder {
+final class PointCodec {
   private static final Logger logger = LoggerFactory.getLogger(PointCodec.class);
 
   // The limit of the store is 65,535, for a partition's key and for a column of the row key index.
+  // Besides metric, type and tags a key has the time of the row and a few zeros.
   private static final int MAX_KEY_BYTES = 65_000;
   // Half of what Cassandra takes as a mutation by default (half a commit log segment).
   private static final int MAX_VALUE_BYTES = 8 << 20;
-  // Row time, zero bytes, the length of the type.
-  private static final int KEY_OVERHEAD = 16;
-  // Two lengths in a map, or two separators in a key. Characters that are escaped count twice.
-  private static final int TAG_OVERHEAD = 8;
-  private static final int MAX_BYTES_PER_CHAR = 3;
 
-  private final DataPointEventSerializer serializer;
   private final KairosDataPointFactory factory;
-  private final QueueStats stats;
+  private final LongAdder unreadable;
+  private final ThreadLocal<RecordBuffer> buffer = ThreadLocal.withInitial(RecordBuffer::new);
 
-  PointCodec(
-      DataPointEventSerializer serializer, KairosDataPointFactory factory, QueueStats stats) {
-    this.serializer = serializer;
+  /**
+   * @param unreadable counts records that are no point
+   */
+  PointCodec(KairosDataPointFactory factory, LongAdder unreadable) {
     this.factory = factory;
-    this.stats = stats;
-  }
-
-  /** The record of a point in the queue file. */
-  byte[] record(DataPointEvent event) {
-    return serializer.serializeEvent(event);
+    this.unreadable = unreadable;
   }
 
   /**
-   * What the store will hold of a point.
+   * The record of a point, valid until this thread asks for the next.
    *
-   * @throws IllegalArgumentException if no store can ever hold it
+   * @throws RefusedPointException if no store can ever hold it
    */
-  Sample sample(DataPointEvent event) throws IOException {
-    DataPoint point = event.getDataPoint();
-    KDataOutput value = new KDataOutput();
-    point.writeValueToBuffer(value);
-    Series series =
-        new Series(event.getMetricName(), event.getTags(), point.getDataStoreDataType());
-    Sample sample =
-        new Sample(series, point.getTimestamp(), event.getTtl(), value.getBytes());
-    refuseWhatNeverFits(sample);
-    return sample;
-  }
-
-  private static void refuseWhatNeverFits(Sample sample) {
-    Series series = sample.series();
-    // From above, as counting bytes exactly is too much for every point.
-    long bytes =
-        KEY_OVERHEAD + (long) TAG_OVERHEAD * series.tags().size() + 2L * series.characters();
-    if (bytes * MAX_BYTES_PER_CHAR > MAX_KEY_BYTES && keyBytes(series) > MAX_KEY_BYTES) {
-      throw new IllegalArgumentException("metric and tags are too long for a key of the store");
+  RecordBuffer record(
+      String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
+      throws RefusedPointException {
+    if (metric == null || metric.isEmpty()) {
+      throw new RefusedPointException("a metric without a name");
     }
-    if (sample.value().length > MAX_VALUE_BYTES) {
-      throw new IllegalArgumentException("a value of more than " + MAX_VALUE_BYTES + " bytes");
-    }
-  }
-
-  /** Of the partition's key, or of the tags as a map in the row key index if that is longer. */
-  private static int keyBytes(Series series) {
-    DataPointsRowKey rowKey =
-        new DataPointsRowKey(series.metric(), "any", 0, series.type(), series.tags());
-    int map = Integer.BYTES;
-    for (Map.Entry<String, String> tag : series.tags().entrySet()) {
-      map += TAG_OVERHEAD + Utf8.encodedLength(tag.getKey()) + Utf8.encodedLength(tag.getValue());
-    }
-    return Math.max(map, DATA_POINTS_ROW_KEY_SERIALIZER.toByteBuffer(rowKey).remaining());
-  }
-
-  @Override
-  public Sample decode(long index, byte[] record) {
-    // A metric has a name, and its length comes first. Where there is none, the page of the file
-    // was given up, and the process ended before its checkpoint was written: all was acknowledged.
-    if (record.length < 2 || (record[0] == 0 && record[1] == 0)) {
-      return null;
-    }
+    RecordBuffer record = buffer.get();
     try {
-      return sample(event(record));
+      record.set(metric, tags, point, ttlS);
+    } catch (IOException tooLong) {
+      throw new RefusedPointException(tooLong.getMessage());
+    }
+    // Characters that the key escapes are counted twice at most.
+    if (record.keyBytes() * 2 > MAX_KEY_BYTES && keyBytes(record) > MAX_KEY_BYTES) {
+      throw new RefusedPointException("metric and tags are too long for a key of the store");
+    }
+    if (record.valueBytes() > MAX_VALUE_BYTES) {
+      throw new RefusedPointException("a value of more than " + MAX_VALUE_BYTES + " bytes");
+    }
+    return record;
+  }
+
+  /** With what KairosDB's key escapes in names and values of tags: ':' and '='. */
+  private static int keyBytes(RecordBuffer record) {
+    int bytes = record.keyBytes();
+    for (int i = record.tagsAt(); i < record.length(); i++) {
+      byte each = record.bytes()[i];
+      bytes += each == ':' || each == '=' ? 1 : 0;
+    }
+    return bytes;
+  }
+
+  /**
+   * Where the tags begin in the record that is loaded; 0 if it is no point. Records of KairosDB's own
+   * queue do not have that noted, and their type must be known to find out.
+   */
+  int tagsAt(PointFile.Reader file) {
+    byte[] record = file.bytes();
+    int length = file.length();
+    int tagsAt = file.tagsAt();
+    try {
+      int metricEnd = length < Short.BYTES ? 0 : SeriesRecords.metricEnd(record);
+      int typeAt = SeriesRecords.typeAt(metricEnd);
+      // A metric has a name.
+      if (metricEnd <= Short.BYTES || typeAt + Short.BYTES > length) {
+        return 0;
+      }
+      int valueAt = SeriesRecords.valueAt(record, typeAt);
+      if (tagsAt == 0) {
+        tagsAt = foundTagsAt(Arrays.copyOf(record, length));
+      }
+      return valueAt <= tagsAt && tagsAt + Integer.BYTES <= length ? tagsAt : 0;
     } catch (IOException | RuntimeException error) {
-      // The same each time it is read, so it must not hold up what comes after it.
-      logger.error("The record {} of the queue file is no point that can be stored", index, error);
-      stats.unreadable.increment();
-      return null;
+      logger.debug("A record of the queue's file is no point", error);
+      return 0;
     }
   }
 
-  private DataPointEvent event(byte[] record) throws IOException {
-    KDataInput in = KDataInput.createInput(record);
-    String metric = in.readUTF();
-    int ttl = in.readInt();
+  private int foundTagsAt(byte[] record) throws IOException {
+    KDataInputStream in = new KDataInputStream(new ByteArrayInputStream(record));
+    in.readUTF();
+    in.readInt();
     long time = in.readLong();
-    String type = in.readUTF();
-    DataPoint point = factory.createDataPoint(type, time, in);
-    int count = in.readInt();
-    ImmutableSortedMap.Builder<String, String> tags = ImmutableSortedMap.naturalOrder();
-    for (int i = 0; i < count; i++) {
-      tags.put(in.readUTF(), in.readUTF());
+    factory.createDataPoint(in.readUTF(), time, in);
+    int tagsAt = record.length - in.available();
+    for (int strings = 2 * in.readInt(); strings > 0; strings--) {
+      in.readUTF();
     }
-    return new DataPointEvent(metric, tags.build(), point, ttl);
+    return in.available() == 0 ? tagsAt : 0;
+  }
+
+  /** A record that is no point which can be stored: the same each time it is read. */
+  void unreadable(long index) {
+    unreadable.increment();
+    logger.error("The record {} of the queue's file is no point that can be stored", index);
   }
 }

@@ -2,145 +2,294 @@ package io.kairoscope.kairosdb.queue;
 
 import java.io.Closeable;
 import java.io.IOException;
-import java.lang.reflect.Field;
-import java.nio.ByteBuffer;
+import java.io.UncheckedIOException;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
+import java.nio.channels.FileLock;
+import java.nio.channels.OverlappingFileLockException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
-import java.util.Iterator;
-import java.util.LinkedHashMap;
-import java.util.Map;
-import java.util.function.LongSupplier;
-import java.util.regex.Matcher;
-import java.util.regex.Pattern;
-import java.util.stream.Stream;
-import sun.misc.Unsafe;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeMap;
 
 /**
  * The queue's file, in the format of KairosDB's own (BigArrayImpl of bigqueue 1.0.1), so that either
- * queue processor goes on where the other was.
+ * queue processor goes on where the other was; with a checksum for each record, which that one does
+ * not see.
  *
- * <p>Not that class itself: for each append it looks a metric up by reflection, and three pages in
- * caches with locks. Here the pages that are written to are at hand.
+ * <p>A folder each for {@code data} (the records, one after the other), {@code index} ({@link
+ * IndexItem}s) and {@code meta_data} (head and tail), of pages {@code page-N.dat}. Pages that are
+ * written to are mapped into memory: what is written there survives the process, and with {@link
+ * #force} a loss of power. Their room on the disk is taken before that, a page ahead.
  *
- * <p>A folder each for {@code data} (the records, one after the other), {@code index} (for each
- * record 32 bytes: data page, offset, length, time) and {@code meta_data} (head and tail), of pages
- * {@code page-N.dat} that are mapped into memory: what is written there survives the process.
+ * <p>What a start finds is not trusted: the end is where the last whole record is, and nothing is
+ * ever written to a page of data from before.
  */
 final class QueueFile implements PointFile, Closeable {
-  private static final String NAME = "kairos_queue";
-  private static final int ITEMS_PER_PAGE = 1 << 17;
-  private static final int ITEM_BYTES = 32;
-  private static final int LENGTH_AT = 12;
-  private static final int TIME_AT = 16;
+  static final String NAME = "kairos_queue";
   private static final int META_BYTES = 16;
   private static final int TAIL_AT = 8;
-  // The page that is written to, that which is read back, and one more between two pages.
-  private static final int PAGES_AT_HAND = 3;
 
-  private final Pages data;
-  private final Pages index;
-  private final ByteBuffer meta;
-  private final Pages metas;
-  private final LongSupplier nowMs;
+  private final Path folder;
+  private final Limits limits;
+  private final boolean forced;
+  private final FileChannel lockFile;
+  private final FileLock lock;
+  private final PageFolder data;
+  private final PageFolder index;
+  private final MappedByteBuffer meta;
+  private final IndexItem item = new IndexItem();
+
+  // Pages that there are, with their sizes; their own lock, as making one takes its time.
+  private final TreeMap<Long, Long> dataPages;
+  private final TreeMap<Long, Long> indexPages;
+  // Of the index, pages from before: who knows how they were made, and they may have holes.
+  private final Set<Long> unfilled;
+  private final Object pages = new Object();
+
+  // That are written to; null before the first record.
+  private MappedByteBuffer dataBuffer;
   private long dataPage;
   private int dataOffset;
+  private MappedByteBuffer indexBuffer;
+  private long indexPage = -1;
+  // Written, no longer written to, and not yet forced.
+  private List<MappedByteBuffer> full = new ArrayList<>();
+  private final Object forcing = new Object();
+
   private volatile long head;
   private volatile long tail;
+  private long unreadable;
+  private long lastTakenAt;
   private boolean closed;
+
+  /**
+   * How much room it may take.
+   *
+   * @param bytes of all its pages
+   * @param freeBytes what it leaves of the disk
+   */
+  record Limits(long bytes, long freeBytes) {
+    static final Limits NONE = new Limits(Long.MAX_VALUE, 0);
+  }
 
   /**
    * Opens the file, or makes it.
    *
    * @param pageBytes size of a page of data; a record must fit into one
+   * @param forced whether {@link #force} will be called; else pages are let go of when they are full
+   * @throws IOException if another process has it, or it cannot be read or made
    */
-  QueueFile(Path folder, int pageBytes, LongSupplier nowMs) throws IOException {
-    this.nowMs = nowMs;
-    Path file = folder.resolve(NAME);
-    data = new Pages(file.resolve("data"), pageBytes);
-    index = new Pages(file.resolve("index"), ITEMS_PER_PAGE * ITEM_BYTES);
-    metas = new Pages(file.resolve("meta_data"), META_BYTES);
-    meta = metas.forWriting(0);
-    head = meta.getLong(0);
-    tail = meta.getLong(TAIL_AT);
-    ByteBuffer last = head > tail ? index.forReading((head - 1) / ITEMS_PER_PAGE) : null;
-    if (last == null) {
-      dataPage = data.next();
-    } else {
-      int item = item(head - 1);
-      dataPage = last.getLong(item);
-      dataOffset = last.getInt(item + Long.BYTES) + last.getInt(item + LENGTH_AT);
+  QueueFile(Path parent, int pageBytes, Limits limits, boolean forced) throws IOException {
+    this.limits = limits;
+    this.forced = forced;
+    folder = parent.resolve(NAME);
+    data = new PageFolder(folder.resolve("data"), pageBytes);
+    index = new PageFolder(folder.resolve("index"), IndexItem.PAGE_BYTES);
+    PageFolder metas = new PageFolder(folder.resolve("meta_data"), META_BYTES);
+    for (PageFolder each : List.of(data, index, metas)) {
+      Files.createDirectories(each.folder());
     }
+    lockFile =
+        FileChannel.open(
+            folder.resolve("lock"), StandardOpenOption.WRITE, StandardOpenOption.CREATE);
+    lock = lock();
+    metas.fill(0);
+    meta = metas.forWriting(0);
+    dataPages = data.sizes();
+    indexPages = index.sizes();
+    unfilled = new HashSet<>(indexPages.keySet());
+    recover();
   }
 
-  private static int item(long record) {
-    return (int) (record % ITEMS_PER_PAGE) * ITEM_BYTES;
+  private FileLock lock() throws IOException {
+    FileLock taken;
+    try {
+      taken = lockFile.tryLock();
+    } catch (OverlappingFileLockException here) {
+      taken = null;
+    }
+    if (taken == null) {
+      lockFile.close();
+      throw new IOException("the queue in " + folder + " is in use by another process");
+    }
+    return taken;
+  }
+
+  /** Finds out what is whole of what a process, or the power, left behind. */
+  private void recover() throws IOException {
+    Recovery found;
+    try (QueueReader reader = new QueueReader(data, index)) {
+      found = Recovery.of(reader, indexPages, meta.getLong(0), meta.getLong(TAIL_AT));
+    }
+    head = found.head();
+    tail = found.tail();
+    unreadable = found.unreadable();
+    lastTakenAt = found.lastTakenAt();
+    meta.putLong(TAIL_AT, tail);
+    meta.putLong(0, head);
+    // What the disk lost the index of must not be written over, but an empty page is no loss.
+    while (!dataPages.isEmpty()
+        && dataPages.lastKey() > found.lastDataPage()
+        && isBlank(dataPages.lastKey())) {
+      data.delete(dataPages.pollLastEntry().getKey());
+    }
+    long last = dataPages.isEmpty() ? -1 : dataPages.lastKey();
+    dataPage = Math.max(last, found.lastDataPage()) + 1;
+  }
+
+  private boolean isBlank(long page) throws IOException {
+    MappedByteBuffer buffer = data.forReading(page);
+    try {
+      for (int at = 0; at < buffer.capacity(); at++) {
+        if (buffer.get(at) != 0) {
+          return false;
+        }
+      }
+      return true;
+    } finally {
+      PageFolder.release(buffer);
+    }
   }
 
   @Override
-  public synchronized long append(byte[] bytes) throws IOException {
+  public synchronized long append(byte[] bytes, int length, int tagsAt, long takenAt)
+      throws IOException {
     checkOpen();
-    if (bytes.length > data.pageBytes) {
+    if (length > data.pageBytes()) {
       throw new IOException(
-          "a record of " + bytes.length + " bytes does not fit into a page of the queue file");
-    }
-    long page = dataPage;
-    int offset = dataOffset;
-    if (offset + bytes.length > data.pageBytes) {
-      page++;
-      offset = 0;
+          "a record of " + length + " bytes does not fit into a page of the queue's file");
     }
     long record = head;
     // Both before anything is written: when the disk is full nothing has happened.
-    ByteBuffer dataBuffer = data.forWriting(page);
-    ByteBuffer indexBuffer = index.forWriting(record / ITEMS_PER_PAGE);
-    dataBuffer.put(offset, bytes);
-    int item = item(record);
-    indexBuffer.putLong(item, page);
-    indexBuffer.putInt(item + Long.BYTES, offset);
-    indexBuffer.putInt(item + LENGTH_AT, bytes.length);
-    indexBuffer.putLong(item + TIME_AT, nowMs.getAsLong());
-    dataPage = page;
-    dataOffset = offset + bytes.length;
+    if (dataBuffer == null || dataOffset + length > dataBuffer.capacity()) {
+      nextDataPage();
+    }
+    if (indexPage != IndexItem.page(record)) {
+      nextIndexPage(IndexItem.page(record));
+    }
+    dataBuffer.put(dataOffset, bytes, 0, length);
+    item.set(dataPage, dataOffset, length, takenAt, tagsAt);
+    item.write(indexBuffer, record, bytes);
+    dataOffset += length;
     // Last: what is before the head is whole.
     meta.putLong(0, record + 1);
     head = record + 1;
     return record;
   }
 
-  /** The record; empty where its page is gone, which is only below the tail that is meant. */
-  @Override
-  public synchronized byte[] read(long record) throws IOException {
-    checkOpen();
-    ByteBuffer indexBuffer = indexOf(record);
-    if (indexBuffer == null) {
-      return new byte[0];
+  private void nextDataPage() throws IOException {
+    long page = dataBuffer == null ? dataPage : dataPage + 1;
+    make(data, dataPages, page);
+    MappedByteBuffer buffer = data.forWriting(page);
+    letGo(dataBuffer);
+    dataBuffer = buffer;
+    dataPage = page;
+    dataOffset = 0;
+  }
+
+  private void nextIndexPage(long page) throws IOException {
+    makeIndex(page);
+    MappedByteBuffer buffer = index.forWriting(page);
+    letGo(indexBuffer);
+    indexBuffer = buffer;
+    indexPage = page;
+  }
+
+  private void letGo(MappedByteBuffer buffer) {
+    if (buffer == null) {
+      return;
     }
-    int item = item(record);
-    ByteBuffer dataBuffer = data.forReading(indexBuffer.getLong(item));
-    if (dataBuffer == null) {
-      return new byte[0];
+    if (forced) {
+      full.add(buffer);
+    } else {
+      PageFolder.release(buffer);
     }
-    byte[] bytes = new byte[indexBuffer.getInt(item + LENGTH_AT)];
-    dataBuffer.get(indexBuffer.getInt(item + Long.BYTES), bytes);
-    return bytes;
+  }
+
+  /** Makes pages that will be needed soon, so that no append has to wait for it. */
+  void prepare() throws IOException {
+    long nextData;
+    long nextIndex;
+    synchronized (this) {
+      if (closed) {
+        return;
+      }
+      boolean half = dataBuffer != null && dataOffset > dataBuffer.capacity() / 2;
+      nextData = half ? dataPage + 1 : dataPage;
+      nextIndex = IndexItem.page(head + IndexItem.PER_PAGE / 2);
+    }
+    makeIndex(IndexItem.page(head));
+    makeIndex(nextIndex);
+    make(data, dataPages, nextData);
+  }
+
+  private void makeIndex(long page) throws IOException {
+    synchronized (pages) {
+      if (unfilled.contains(page)) {
+        index.fill(page);
+        unfilled.remove(page);
+      }
+      make(index, indexPages, page);
+    }
+  }
+
+  private void make(PageFolder kind, TreeMap<Long, Long> there, long page) throws IOException {
+    synchronized (pages) {
+      if (there.containsKey(page)) {
+        return;
+      }
+      long bytes = bytes() + kind.pageBytes();
+      if (bytes > limits.bytes) {
+        throw new IOException(
+            "the queue's files have reached their bound of " + (limits.bytes >> 20) + " MiB");
+      }
+      long left = Files.getFileStore(kind.folder()).getUsableSpace() - kind.pageBytes();
+      if (left < limits.freeBytes) {
+        throw new IOException(
+            "the disk of the queue has no room: less than "
+                + (limits.freeBytes >> 20)
+                + " MiB would be free");
+      }
+      kind.make(page);
+      if (forced) {
+        kind.forceNames();
+      }
+      there.put(page, (long) kind.pageBytes());
+    }
+  }
+
+  /** Size of all pages. */
+  long bytes() {
+    synchronized (pages) {
+      long bytes = 0;
+      for (long size : dataPages.values()) {
+        bytes += size;
+      }
+      for (long size : indexPages.values()) {
+        bytes += size;
+      }
+      return bytes;
+    }
+  }
+
+  /** Records that the start found torn. */
+  long unreadable() {
+    return unreadable;
   }
 
   @Override
-  public synchronized long appendedAt(long record) throws IOException {
-    checkOpen();
-    ByteBuffer indexBuffer = indexOf(record);
-    return indexBuffer == null ? 0 : indexBuffer.getLong(item(record) + TIME_AT);
+  public QueueReader reader() {
+    return new QueueReader(data, index);
   }
 
-  private ByteBuffer indexOf(long record) throws IOException {
-    if (record < tail || record >= head) {
-      throw new IndexOutOfBoundsException("record " + record + " of " + tail + " to " + head);
-    }
-    return index.forReading(record / ITEMS_PER_PAGE);
+  @Override
+  public long lastTakenAt() {
+    return lastTakenAt;
   }
 
   @Override
@@ -155,177 +304,108 @@ final class QueueFile implements PointFile, Closeable {
 
   /** Moves the tail, but not past the last record: KairosDB's own finds its place by that one. */
   @Override
-  public synchronized void removeBefore(long record) throws IOException {
-    checkOpen();
-    long before = Math.min(record, head - 1);
-    if (before <= tail) {
-      return;
+  public boolean removeBefore(long record) throws IOException {
+    long before;
+    synchronized (this) {
+      checkOpen();
+      before = Math.min(record, head - 1);
+      if (before <= tail) {
+        return false;
+      }
+      // First the tail: what is killed now leaves pages that nobody reads, and not a gap.
+      meta.putLong(TAIL_AT, before);
+      tail = before;
     }
-    ByteBuffer indexBuffer = indexOf(before);
-    // First the tail: what is killed now leaves pages that nobody reads, and not a gap.
-    meta.putLong(TAIL_AT, before);
-    tail = before;
-    if (indexBuffer != null) {
-      data.removeBefore(indexBuffer.getLong(item(before)));
+    boolean removed = remove(index, indexPages, IndexItem.page(before));
+    try (QueueReader reader = reader()) {
+      if (reader.loadItem(before)) {
+        removed |= remove(data, dataPages, reader.item().page);
+      }
     }
-    index.removeBefore(before / ITEMS_PER_PAGE);
+    return removed;
+  }
+
+  private boolean remove(PageFolder kind, TreeMap<Long, Long> there, long before)
+      throws IOException {
+    synchronized (pages) {
+      boolean removed = false;
+      while (!there.isEmpty() && there.firstKey() < before) {
+        kind.delete(there.firstKey());
+        there.pollFirstEntry();
+        removed = true;
+      }
+      return removed;
+    }
+  }
+
+  /**
+   * Brings all that was appended before to the disk.
+   *
+   * @return the head then: records before it survive a loss of power
+   * @throws IOException if the disk does not take it; the file must not be trusted to have it
+   */
+  long force() throws IOException {
+    synchronized (forcing) {
+      long upTo;
+      List<MappedByteBuffer> all;
+      MappedByteBuffer lastData;
+      MappedByteBuffer lastIndex;
+      synchronized (this) {
+        checkOpen();
+        upTo = head;
+        all = full;
+        full = new ArrayList<>();
+        lastData = dataBuffer;
+        lastIndex = indexBuffer;
+      }
+      try {
+        all.forEach(MappedByteBuffer::force);
+        if (lastData != null) {
+          lastData.force();
+        }
+        if (lastIndex != null) {
+          lastIndex.force();
+        }
+        meta.force();
+      } catch (UncheckedIOException error) {
+        throw new IOException("the queue's file cannot be brought to the disk", error);
+      }
+      all.forEach(PageFolder::release);
+      return upTo;
+    }
   }
 
   /** What is mapped no longer must not be touched: the process would end. */
   private void checkOpen() throws IOException {
     if (closed) {
-      throw new IOException("the queue file is closed");
+      throw new IOException("the queue's file is closed");
     }
   }
 
   @Override
-  public synchronized void close() {
-    closed = true;
-    data.close();
-    index.close();
-    metas.close();
-  }
-
-  /** The pages of one folder. */
-  private static final class Pages {
-    private static final Pattern PAGE = Pattern.compile("page-(\\d+)\\.dat");
-    private static final Unsafe UNSAFE = unsafe();
-
-    private final Path folder;
-    private final int pageBytes;
-    /** Those in memory, the longest unused first. */
-    private final Map<Long, MappedByteBuffer> atHand = new LinkedHashMap<>(4, 0.75f, true);
-
-    // Beside the map, which takes a hash and a box for each record.
-    private long lastPage = -1;
-    private MappedByteBuffer last;
-    // Whether there may be pages to be removed: listing a folder is dear.
-    private long removedBefore;
-
-    Pages(Path folder, int pageBytes) throws IOException {
-      this.folder = folder;
-      this.pageBytes = pageBytes;
-      Files.createDirectories(folder);
-    }
-
-    private static Unsafe unsafe() {
-      try {
-        Field field = Unsafe.class.getDeclaredField("theUnsafe");
-        field.setAccessible(true);
-        return (Unsafe) field.get(null);
-      } catch (ReflectiveOperationException error) {
-        throw new IllegalStateException("this JVM cannot give memory-mapped pages back", error);
-      }
-    }
-
-    private Path file(long page) {
-      return folder.resolve("page-" + page + ".dat");
-    }
-
-    ByteBuffer forWriting(long page) throws IOException {
-      MappedByteBuffer found = get(page);
-      return found != null ? found : map(page);
-    }
-
-    /** Null if there is no such page. */
-    ByteBuffer forReading(long page) throws IOException {
-      MappedByteBuffer found = get(page);
-      return found != null || !Files.exists(file(page)) ? found : map(page);
-    }
-
-    private MappedByteBuffer get(long page) {
-      if (page != lastPage) {
-        MappedByteBuffer found = atHand.get(page);
-        if (found == null) {
-          return null;
+  public void close() throws IOException {
+    synchronized (forcing) {
+      synchronized (this) {
+        if (closed) {
+          return;
         }
-        last = found;
-        lastPage = page;
-      }
-      return last;
-    }
-
-    private MappedByteBuffer map(long page) throws IOException {
-      Path file = file(page);
-      boolean isNew = !Files.exists(file);
-      // A page that the disk has no room for would end the process when it is written to.
-      if (isNew && Files.getFileStore(folder).getUsableSpace() < pageBytes) {
-        throw new IOException("no space for another page of the queue file in " + folder);
-      }
-      MappedByteBuffer mapped;
-      try (FileChannel channel =
-          FileChannel.open(
-              file,
-              StandardOpenOption.READ,
-              StandardOpenOption.WRITE,
-              StandardOpenOption.CREATE)) {
-        mapped = channel.map(FileChannel.MapMode.READ_WRITE, 0, pageBytes);
-      }
-      atHand.put(page, mapped);
-      last = mapped;
-      lastPage = page;
-      Iterator<Map.Entry<Long, MappedByteBuffer>> oldest = atHand.entrySet().iterator();
-      while (atHand.size() > PAGES_AT_HAND) {
-        release(oldest.next().getValue());
-        oldest.remove();
-      }
-      return mapped;
-    }
-
-    /** Gives memory and disk back now, and not when the collector comes by. */
-    private void release(MappedByteBuffer page) {
-      if (page == last) {
-        last = null;
-        lastPage = -1;
-      }
-      UNSAFE.invokeCleaner(page);
-    }
-
-    /** The number after that of the last page; 0 if there is none. */
-    long next() throws IOException {
-      long next = 0;
-      for (long page : files().keySet()) {
-        next = Math.max(next, page + 1);
-      }
-      return next;
-    }
-
-    private Map<Long, Path> files() throws IOException {
-      Map<Long, Path> files = new LinkedHashMap<>();
-      try (Stream<Path> listed = Files.list(folder)) {
-        for (Path file : listed.toList()) {
-          Matcher name = PAGE.matcher(file.getFileName().toString());
-          if (name.matches()) {
-            files.put(Long.parseLong(name.group(1)), file);
+        closed = true;
+        List<MappedByteBuffer> all = new ArrayList<>(full);
+        for (MappedByteBuffer last : new MappedByteBuffer[] {dataBuffer, indexBuffer, meta}) {
+          if (last != null) {
+            all.add(last);
           }
         }
-      }
-      return files;
-    }
-
-    void removeBefore(long page) throws IOException {
-      if (page <= removedBefore) {
-        return;
-      }
-      for (long old : new ArrayList<>(atHand.keySet())) {
-        if (old < page) {
-          release(atHand.remove(old));
+        try {
+          all.forEach(MappedByteBuffer::force);
+        } catch (UncheckedIOException error) {
+          throw new IOException("the queue's file cannot be brought to the disk", error);
+        } finally {
+          all.forEach(PageFolder::release);
+          lock.release();
+          lockFile.close();
         }
       }
-      for (Map.Entry<Long, Path> file : files().entrySet()) {
-        if (file.getKey() < page) {
-          Files.delete(file.getValue());
-        }
-      }
-      removedBefore = page;
-    }
-
-    void close() {
-      for (MappedByteBuffer page : atHand.values()) {
-        page.force();
-        release(page);
-      }
-      atHand.clear();
     }
   }
 }

@@ -50,6 +50,9 @@ final class QueueMetrics {
     add(sets, now, "unreadable", stats.unreadable.sum());
     add(sets, now, "retries", stats.retries.sum());
     add(sets, now, "index_failures", stats.indexFailures.sum());
+    add(sets, now, "delivery_failures", stats.deliveryFailures.sum());
+    add(sets, now, "rewritten", stats.rewritten.sum());
+    add(sets, now, "forgotten", stats.forgotten.sum());
     add(sets, now, "splits", stats.splits.sum());
     add(sets, now, "batch_points", stats.batchPoints);
     add(sets, now, "batch_bytes", stats.batchBytes);
@@ -62,8 +65,7 @@ final class QueueMetrics {
     try {
       Long takenAt = queue.oldestTakenAt();
       add(sets, now, "oldest_ms", takenAt == null ? 0 : Math.max(0, now - takenAt));
-    } catch (IOException | IndexOutOfBoundsException error) {
-      // The second if it was stored, and the checkpoint moved past it, since it was asked for.
+    } catch (IOException error) {
       logger.debug("The age of the oldest point could not be read", error);
     }
   }

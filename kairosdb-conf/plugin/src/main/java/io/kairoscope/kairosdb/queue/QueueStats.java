@@ -20,6 +20,15 @@ final class QueueStats {
   final LongAdder retries = new LongAdder();
   final LongAdder indexFailures = new LongAdder();
 
+  /** Times that the delivering thread met an error, whatever it was, and went on. */
+  final LongAdder deliveryFailures = new LongAdder();
+
+  /** Points that the store had, and that were written again as one of its nodes went or came. */
+  final LongAdder rewritten = new LongAdder();
+
+  /** Points that were given up before they were stored, as they were deleted on another node. */
+  final LongAdder forgotten = new LongAdder();
+
   /** Batches that the store found too large, and that went out in two. */
   final LongAdder splits = new LongAdder();
 

@@ -3,33 +3,47 @@ package io.kairoscope.kairosdb.queue;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import java.util.Collections;
+import com.google.common.collect.ImmutableSortedMap;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
+import org.junit.jupiter.api.Test;
 
 /** At which moments of the window series are due. */
 class CoalescingQueueDueTest {
   private static final int SERIES = 10_000;
+  private static final Records RECORDS = new Records();
 
   /** Of 10,000 series, how many are due at which moment if their first point comes now. */
-  private static Map<Long, Long> due(long nowMs, long windowMs) {
+  private static Map<Long, Long> due(long nowMs, long windowMs, boolean metrics) {
     return IntStream.range(0, SERIES)
-        .mapToObj(i -> new Series("sensor.%05d".formatted(i), Collections.emptySortedMap(), "long"))
-        .map(series -> CoalescingQueue.dueMs(series, nowMs, windowMs))
+        .mapToLong(i -> key(i, metrics))
+        .mapToObj(key -> CoalescingQueue.dueMs(key, nowMs, windowMs))
         .collect(Collectors.groupingBy(due -> due, TreeMap::new, Collectors.counting()));
   }
 
+  private static long key(int i, boolean metrics) {
+    String name = "sensor.%05d".formatted(i);
+    return RECORDS
+        .of(metrics ? name : "m", ImmutableSortedMap.of("s", metrics ? "1" : name), 0, 0, 0)
+        .key();
+  }
+
   @ParameterizedTest
-  @CsvSource({"30000, 30, 1000", "10000, 10, 1000", "3000, 10, 300", "7, 7, 1"})
-  void manyTogetherAndAsManyEachTime(long windowMs, int moments, long apartMs) {
+  @CsvSource({
+    "30000, 30, 1000, true",
+    "15000, 15, 1000, false",
+    "10000, 10, 1000, true",
+    "3000, 10, 300, false",
+    "7, 7, 1, true"
+  })
+  void manyTogetherAndAsManyEachTime(long windowMs, int moments, long apartMs, boolean metrics) {
     long nowMs = 123_456_789;
 
-    Map<Long, Long> due = due(nowMs, windowMs);
+    Map<Long, Long> due = due(nowMs, windowMs, metrics);
 
     assertEquals(moments, due.size());
     long last = 0;
@@ -41,12 +55,12 @@ class CoalescingQueueDueTest {
       assertTrue(share > 0.5 && share < 2, "an even stream");
     }
     // The same moments for those who come later: otherwise each would have a release of its own.
-    assertTrue(due.keySet().containsAll(due(nowMs + 1, windowMs).keySet().stream()
+    assertTrue(due.keySet().containsAll(due(nowMs + 1, windowMs, metrics).keySet().stream()
         .filter(moment -> moment <= nowMs + windowMs).toList()));
   }
 
   @Test
   void atOnceWithoutAWindow() {
-    assertEquals(Map.of(5L, (long) SERIES), due(5, 0));
+    assertEquals(Map.of(5L, (long) SERIES), due(5, 0, true));
   }
 }

@@ -1,12 +1,13 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -14,79 +15,75 @@ import java.util.List;
 import java.util.Map;
 import java.util.Random;
 import java.util.Set;
-import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
+import org.kairosdb.core.datapoints.LongDataPoint;
+import org.kairosdb.util.KDataOutput;
 
 /**
- * Any interleaving of put, refill, take, acknowledgement in any order, checkpoint, crash and drain,
- * against a reference that only knows which points were put, released and acknowledged.
+ * Any interleaving of put, refill, take, settling in any order, flush, writing again, checkpoint,
+ * crash and drain, with clocks that are set back and records that are torn, against a reference that
+ * only knows which points were put, released and settled.
  */
 class CoalescingQueueModelTest {
-  private static final int RUNS = 3_000;
+  private static final int RUNS = 2_000;
   private static final int STEPS = 400;
 
   @Test
-  void holdsItsPromisesInAnyInterleaving() throws IOException {
+  void holdsItsPromisesInAnyInterleaving() throws Exception {
     for (long seed = 0; seed < RUNS; seed++) {
       Model model = new Model(seed);
       try {
         model.run();
       } catch (AssertionError | RuntimeException error) {
-        throw new AssertionError("seed " + seed + " after " + model.history, error);
+        String history = model.history.toString();
+        int from = Math.max(0, history.length() - 1_000);
+        throw new AssertionError("seed " + seed + " after " + history.substring(from), error);
       }
     }
   }
 
+  private record Put(int series, long time, long value, long dueMs) {}
+
   private static final class Model {
     final Random random;
     final StringBuilder history = new StringBuilder();
+    final Records records = new Records();
     final long windowMs;
     final long maxBytes;
+    final long keepMs;
     final int seriesCount;
-    final MemoryFile file;
-    long nowMs = 1_000_000;
+    final MemoryFile file = new MemoryFile();
+    long clockMs = 1_000_000;
+    long wallMs = 5_000_000;
     CoalescingQueue queue;
     boolean draining;
+    boolean flushed;
 
-    // The reference: of each point that was put, its series; which are acknowledged; and of this
-    // life of the process, which were released, and which of these are not acknowledged.
-    final List<Integer> put = new ArrayList<>();
-    final Set<Long> acknowledged = new HashSet<>();
+    // The reference: of each record what was put, null for none; which are settled and when; and of
+    // this life of the process, which were released, and which of these are on their way.
+    final List<Put> put = new ArrayList<>();
+    final Map<Long, Long> settledAt = new HashMap<>();
     final Set<Long> released = new HashSet<>();
     final List<Point> flying = new ArrayList<>();
-    final Map<Long, Long> putAt = new HashMap<>();
-    // What memory had no room for, or lost in a crash: it is due as soon as it is read back.
     final Set<Long> readBack = new HashSet<>();
-    // Points at these indexes have a record that is no point.
-    final Set<Long> broken = new HashSet<>();
+    final Set<String> urgent = new HashSet<>();
 
-    Model(long seed) {
+    Model(long seed) throws IOException {
       random = new Random(seed);
       windowMs = random.nextInt(4) == 0 ? 0 : random.nextInt(2_000);
+      keepMs = random.nextInt(3) * 700;
       seriesCount = 1 + random.nextInt(20);
       // From room for no more than one point to room for all.
-      maxBytes = 1 + random.nextInt(random.nextBoolean() ? 20_000 : 500_000);
-      file = new MemoryFile(() -> nowMs);
+      maxBytes = 1 + random.nextInt(random.nextBoolean() ? 500 : 20_000);
       start();
     }
 
-    void start() {
-      queue = new CoalescingQueue(file, this::decode, windowMs, maxBytes, () -> nowMs);
+    void start() throws IOException {
+      queue =
+          new CoalescingQueue(file, records.codec, windowMs, maxBytes, keepMs, () -> clockMs);
     }
 
-    Sample decode(long index, byte[] record) {
-      if (record.length == 0) {
-        return null;
-      }
-      ByteBuffer buffer = ByteBuffer.wrap(record);
-      return new Sample(series(buffer.getInt()), buffer.getLong(), 0, new byte[buffer.getInt()]);
-    }
-
-    static Series series(int number) {
-      return new Series("m" + number, Collections.emptySortedMap(), "kairos_double");
-    }
-
-    void run() throws IOException {
+    void run() throws Exception {
       for (int step = 0; step < STEPS; step++) {
         step();
         check();
@@ -95,28 +92,31 @@ class CoalescingQueueModelTest {
       finish();
     }
 
-    void step() throws IOException {
+    void step() throws Exception {
       int dice = random.nextInt(100);
       if (dice < 55) {
         put();
       } else if (dice < 63) {
         int by = random.nextInt(400);
         history.append(" +").append(by);
-        nowMs += by;
+        clockMs += by;
+        wallMs += random.nextInt(20) == 0 ? -3_600_000 : by;
       } else if (dice < 70) {
         history.append(" refill");
         queue.refill();
-      } else if (dice < 82) {
+      } else if (dice < 80) {
         take(1 + random.nextInt(40));
-      } else if (dice < 92) {
-        acknowledge(random.nextInt(30));
-      } else if (dice < 96) {
+      } else if (dice < 90) {
+        settle(random.nextInt(30));
+      } else if (dice < 93) {
         history.append(" checkpoint");
         queue.checkpoint();
+      } else if (dice < 95) {
+        flush();
+      } else if (dice < 96) {
+        again();
       } else if (dice < 97) {
-        history.append(" broken");
-        broken.add(file.append(new byte[0]));
-        put.add(-1);
+        torn();
       } else if (dice < 98) {
         crash();
       } else {
@@ -126,117 +126,178 @@ class CoalescingQueueModelTest {
 
     void put() throws IOException {
       int series = random.nextInt(seriesCount);
-      int size = random.nextInt(50) == 0 ? random.nextInt(5_000) : 8;
-      long index = put.size();
+      // Now and then a time that the series has already.
+      long time = random.nextInt(5) == 0 ? random.nextInt(5) : put.size() + 10;
       history.append(" put").append(series);
-      byte[] record = ByteBuffer.allocate(16).putInt(series).putLong(index).putInt(size).array();
-      queue.put(new Sample(series(series), index, 0, new byte[size]), record, nowMs);
-      put.add(series);
-      putAt.put(index, nowMs);
+      long value = put.size();
+      RecordBuffer record = records.of(series, time, value);
+      long dueMs = CoalescingQueue.dueMs(record.key(), clockMs, windowMs);
+      queue.put(record, wallMs);
+      put.add(new Put(series, time, value, dueMs));
+      assertTrue(dueMs >= clockMs && dueMs <= clockMs + windowMs, "not within the window");
     }
 
     void failPut() {
       history.append(" full");
       file.full = true;
       try {
-        queue.put(new Sample(series(0), 0, 0, new byte[8]), new byte[16], nowMs);
+        queue.put(records.of(0, 0, 0), wallMs);
         fail("a point was taken that is not in the file");
       } catch (IOException expected) {
         file.full = false;
       }
     }
 
-    void take(int enough) {
+    void torn() throws IOException {
+      history.append(" torn");
+      // As it is found by the next start.
+      if (random.nextBoolean()) {
+        file.append(new byte[0], 0, 0, wallMs);
+      } else {
+        file.append(new byte[30], 30, 0, wallMs);
+      }
+      put.add(null);
+      crash();
+    }
+
+    void take(int enough) throws IOException {
       history.append(" take").append(enough);
-      CoalescingQueue.Depth before = queue.depth();
-      Set<String> whole = new HashSet<>();
-      Map<String, Integer> waitingOf = waitingBySeries();
-      long lastDueMs = 0;
+      boolean pressed = queue.isPressed();
+      if (pressed) {
+        // All that waits is sorted now, and handed out one after the other.
+        for (long index = file.tail; index < put.size(); index++) {
+          readBack.add(index);
+        }
+      }
       int count = 0;
       for (Group group : queue.take(enough)) {
         assertTrue(count < enough, "a series more than was enough");
-        String metric = group.series().metric();
-        assertTrue(whole.add(metric), "a series in two parts");
-        long last = -1;
+        count += group.points().size();
+        check(group, pressed);
         for (Point point : group.points()) {
-          assertTrue(point.index() < put.size(), "released what was not put");
-          assertEquals("m" + put.get((int) point.index()), metric, "a point of another series");
-          assertEquals(point.index(), point.time(), "another point");
-          assertEquals(putAt.get(point.index()), point.takenAt());
           assertTrue(released.add(point.index()), "released twice");
-          assertTrue(last < point.index(), "not in order within the series");
-          last = point.index();
           flying.add(point);
-          count++;
-        }
-        long first = group.points().get(0).index();
-        assertEquals(waitingOf.get(metric), group.points().size(), "not the whole series");
-        boolean pressed = draining || before.fileOnly() > 0 || before.bytes() >= 0.75 * maxBytes;
-        long dueMs = dueMs(first);
-        assertTrue(pressed || dueMs <= nowMs, "released before it is due");
-        if (!readBack.contains(first)) {
-          assertTrue(lastDueMs <= dueMs, "not in the order of what is due");
-          lastDueMs = dueMs;
         }
       }
-      boolean noneLeft = flying.size() == queue.depth().points();
-      assertTrue(count >= enough || noneLeft || !dueLeft(), "kept what was due");
     }
 
-    /** What waits in memory of each series: by the file's order, and how far memory has read. */
-    Map<String, Integer> waitingBySeries() {
-      Map<String, Integer> waiting = new TreeMap<>();
-      long end = file.head() - queue.depth().fileOnly();
-      for (long index = file.tail; index < end; index++) {
-        if (!released.contains(index) && !acknowledged.contains(index) && !broken.contains(index)) {
-          waiting.merge("m" + put.get((int) index), 1, Integer::sum);
+    void check(Group group, boolean pressed) throws IOException {
+      Set<Long> times = new HashSet<>();
+      for (Point point : group.points()) {
+        Put was = put.get((int) point.index());
+        assertEquals(Records.series(was.series), group.series(), "of another series");
+        assertEquals(was.time, point.time(), "another point");
+        KDataOutput value = new KDataOutput();
+        new LongDataPoint(0, was.value).writeValueToBuffer(value);
+        assertTrue(Arrays.equals(value.getBytes(), point.value()), "another value");
+        assertTrue(times.add(point.time()), "two of one time in one batch");
+        boolean due = was.dueMs <= clockMs || readBack.contains(point.index());
+        assertTrue(
+            due || pressed || flushed || urgent.contains(group.series().metric()),
+            "released before it is due");
+        // Whatever has the same time and came before must be written before it, or never.
+        for (long index = point.index() + 1; index < put.size(); index++) {
+          Put later = put.get((int) index);
+          if (later != null && later.series == was.series && later.time == was.time) {
+            assertTrue(
+                takenAt(index) > point.takenAt() || !released.contains(index),
+                "a tie between two values, in two releases");
+          }
         }
       }
-      return waiting;
     }
 
-    boolean dueLeft() {
-      Set<Integer> seen = new HashSet<>();
-      long end = file.head() - queue.depth().fileOnly();
-      for (long index = file.tail; index < end; index++) {
-        boolean waits =
-            !released.contains(index) && !acknowledged.contains(index) && !broken.contains(index);
-        // A series is due with its oldest point.
-        if (waits && seen.add(put.get((int) index)) && dueMs(index) <= nowMs) {
+    long takenAt(long index) {
+      PointFile.Reader reader = file.reader();
+      try {
+        reader.load(index);
+        return reader.takenAt();
+      } catch (IOException impossible) {
+        throw new AssertionError(impossible);
+      }
+    }
+
+    void settle(int count) {
+      history.append(" settle").append(count);
+      // In any order, and some never: those fail again and again.
+      Collections.shuffle(flying, random);
+      List<Point> done = flying.subList(0, Math.min(count, flying.size()));
+      queue.done(done);
+      done.forEach(point -> settledAt.put(point.index(), clockMs));
+      done.clear();
+    }
+
+    void flush() throws Exception {
+      int series = random.nextInt(seriesCount);
+      history.append(" flush").append(series);
+      String metric = Records.series(series).metric();
+      urgent.add(metric);
+      boolean all = queue.flush(metric, 0, () -> {});
+      boolean waits = false;
+      for (long index = file.tail; index < put.size(); index++) {
+        Put one = put.get((int) index);
+        waits |=
+            one != null
+                && Records.series(one.series).metric().equals(metric)
+                && !settledAt.containsKey(index)
+                && !replaced(index);
+      }
+      assertFalse(all && waits, "says that all is stored, and it is not");
+    }
+
+    /** Whether a later one of the same time was released, or waits. */
+    boolean replaced(long index) {
+      Put one = put.get((int) index);
+      for (long later = index + 1; later < put.size(); later++) {
+        Put other = put.get((int) later);
+        if (other != null && other.series == one.series && other.time == one.time) {
           return true;
         }
       }
       return false;
     }
 
-    /** When a series is due whose oldest point is this one. */
-    long dueMs(long index) {
-      if (readBack.contains(index)) {
-        return 0;
+    /** Writes again what is kept: all of it that is stored comes once more. */
+    void again() throws IOException {
+      history.append(" again");
+      queue.checkpoint();
+      Set<Long> kept = new HashSet<>();
+      long low = file.tail;
+      while (settledAt.containsKey(low)) {
+        if (!replaced(low)) {
+          kept.add(low);
+        }
+        low++;
       }
-      long taken = putAt.get(index);
-      long due = CoalescingQueue.dueMs(series(put.get((int) index)), taken, windowMs);
-      assertTrue(due >= taken && due <= taken + windowMs, "not within the window");
-      return due;
+      queue.rewrite();
+      for (int round = 0; round < 10_000 && !kept.isEmpty(); round++) {
+        List<Group> groups = queue.takeAgain(1 + random.nextInt(20));
+        for (Group group : groups) {
+          check(group, true);
+          group.points().forEach(point -> kept.remove(point.index()));
+          // Some of the same write time may not have been stored before.
+          group.points().forEach(point -> settledAt.putIfAbsent(point.index(), clockMs));
+          queue.done(group.points());
+        }
+        clockMs += 10_000;
+        queue.checkpoint();
+      }
+      // One that another of a later release replaces is written as well, or not.
+      assertEquals(Set.of(), kept, "not written again");
     }
 
-    void acknowledge(int count) {
-      history.append(" ack").append(count);
-      // In any order, and some never: those fail again and again.
-      Collections.shuffle(flying, random);
-      List<Point> done = flying.subList(0, Math.min(count, flying.size()));
-      queue.done(done);
-      done.forEach(point -> acknowledged.add(point.index()));
-      done.clear();
+    boolean isSettled(long index) {
+      return settledAt.containsKey(index) || put.get((int) index) == null || replaced(index);
     }
 
-    void crash() {
+    void crash() throws IOException {
       history.append(" CRASH");
-      // What was acknowledged above the checkpoint is released again.
-      acknowledged.removeIf(index -> index >= file.tail);
+      // What was settled above the checkpoint is released again.
+      settledAt.keySet().removeIf(index -> index >= file.tail);
       released.clear();
       flying.clear();
       readBack.clear();
+      urgent.clear();
       for (long index = file.tail; index < put.size(); index++) {
         readBack.add(index);
       }
@@ -246,12 +307,11 @@ class CoalescingQueueModelTest {
     void check() {
       CoalescingQueue.Depth depth = queue.depth();
       for (long index = file.tail - 1; index >= Math.max(0, file.tail - 50); index--) {
+        assertTrue(isSettled(index), "the checkpoint passed a point that is not settled");
+        Long at = settledAt.get(index);
         assertTrue(
-            acknowledged.contains(index) || broken.contains(index),
-            "the checkpoint passed a point that is not acknowledged");
+            at == null || at <= clockMs - keepMs, "what was settled lately is not kept");
       }
-      assertTrue(
-          depth.bytes() <= maxBytes || depth.points() <= 1, "memory beyond its bound: " + depth);
       assertEquals(file.head() - file.tail, depth.sinceCheckpoint());
       if (depth.fileOnly() > 0) {
         for (long index = file.head() - depth.fileOnly(); index < file.head(); index++) {
@@ -260,7 +320,7 @@ class CoalescingQueueModelTest {
       }
     }
 
-    /** After whatever happened: all that was put is released and can be acknowledged. */
+    /** After whatever happened: all that was put is released and can be settled. */
     void finish() throws IOException {
       if (random.nextBoolean()) {
         crash();
@@ -272,10 +332,15 @@ class CoalescingQueueModelTest {
         queue.refill();
         take(1 + random.nextInt(200));
         check();
-        acknowledge(flying.size());
+        settle(flying.size());
+        // What is still being written again holds the checkpoint.
+        queue.takeAgain(1_000).forEach(group -> queue.done(group.points()));
+        clockMs += 100;
         queue.checkpoint();
       }
-      assertEquals(put.size(), acknowledged.size() + broken.size());
+      for (long index = 0; index < put.size(); index++) {
+        assertTrue(isSettled(index), "never settled: " + index);
+      }
       assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0), queue.depth());
     }
   }

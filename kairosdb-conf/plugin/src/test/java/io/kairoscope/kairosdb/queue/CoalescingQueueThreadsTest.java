@@ -4,40 +4,45 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.BitSet;
-import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
-/** Many put and acknowledge while one reads back, releases and moves the checkpoint. */
+/** Many put, flush and settle while one reads back, releases and moves the checkpoint. */
 class CoalescingQueueThreadsTest {
   private static final int THREADS = 3;
   private static final int EACH = 30_000;
 
-  private static Sample sample(byte[] record) {
-    int series = ByteBuffer.wrap(record).getInt();
-    return new Sample(
-        new Series("m" + series, Collections.emptySortedMap(), "t"), 0, 0, new byte[8]);
-  }
+  private final Records records = new Records();
+  private final AtomicInteger times = new AtomicInteger();
 
   @Test
   void everyPointIsReleasedOnce() throws Exception {
     // From memory that is always short to memory that is never short.
     for (long maxBytes : new long[] {1, 50_000, 1 << 20, 1 << 28}) {
-      MemoryFile file = new MemoryFile(() -> 0);
-      CoalescingQueue queue =
-          new CoalescingQueue(file, (index, record) -> sample(record), 0, maxBytes, () -> 0);
-      ExecutorService threads = Executors.newFixedThreadPool(THREADS + 1);
+      MemoryFile file = new MemoryFile();
+      CoalescingQueue queue = new CoalescingQueue(file, records.codec, 50, maxBytes, 0, this::nowMs);
+      ExecutorService threads = Executors.newFixedThreadPool(THREADS + 2);
       List<Future<?>> putting = new ArrayList<>();
       for (int thread = 0; thread < THREADS; thread++) {
         putting.add(threads.submit(() -> putAll(queue)));
       }
+      AtomicBoolean ended = new AtomicBoolean();
+      Future<?> flushing =
+          threads.submit(
+              () -> {
+                while (!ended.get()) {
+                  queue.flush("m" + times.get() % 7, 20, () -> {});
+                }
+                return null;
+              });
       BitSet released = new BitSet();
       int count = 0;
       while (count < THREADS * EACH) {
@@ -59,6 +64,8 @@ class CoalescingQueueThreadsTest {
       for (Future<?> one : putting) {
         one.get();
       }
+      ended.set(true);
+      flushing.get();
       threads.shutdown();
       assertTrue(threads.awaitTermination(1, TimeUnit.MINUTES));
       queue.checkpoint();
@@ -66,10 +73,13 @@ class CoalescingQueueThreadsTest {
     }
   }
 
-  private static Void putAll(CoalescingQueue queue) throws IOException {
+  private long nowMs() {
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime());
+  }
+
+  private Void putAll(CoalescingQueue queue) throws IOException {
     for (int i = 0; i < EACH; i++) {
-      byte[] record = ByteBuffer.allocate(8).putInt(i % 97).array();
-      queue.put(sample(record), record, 0);
+      queue.put(records.of(i % 97, times.incrementAndGet(), i), 1);
     }
     return null;
   }

@@ -2,42 +2,85 @@ package io.kairoscope.kairosdb.queue;
 
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
-import java.util.function.LongSupplier;
+import java.util.Set;
 
 /** A file that outlives the queue that writes to it, as a real one does; for any thread. */
 final class MemoryFile implements PointFile {
   final List<byte[]> records = new ArrayList<>();
+  private final List<Integer> tagsAt = new ArrayList<>();
   private final List<Long> times = new ArrayList<>();
-  private final LongSupplier clockMs;
+  final Set<Long> torn = new HashSet<>();
   long tail;
   boolean full;
 
-  MemoryFile(LongSupplier clockMs) {
-    this.clockMs = clockMs;
-  }
-
   @Override
-  public synchronized long append(byte[] bytes) throws IOException {
+  public synchronized long append(byte[] bytes, int length, int tags, long takenAt)
+      throws IOException {
     if (full) {
       throw new IOException("no space");
     }
-    records.add(bytes);
-    times.add(clockMs.getAsLong());
+    records.add(Arrays.copyOf(bytes, length));
+    tagsAt.add(tags);
+    times.add(takenAt);
     return records.size() - 1;
   }
 
   @Override
-  public synchronized byte[] read(long index) {
-    if (index < tail) {
-      throw new IndexOutOfBoundsException("read before the checkpoint: " + index);
-    }
-    return records.get((int) index);
+  public Reader reader() {
+    return new Reader() {
+      private int at;
+
+      @Override
+      public boolean load(long index) {
+        synchronized (MemoryFile.this) {
+          if (index < tail) {
+            throw new IndexOutOfBoundsException("read before the checkpoint: " + index);
+          }
+          at = (int) index;
+          return !torn.contains(index);
+        }
+      }
+
+      @Override
+      public byte[] bytes() {
+        synchronized (MemoryFile.this) {
+          return records.get(at);
+        }
+      }
+
+      @Override
+      public int length() {
+        return bytes().length;
+      }
+
+      @Override
+      public int tagsAt() {
+        synchronized (MemoryFile.this) {
+          return tagsAt.get(at);
+        }
+      }
+
+      @Override
+      public long takenAt() {
+        synchronized (MemoryFile.this) {
+          return times.get(at);
+        }
+      }
+
+      @Override
+      public void forget() {}
+
+      @Override
+      public void close() {}
+    };
   }
 
   @Override
-  public synchronized long appendedAt(long index) {
-    return times.get((int) index);
+  public synchronized long lastTakenAt() {
+    return times.stream().mapToLong(time -> time).max().orElse(0);
   }
 
   @Override
@@ -51,7 +94,8 @@ final class MemoryFile implements PointFile {
   }
 
   @Override
-  public synchronized void removeBefore(long index) {
+  public synchronized boolean removeBefore(long index) {
     tail = Math.max(tail, index);
+    return false;
   }
 }

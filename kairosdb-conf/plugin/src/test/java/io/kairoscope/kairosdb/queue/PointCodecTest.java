@@ -2,140 +2,158 @@ package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.common.collect.ImmutableSortedMap;
-import com.google.gson.JsonElement;
-import java.io.IOException;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Random;
+import java.util.SortedMap;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.DataPoint;
-import org.kairosdb.core.KairosDataPointFactory;
-import org.kairosdb.core.datapoints.DataPointFactory;
 import org.kairosdb.core.datapoints.DoubleDataPoint;
-import org.kairosdb.core.datapoints.DoubleDataPointFactoryImpl;
 import org.kairosdb.core.datapoints.LongDataPoint;
-import org.kairosdb.core.datapoints.LongDataPointFactoryImpl;
 import org.kairosdb.core.datapoints.StringDataPoint;
-import org.kairosdb.core.datapoints.StringDataPointFactory;
 import org.kairosdb.core.queue.DataPointEventSerializer;
 import org.kairosdb.events.DataPointEvent;
-import org.kairosdb.util.KDataInput;
+import org.kairosdb.util.KDataOutput;
 
-/** Records of KairosDB's own serializer come back as what was put. */
+/** Our records are those of KairosDB's own serializer, and come back as what was put. */
 class PointCodecTest {
-  private final QueueStats stats = new QueueStats();
-  private final Types types = new Types();
-  private final PointCodec codec =
-      new PointCodec(new DataPointEventSerializer(types), types, stats);
+  private static final String METRIC = "température";
+  private final Records records = new Records();
 
-  /** KairosDB's own types by their names, without Guice. */
-  private static final class Types implements KairosDataPointFactory {
-    private final List<DataPointFactory> factories =
-        List.of(
-            new DoubleDataPointFactoryImpl(),
-            new LongDataPointFactoryImpl(),
-            new StringDataPointFactory());
-
-    @Override
-    public DataPoint createDataPoint(String type, long timestamp, JsonElement json) {
-      throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public DataPoint createDataPoint(String type, long timestamp, KDataInput buffer)
-        throws IOException {
-      DataPointFactory factory = getFactoryForDataStoreType(type);
-      if (factory == null) {
-        throw new IllegalStateException("no such type: " + type);
-      }
-      return factory.getDataPoint(timestamp, buffer);
-    }
-
-    @Override
-    public DataPointFactory getFactoryForType(String type) {
-      throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public DataPointFactory getFactoryForDataStoreType(String type) {
-      return factories.stream()
-          .filter(factory -> factory.getDataStoreType().equals(type))
-          .findFirst()
-          .orElse(null);
-    }
-
-    @Override
-    public String getGroupType(String type) {
-      throw new UnsupportedOperationException();
-    }
-
-    @Override
-    public boolean isRegisteredType(String type) {
-      throw new UnsupportedOperationException();
-    }
-  }
-
-  private static DataPointEvent event(DataPoint point, String... tags) {
+  private static SortedMap<String, String> tags(String... tags) {
     ImmutableSortedMap.Builder<String, String> map = ImmutableSortedMap.naturalOrder();
     for (int i = 0; i < tags.length; i += 2) {
       map.put(tags[i], tags[i + 1]);
     }
-    return new DataPointEvent("température", map.build(), point, 77);
+    return map.build();
+  }
+
+  private byte[] record(DataPoint point, SortedMap<String, String> tags) throws Exception {
+    RecordBuffer record = records.codec.record(METRIC, tags, point, 77);
+    return Arrays.copyOf(record.bytes(), record.length());
+  }
+
+  private static List<DataPoint> points(long time) {
+    return List.of(
+        new DoubleDataPoint(time, 1.5),
+        new LongDataPoint(time, -12345678901L),
+        new LongDataPoint(time, 0),
+        new StringDataPoint(time, "naïve \u0000 \uD83D\uDE00"));
   }
 
   @Test
-  void everyTypeComesBack() throws IOException {
-    long time = 1_700_000_000_123L;
-    for (DataPoint point :
-        List.of(
-            new DoubleDataPoint(time, 1.5),
-            new LongDataPoint(time, -12345678901L),
-            new StringDataPoint(time, "naïve"))) {
-      DataPointEvent event = event(point, "a", "1", "b", "ü");
-      Sample put = codec.sample(event);
-      Sample back = codec.decode(0, codec.record(event));
-      assertEquals(put.series(), back.series());
-      assertEquals(put.series().hashCode(), back.series().hashCode());
-      assertEquals(time, back.time());
-      assertEquals(77, back.ttlS());
-      assertArrayEquals(put.value(), back.value());
+  void theyAreThoseOfKairosDbsOwnSerializer() throws Exception {
+    SortedMap<String, String> tags = tags("a", "1", "b", "ü", "ключ", "値");
+    for (DataPoint point : points(1_700_000_000_123L)) {
+      byte[] theirs =
+          new DataPointEventSerializer(new Records.Types())
+              .serializeEvent(
+                  new DataPointEvent(
+                      METRIC, ImmutableSortedMap.copyOf(tags), point, 77));
+      assertArrayEquals(theirs, record(point, tags));
     }
   }
 
   @Test
-  void aPageThatWasGivenUpIsPassedOver() {
-    assertNull(codec.decode(0, new byte[0]));
-    assertNull(codec.decode(0, new byte[60]));
-    assertEquals(0, stats.unreadable.sum());
+  void everyTypeComesBackWhoeverWroteIt() throws Exception {
+    long time = 1_700_000_000_123L;
+    SortedMap<String, String> tags = tags("a", "1", "b", "ü");
+    for (DataPoint point : points(time)) {
+      for (boolean noted : new boolean[] {true, false}) {
+        MemoryFile file = new MemoryFile();
+        RecordBuffer record = records.codec.record(METRIC, tags, point, 77);
+        file.append(record.bytes(), record.length(), noted ? record.tagsAt() : 0, 5);
+        PointFile.Reader reader = file.reader();
+        assertTrue(reader.load(0));
+        int tagsAt = records.codec.tagsAt(reader);
+        assertEquals(record.tagsAt(), tagsAt);
+        SeriesRecords back = new SeriesRecords(reader.bytes(), reader.length(), tagsAt);
+        assertTrue(back.has(reader.bytes(), reader.length(), tagsAt));
+        back.add(reader, tagsAt, 0, null);
+        assertEquals(new Series(METRIC, tags, point.getDataStoreDataType()), back.series());
+        Point got = back.points(new ArrayList<>()).get(0);
+        KDataOutput value = new KDataOutput();
+        point.writeValueToBuffer(value);
+        assertArrayEquals(value.getBytes(), got.value());
+        assertEquals(time, got.time());
+        assertEquals(77, got.ttlS());
+        assertEquals(5, got.takenAt());
+      }
+    }
   }
 
   @Test
-  void aRecordThatIsNoPointIsCountedAndPassedOver() {
-    byte[] record = codec.record(event(new DoubleDataPoint(1, 1), "a", "1"));
-    assertNull(codec.decode(0, Arrays.copyOf(record, record.length - 3)));
+  void seriesAreToldApart() throws Exception {
+    Random random = new Random(3);
+    List<RecordBuffer> all = new ArrayList<>();
+    List<Series> series = new ArrayList<>();
+    for (int i = 0; i < 300; i++) {
+      String metric = "m" + random.nextInt(3);
+      SortedMap<String, String> tags =
+          random.nextBoolean()
+              ? tags("a", "" + random.nextInt(5))
+              : tags("a", "" + random.nextInt(5), "b", "" + random.nextInt(3));
+      boolean whole = random.nextBoolean();
+      DataPoint point = whole ? new LongDataPoint(i, i) : new StringDataPoint(i, "x" + i);
+      RecordBuffer record = new RecordBuffer();
+      record.set(metric, tags, point, random.nextInt(9));
+      all.add(record);
+      series.add(new Series(metric, tags, point.getDataStoreDataType()));
+    }
+    for (int i = 0; i < all.size(); i++) {
+      RecordBuffer one = all.get(i);
+      SeriesRecords of = new SeriesRecords(one.bytes(), one.length(), one.tagsAt());
+      for (int j = 0; j < all.size(); j++) {
+        RecordBuffer other = all.get(j);
+        boolean same = series.get(i).equals(series.get(j));
+        assertEquals(same, of.has(other.bytes(), other.length(), other.tagsAt()));
+        assertEquals(same, one.key() == other.key());
+        boolean sameMetric = series.get(i).metric().equals(series.get(j).metric());
+        assertEquals(
+            sameMetric,
+            RecordBuffer.metricKey(series.get(i).metric()) == RecordBuffer.metricOf(other.key()));
+      }
+    }
+  }
+
+  @Test
+  void whatIsNoPointIsSeen() throws Exception {
+    byte[] record = record(new DoubleDataPoint(1, 1), tags("a", "1"));
     byte[] otherType = record.clone();
     int type = new String(record, java.nio.charset.StandardCharsets.ISO_8859_1).indexOf("kairos_");
     otherType[type] = 'X';
-    assertNull(codec.decode(0, otherType));
-    assertEquals(2, stats.unreadable.sum());
+    for (byte[] none :
+        List.of(new byte[0], new byte[60], Arrays.copyOf(record, record.length - 3), otherType)) {
+      MemoryFile file = new MemoryFile();
+      file.append(none, none.length, 0, 5);
+      PointFile.Reader reader = file.reader();
+      reader.load(0);
+      assertEquals(0, records.codec.tagsAt(reader));
+    }
   }
 
   @Test
-  void whatNoStoreCanHoldIsRefused() throws IOException {
+  void whatNoStoreCanHoldIsRefused() throws Exception {
     DataPoint point = new DoubleDataPoint(1, 1);
     String half = "x".repeat(32_000);
-    codec.sample(event(point, "a", half, "b", half));
-    assertThrows(
-        IllegalArgumentException.class,
-        () -> codec.sample(event(point, "a", half, "b", half, "c", "x".repeat(2_000))));
-    assertThrows(
-        IllegalArgumentException.class,
-        () -> codec.sample(event(point, "a", "é".repeat(33_000))));
+    record(point, tags("a", half, "b", half));
+    for (SortedMap<String, String> tooLong :
+        List.of(
+            tags("a", half, "b", half, "c", "x".repeat(2_000)),
+            tags("a", "é".repeat(33_000)),
+            tags("a", ":".repeat(33_000)))) {
+      assertThrows(RefusedPointException.class, () -> record(point, tooLong));
+    }
     // Longer than its encoding allows: KairosDB's serializer would log it and queue half a record.
     assertThrows(
-        IOException.class, () -> codec.sample(event(new StringDataPoint(1, "x".repeat(70_000)))));
+        RefusedPointException.class,
+        () -> record(new StringDataPoint(1, "x".repeat(70_000)), tags("a", "1")));
+    assertThrows(
+        RefusedPointException.class, () -> records.codec.record("", tags("a", "1"), point, 0));
   }
 }

@@ -1,0 +1,70 @@
+package io.kairoscope.kairosdb.queue;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+
+/** Looks at all that can be wrong with the queue. */
+final class QueueWatch {
+  // Beyond the window a point is stored in seconds; a store that is away for a minute shows itself
+  // in KairosDB's own check of it.
+  private static final long OLDEST_MS = 60_000;
+
+  private final CoalescingQueue queue;
+  private final QueueFile file;
+  private final QueueStats stats;
+  private final LongSupplier deadLetters;
+  private final long oldestMs;
+  private final List<Supplier<String>> troubles;
+
+  /**
+   * @param troubles each says what is wrong, or null
+   */
+  QueueWatch(
+      CoalescingQueue queue,
+      QueueFile file,
+      QueueStats stats,
+      LongSupplier deadLetters,
+      long windowMs,
+      List<Supplier<String>> troubles) {
+    this.queue = queue;
+    this.file = file;
+    this.stats = stats;
+    this.deadLetters = deadLetters;
+    oldestMs = 2 * windowMs + OLDEST_MS;
+    this.troubles = troubles;
+  }
+
+  QueueHealth health() {
+    List<String> found = new ArrayList<>();
+    for (Supplier<String> each : troubles) {
+      String trouble = each.get();
+      if (trouble != null) {
+        found.add(trouble);
+      }
+    }
+    long ageMs = ageMs(found);
+    if (ageMs > oldestMs) {
+      found.add(
+          "a point has waited for " + ageMs / 1_000 + " s: the store does not take it, or is behind");
+    }
+    return new QueueHealth(
+        found,
+        ageMs,
+        file.bytes(),
+        deadLetters.getAsLong(),
+        file.unreadable() + stats.unreadable.sum());
+  }
+
+  private long ageMs(List<String> found) {
+    try {
+      Long takenAt = queue.oldestTakenAt();
+      return takenAt == null ? 0 : Math.max(0, System.currentTimeMillis() - takenAt);
+    } catch (IOException unreadable) {
+      found.add("the queue's file cannot be read: " + unreadable.getMessage());
+      return 0;
+    }
+  }
+}

@@ -1,0 +1,72 @@
+package io.kairoscope.kairosdb.queue;
+
+import java.io.IOException;
+import java.util.TreeMap;
+
+/**
+ * What is whole of a queue's file: head and tail as they were noted may be older than the records,
+ * or newer, since the disk writes pages in whatever order when the power goes.
+ *
+ * @param head after the last whole record
+ * @param tail the first record that may not be stored
+ * @param unreadable records between these, or noted to have been beyond, that are not whole
+ * @param lastDataPage the last page of data that a whole record is in; -1 for none
+ * @param lastTakenAt the latest time of a whole record, ms since 1970; 0 for none
+ */
+record Recovery(
+    long head, long tail, long unreadable, long lastDataPage, long lastTakenAt) {
+
+  /**
+   * Reads all records from the tail on.
+   *
+   * @param indexPages numbers of the pages of the index that there are
+   * @param notedHead what the file says, if it was ours or KairosDB's own to write it last
+   */
+  static Recovery of(
+      QueueReader reader, TreeMap<Long, Long> indexPages, long notedHead, long notedTail)
+      throws IOException {
+    if (indexPages.isEmpty()) {
+      long head = Math.max(0, notedHead);
+      boolean noted = notedTail >= 0 && notedTail < head;
+      return new Recovery(head, head, noted ? head - notedTail : 0, -1, 0);
+    }
+    long lowest = indexPages.firstKey() * IndexItem.PER_PAGE;
+    long highest = (indexPages.lastKey() + 1) * IndexItem.PER_PAGE;
+    // Pages are removed after the tail moved: what is below the lowest was stored.
+    boolean sane = notedTail >= 0 && notedTail <= notedHead && notedTail <= highest;
+    long tail = sane ? Math.max(notedTail, lowest) : lowest;
+
+    long last = -1;
+    long lastDataPage = -1;
+    long lastTakenAt = 0;
+    long unreadable = 0;
+    // Since the last whole one: torn, if something comes after them, or was noted to.
+    long torn = 0;
+    for (long record = tail; record < highest; record++) {
+      boolean blank = !reader.loadItem(record);
+      if (blank && record >= notedHead) {
+        if (!indexPages.containsKey(IndexItem.page(record))) {
+          record = (IndexItem.page(record) + 1) * IndexItem.PER_PAGE - 1;
+        }
+        continue;
+      }
+      boolean whole =
+          !blank && reader.load(record) && (reader.item().hasSum() || record < notedHead);
+      if (whole) {
+        last = record;
+        lastDataPage = Math.max(lastDataPage, reader.item().page);
+        lastTakenAt = Math.max(lastTakenAt, reader.takenAt());
+        unreadable += torn;
+        torn = 0;
+      } else {
+        torn++;
+      }
+    }
+    unreadable += torn;
+    if (sane && notedHead > highest) {
+      unreadable += notedHead - highest;
+    }
+    long head = last >= 0 ? last + 1 : Math.max(tail, sane ? notedHead : 0);
+    return new Recovery(head, last >= 0 ? tail : head, unreadable, lastDataPage, lastTakenAt);
+  }
+}

@@ -1,0 +1,137 @@
+package io.kairoscope.kairosdb.queue;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.function.LongConsumer;
+
+/**
+ * Points that are released together, in the order of their series: sorted here, once, instead of
+ * being looked up by series one by one when they come. What is read of the file are only those that
+ * are handed out next.
+ */
+final class Run {
+  // A position in the run; the upper bits of what is sorted are of the key.
+  private static final int POSITION_BITS = 24;
+  static final int MAX = 1 << POSITION_BITS;
+  private static final long POSITION = MAX - 1;
+
+  private final long[] keys;
+  private final long[] indexes;
+  // Upper bits of the mixed key, and the position.
+  private long[] order;
+  private final Release release;
+  private int at;
+
+  Run(Entries entries) {
+    int count = entries.size();
+    keys = new long[count];
+    indexes = new long[count];
+    order = new long[count];
+    int[] next = {0};
+    entries.forEach(
+        (key, index) -> {
+          keys[next[0]] = key;
+          indexes[next[0]] = index;
+          order[next[0]] = mixed(key) & ~POSITION | next[0];
+          next[0]++;
+        });
+    Arrays.sort(order);
+    release = new Release(count);
+  }
+
+  /** A key's bits, each of which depends on all: the upper ones are the metric's alone before. */
+  static long mixed(long key) {
+    long mixed = (key ^ key >>> 32) * 0x9e3779b97f4a7c15L;
+    return (mixed ^ mixed >>> 29) * 0xbf58476d1ce4e5b9L;
+  }
+
+  /** All were handed out. */
+  boolean isEmpty() {
+    return at == order.length;
+  }
+
+  /** All were handed out: only what {@link #forEach} needs is kept. */
+  void forgetOrder() {
+    order = new long[0];
+    at = 0;
+  }
+
+  /** All were handed out and are settled. */
+  boolean isSettled() {
+    return isEmpty() && release.done();
+  }
+
+  /** Tells the index of each point of a metric, handed out or not. */
+  void forEach(int metric, LongConsumer each) {
+    for (int i = 0; i < keys.length; i++) {
+      if (RecordBuffer.metricOf(keys[i]) == metric) {
+        each.accept(indexes[i]);
+      }
+    }
+  }
+
+  /**
+   * Hands out series, whole.
+   *
+   * @param enough points after which to stop; the last series may exceed it
+   * @param into gets the series
+   * @param settled is told of points that need not be stored: a later one of the same time replaces
+   *     them, or their record is torn
+   * @return how many points it was, with these
+   */
+  int next(
+      int enough, PointFile.Reader file, PointCodec codec, List<Group> into, LongConsumer settled)
+      throws IOException {
+    int from = at;
+    int end = at;
+    // As a whole, so that it can be called again if it fails half way.
+    List<Group> groups = new ArrayList<>();
+    List<Long> gone = new ArrayList<>();
+    while (end < order.length && end - from < enough) {
+      end = series(end, file, codec, groups, gone);
+    }
+    at = end;
+    into.addAll(groups);
+    for (long index : gone) {
+      release.settled(1);
+      settled.accept(index);
+    }
+    return end - from;
+  }
+
+  /** All that have the same upper bits: one series, or very seldom several. Where these end. */
+  private int series(
+      int from, PointFile.Reader file, PointCodec codec, List<Group> groups, List<Long> gone)
+      throws IOException {
+    long upper = order[from] & ~POSITION;
+    List<SeriesRecords> found = new ArrayList<>(1);
+    int end = from;
+    for (; end < order.length && (order[end] & ~POSITION) == upper; end++) {
+      long index = indexes[(int) (order[end] & POSITION)];
+      int tagsAt = file.load(index) ? codec.tagsAt(file) : 0;
+      if (tagsAt == 0) {
+        codec.unreadable(index);
+        gone.add(index);
+        continue;
+      }
+      SeriesRecords records = null;
+      for (SeriesRecords one : found) {
+        if (one.has(file.bytes(), file.length(), tagsAt)) {
+          records = one;
+          break;
+        }
+      }
+      if (records == null) {
+        records = new SeriesRecords(file.bytes(), file.length(), tagsAt);
+        found.add(records);
+      }
+      records.add(file, tagsAt, index, release);
+    }
+    for (SeriesRecords records : found) {
+      groups.add(new Group(records.series(), records.points(gone)));
+    }
+    return end;
+  }
+}

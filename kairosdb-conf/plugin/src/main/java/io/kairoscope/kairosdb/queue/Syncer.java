@@ -1,0 +1,98 @@
+package io.kairoscope.kairosdb.queue;
+
+import java.io.IOException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Brings the queue's file to the disk every few milliseconds while somebody waits for it: one for all
+ * requests that came meanwhile (group commit), since each takes the disk as long as a hundred.
+ */
+final class Syncer implements Runnable {
+  private static final Logger logger = LoggerFactory.getLogger(Syncer.class);
+  private static final long IDLE_MS = 1_000;
+
+  /** Brings all to the disk; returns up to where. */
+  interface Disk {
+    long force() throws IOException;
+  }
+
+  private final Disk disk;
+  private final LongSupplier head;
+  private final long everyMs;
+  private long wanted;
+  private long durable;
+  private String failure;
+  private boolean stopped;
+
+  Syncer(Disk disk, LongSupplier head, long everyMs) {
+    this.disk = disk;
+    this.head = head;
+    this.everyMs = everyMs;
+  }
+
+  /**
+   * Waits until what was appended before is on the disk.
+   *
+   * @throws NotTakenError if it cannot be brought there
+   */
+  synchronized void sync() throws InterruptedException {
+    long mine = head.getAsLong();
+    if (mine > wanted) {
+      wanted = mine;
+      notifyAll();
+    }
+    while (durable < mine) {
+      // After a failure the disk may say yes and not have it: only a restart finds out.
+      if (failure != null || stopped) {
+        throw new NotTakenError(
+            "The queue's file is not on the disk: " + (stopped ? "shutting down" : failure), null);
+      }
+      wait();
+    }
+  }
+
+  @Override
+  public void run() {
+    try {
+      while (await()) {
+        long began = System.nanoTime();
+        long upTo = disk.force();
+        synchronized (this) {
+          durable = upTo;
+          notifyAll();
+        }
+        long leftMs = everyMs - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
+        if (leftMs > 0) {
+          Thread.sleep(leftMs);
+        }
+      }
+    } catch (InterruptedException stop) {
+      stop();
+    } catch (Throwable error) {
+      logger.error("The queue's file cannot be brought to the disk", error);
+      synchronized (this) {
+        failure = error.toString();
+        notifyAll();
+      }
+    }
+  }
+
+  private synchronized boolean await() throws InterruptedException {
+    while (!stopped && wanted <= durable) {
+      wait(IDLE_MS);
+    }
+    return !stopped;
+  }
+
+  synchronized void stop() {
+    stopped = true;
+    notifyAll();
+  }
+
+  synchronized String trouble() {
+    return failure == null ? null : "acknowledgements would not survive: " + failure;
+  }
+}
