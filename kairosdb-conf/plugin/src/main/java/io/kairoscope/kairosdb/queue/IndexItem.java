@@ -77,9 +77,9 @@ final class IndexItem {
     return page == 0 && offset == 0 && length == 0 && takenAt == 0 && sum == 0 && mark == 0;
   }
 
-  /** Whether the record is one of ours, which has a checksum. */
+  /** Whether the record is one of ours, which has a checksum, and not KairosDB's own. */
   boolean hasSum() {
-    return (mark & SUMMED) != 0;
+    return mark != 0 || sum != 0;
   }
 
   /** Whether the checksum is that of these bytes, as this record. */

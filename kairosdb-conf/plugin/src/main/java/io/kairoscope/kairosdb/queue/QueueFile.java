@@ -124,7 +124,8 @@ final class QueueFile implements PointFile, Closeable {
   private void recover() throws IOException {
     Recovery found;
     try (QueueReader reader = new QueueReader(data, index)) {
-      found = Recovery.of(reader, indexPages, meta.getLong(0), meta.getLong(TAIL_AT));
+      long first = dataPages.isEmpty() ? 0 : dataPages.firstKey();
+      found = Recovery.of(reader, indexPages, first, meta.getLong(0), meta.getLong(TAIL_AT));
     }
     head = found.head();
     tail = found.tail();

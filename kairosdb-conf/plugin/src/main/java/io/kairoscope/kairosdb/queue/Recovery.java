@@ -20,20 +20,31 @@ record Recovery(
    * Reads all records from the tail on.
    *
    * @param indexPages numbers of the pages of the index that there are
+   * @param firstDataPage the lowest page of data that there is: what was in lower ones was stored
    * @param notedHead what the file says, if it was ours or KairosDB's own to write it last
    */
   static Recovery of(
-      QueueReader reader, TreeMap<Long, Long> indexPages, long notedHead, long notedTail)
+      QueueReader reader,
+      TreeMap<Long, Long> indexPages,
+      long firstDataPage,
+      long notedHead,
+      long notedTail)
       throws IOException {
     if (indexPages.isEmpty()) {
       long head = Math.max(0, notedHead);
-      boolean noted = notedTail >= 0 && notedTail < head;
-      return new Recovery(head, head, noted ? head - notedTail : 0, -1, 0);
+      long lost = notedTail >= 0 && notedTail < head ? head - notedTail : 0;
+      return new Recovery(head, head, lost, -1, 0);
     }
     long lowest = indexPages.firstKey() * IndexItem.PER_PAGE;
     long highest = (indexPages.lastKey() + 1) * IndexItem.PER_PAGE;
     // Pages are removed after the tail moved: what is below the lowest was stored.
-    boolean sane = notedTail >= 0 && notedTail <= notedHead && notedTail <= highest;
+    // The last page of the index may be lost; more than that was never there.
+    boolean sane =
+        notedTail >= 0
+            && notedTail <= notedHead
+            && notedTail <= highest
+            && notedHead <= highest + IndexItem.PER_PAGE;
+    long noted = sane ? notedHead : 0;
     long tail = sane ? Math.max(notedTail, lowest) : lowest;
 
     long last = -1;
@@ -44,29 +55,27 @@ record Recovery(
     long torn = 0;
     for (long record = tail; record < highest; record++) {
       boolean blank = !reader.loadItem(record);
-      if (blank && record >= notedHead) {
+      if (blank && record >= noted) {
         if (!indexPages.containsKey(IndexItem.page(record))) {
           record = (IndexItem.page(record) + 1) * IndexItem.PER_PAGE - 1;
         }
         continue;
       }
       boolean whole =
-          !blank && reader.load(record) && (reader.item().hasSum() || record < notedHead);
+          !blank && reader.load(record) && (reader.item().hasSum() || record < noted);
       if (whole) {
         last = record;
         lastDataPage = Math.max(lastDataPage, reader.item().page);
         lastTakenAt = Math.max(lastTakenAt, reader.takenAt());
         unreadable += torn;
         torn = 0;
-      } else {
+      } else if (blank || last >= 0 || reader.item().page >= firstDataPage) {
         torn++;
       }
     }
     unreadable += torn;
-    if (sane && notedHead > highest) {
-      unreadable += notedHead - highest;
-    }
-    long head = last >= 0 ? last + 1 : Math.max(tail, sane ? notedHead : 0);
+    unreadable += Math.max(0, noted - highest);
+    long head = last >= 0 ? last + 1 : Math.max(tail, noted);
     return new Recovery(head, last >= 0 ? tail : head, unreadable, lastDataPage, lastTakenAt);
   }
 }

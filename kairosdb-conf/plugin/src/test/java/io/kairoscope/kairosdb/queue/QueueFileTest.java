@@ -1,0 +1,248 @@
+package io.kairoscope.kairosdb.queue;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.kairoscope.kairosdb.queue.QueueFile.Limits;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.Arrays;
+import java.util.Random;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.kairosdb.bigqueue.BigArrayImpl;
+
+/** The queue's file: its pages and bounds, its ends, and KairosDB's own of it. */
+class QueueFileTest {
+  private static final int PAGE_BYTES = BigArrayImpl.MINIMUM_DATA_PAGE_SIZE;
+  private static final int SMALL_PAGE = 10_000;
+
+  @TempDir Path folder;
+
+  private QueueFile open() throws IOException {
+    return open(PAGE_BYTES, Limits.NONE);
+  }
+
+  private QueueFile open(int pageBytes, Limits limits) throws IOException {
+    return new QueueFile(folder, pageBytes, limits, false);
+  }
+
+  /** KairosDB's own, as its modules open it. */
+  private BigArrayImpl kairosDbs() throws IOException {
+    return new BigArrayImpl(folder.toString(), "kairos_queue", PAGE_BYTES);
+  }
+
+  /** Of a size that says which one it is, too. */
+  private static byte[] record(long index, int about) {
+    byte[] bytes = new byte[about + (int) (index % 100)];
+    new Random(index).nextBytes(bytes);
+    return bytes;
+  }
+
+  private static long append(QueueFile file, byte[] bytes) throws IOException {
+    return file.append(bytes, bytes.length, 0, System.currentTimeMillis());
+  }
+
+  private static byte[] read(QueueFile file, long record) throws IOException {
+    try (QueueReader reader = file.reader()) {
+      assertTrue(reader.load(record), "not whole: " + record);
+      return Arrays.copyOf(reader.bytes(), reader.length());
+    }
+  }
+
+  private long pages(String kind) throws IOException {
+    try (Stream<Path> files = Files.list(folder.resolve("kairos_queue").resolve(kind))) {
+      return files.count();
+    }
+  }
+
+  @Test
+  void eitherQueueGoesOnWhereTheOtherWas() throws IOException {
+    int about = 400_000;
+    int head = 0;
+    int tail = 0;
+    Random random = new Random(2);
+    for (int turn = 0; turn < 12; turn++) {
+      int more = 20 + random.nextInt(100);
+      boolean ours = turn % 2 == 0;
+      int keep = random.nextInt(60);
+      if (ours) {
+        try (QueueFile file = open()) {
+          assertEquals(head, file.head());
+          // KairosDB's own puts its tail to disk with the next record only.
+          assertTrue(file.tail() <= tail);
+          assertEquals(0, file.unreadable());
+          for (long i = tail; i < head; i++) {
+            assertArrayEquals(record(i, about), read(file, i));
+          }
+          for (int i = 0; i < more; i++) {
+            assertEquals(head, append(file, record(head, about)));
+            head++;
+          }
+          tail = Math.max(tail, head - 1 - keep);
+          file.removeBefore(tail);
+        }
+      } else {
+        BigArrayImpl array = kairosDbs();
+        assertEquals(head, array.getHeadIndex());
+        assertEquals(tail, array.getTailIndex());
+        for (long i = tail; i < head; i++) {
+          assertArrayEquals(record(i, about), array.get(i));
+          assertTrue(array.getTimestamp(i) > 0);
+        }
+        for (int i = 0; i < more; i++) {
+          array.append(record(head, about));
+          head++;
+        }
+        tail = Math.max(tail, head - 1 - keep);
+        array.removeBeforeIndex(tail);
+        // Closed well in some turns, killed in the others.
+        if (turn % 3 != 0) {
+          array.close();
+        }
+      }
+    }
+  }
+
+  @Test
+  void recordsReachOverManyPagesOfTheIndex() throws IOException {
+    int records = 300_000;
+    try (QueueFile file = open()) {
+      for (int i = 0; i < records; i++) {
+        append(file, ByteBuffer.allocate(4).putInt(0, i).array());
+      }
+      assertEquals(3, pages("index"));
+      for (int i = 0; i < records; i += 997) {
+        assertEquals(i, ByteBuffer.wrap(read(file, i)).getInt());
+      }
+      assertTrue(file.removeBefore(records - 10));
+      assertEquals(1, pages("index"));
+      assertFalse(file.reader().load(5), "a page that is gone");
+      assertFalse(file.reader().load(records), "nothing yet");
+    }
+    try (QueueFile file = open()) {
+      assertEquals(0, file.unreadable());
+      assertEquals(records - 10, file.tail());
+      assertEquals(records, append(file, new byte[] {1}));
+      assertEquals(records - 1, ByteBuffer.wrap(read(file, records - 1)).getInt());
+    }
+  }
+
+  @Test
+  void whatDoesNotFitIntoAPageIsRefusedAndNothingHappened() throws IOException {
+    try (QueueFile file = open(SMALL_PAGE, Limits.NONE)) {
+      append(file, new byte[SMALL_PAGE]);
+      assertThrows(IOException.class, () -> append(file, new byte[SMALL_PAGE + 1]));
+      assertEquals(1, file.head());
+      assertEquals(1, append(file, new byte[] {7}));
+      assertArrayEquals(new byte[] {7}, read(file, 1));
+    }
+  }
+
+  @Test
+  void aClosedFileIsNotTouched() throws IOException {
+    QueueFile file = open();
+    append(file, new byte[] {1});
+    file.close();
+    file.close();
+    assertThrows(IOException.class, () -> append(file, new byte[] {2}));
+    assertThrows(IOException.class, () -> file.removeBefore(1));
+    assertThrows(IOException.class, file::force);
+    file.prepare();
+  }
+
+  @Test
+  void twoDoNotHaveIt() throws IOException {
+    try (QueueFile file = open()) {
+      IOException refused = assertThrows(IOException.class, this::open);
+      assertTrue(refused.getMessage().contains("in use by another process"), refused.toString());
+      append(file, new byte[] {1});
+    }
+    open().close();
+  }
+
+  @Test
+  void theRoomOfAPageIsTakenBeforeItIsWrittenTo() throws IOException {
+    try (QueueFile file = open()) {
+      append(file, new byte[] {1});
+      file.prepare();
+      for (String kind : new String[] {"data", "index"}) {
+        Path page = folder.resolve("kairos_queue").resolve(kind).resolve("page-0.dat");
+        long blocks = ((Number) Files.getAttribute(page, "unix:nlink")).longValue();
+        assertEquals(1, blocks);
+        Process du = new ProcessBuilder("du", "-k", page.toString()).start();
+        String said = new String(du.getInputStream().readAllBytes());
+        long kib = Long.parseLong(said.split("\\s")[0]);
+        assertTrue(kib >= Files.size(page) / 1024, kind + " has holes: " + said);
+      }
+    }
+  }
+
+  @Test
+  void thereIsAPageAhead() throws IOException {
+    try (QueueFile file = open(SMALL_PAGE, Limits.NONE)) {
+      append(file, new byte[SMALL_PAGE / 2 + 1]);
+      assertEquals(1, pages("data"));
+      file.prepare();
+      assertEquals(2, pages("data"));
+      file.prepare();
+      assertEquals(2, pages("data"));
+    }
+  }
+
+  @Test
+  void beyondItsBoundNothingIsTakenAndNothingHappened() throws IOException {
+    Limits limits = new Limits(IndexItem.PAGE_BYTES + 3L * SMALL_PAGE, 0);
+    try (QueueFile file = open(SMALL_PAGE, limits)) {
+      int taken = 0;
+      IOException full = null;
+      while (full == null) {
+        try {
+          append(file, record(taken, 900));
+          taken++;
+        } catch (IOException error) {
+          full = error;
+        }
+      }
+      assertTrue(full.getMessage().contains("bound"), full.toString());
+      assertEquals(taken, file.head());
+      assertThrows(IOException.class, file::prepare);
+      for (int i = 0; i < taken; i++) {
+        assertArrayEquals(record(i, 900), read(file, i));
+      }
+      // What is stored makes room.
+      file.removeBefore(taken - 1);
+      assertEquals(taken, append(file, record(taken, 900)));
+    }
+  }
+
+  @Test
+  void whatMustStayFreeOfTheDiskStaysFree() throws IOException {
+    long free = Files.getFileStore(folder).getUsableSpace();
+    try (QueueFile file = open(SMALL_PAGE, new Limits(Long.MAX_VALUE, 2 * free))) {
+      IOException full =
+          assertThrows(IOException.class, () -> append(file, new byte[] {1}));
+      assertTrue(full.getMessage().contains("no room"), full.toString());
+      assertEquals(0, file.head());
+    }
+  }
+
+  @Test
+  void whatIsForcedIsKnown() throws IOException {
+    try (QueueFile file = new QueueFile(folder, SMALL_PAGE, Limits.NONE, true)) {
+      assertEquals(0, file.force());
+      for (int i = 0; i < 100; i++) {
+        append(file, record(i, 900));
+      }
+      assertEquals(100, file.force());
+      append(file, record(100, 900));
+      assertEquals(101, file.force());
+    }
+  }
+}
