@@ -102,28 +102,29 @@ public class CoalescingQueueProcessor extends QueueProcessor implements QueueDep
             settings.windowMs(),
             settings.memoryBytes(),
             () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime()));
-    CqlStore store = new CqlStore(cluster, configuration, batchStats, System::currentTimeMillis);
-    Retrier retrier = new Retrier(timer, new Backoff(ThreadLocalRandom::current), stats);
+    CqlStore store =
+        new CqlStore(
+            cluster,
+            configuration,
+            batchStats,
+            CqlStore.ttl(configuration, Long.MAX_VALUE),
+            System::currentTimeMillis);
     Publisher<RowKeyEvent> newRows = eventBus.createPublisher(RowKeyEvent.class);
-    RowIndex index =
-        new RowIndex(
-            store,
-            retrier,
-            rowKeys,
-            metricNames,
-            row -> newRows.post(event(row)),
-            stats,
-            settings.inFlightPerHost());
     Writer writer =
         new Writer(
             store,
-            index,
+            rowKeys,
+            metricNames,
+            row -> newRows.post(event(row)),
             new Batches(batchSize, settings.batchBytes()),
-            retrier,
+            new DeadLetters(Path.of(path).resolve("dead_letters.jsonl")),
+            timer,
+            ThreadLocalRandom::current,
             queue::done,
             stats,
-            System::currentTimeMillis,
-            settings.inFlightPerHost());
+            Writer.Clocks.SYSTEM,
+            new Writer.Limits(
+                settings.inFlightPerHost(), 64 << 20, Writer.Limits.SILENT_MS));
     deliveries =
         new Deliveries(queue, writer, stats, BATCHES_IN_RELEASE * batchSize, checkpointS);
     metrics = new QueueMetrics(queue, stats, hostName);
