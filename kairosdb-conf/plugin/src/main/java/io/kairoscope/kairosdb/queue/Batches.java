@@ -2,12 +2,16 @@ package io.kairoscope.kairosdb.queue;
 
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
+import java.util.function.Function;
 
-/** Cuts partitions into batches: of one host each, near to each other, and within both limits. */
+/** Cuts partitions into batches: of one node each, near to each other, and within both limits. */
 final class Batches {
+  private static final Comparator<Partition> NEAR =
+      (one, other) -> one.place().compareTo(other.place());
+
   private final int maxPoints;
   private final int maxBytes;
 
@@ -16,39 +20,34 @@ final class Batches {
     this.maxBytes = maxBytes;
   }
 
-  /** Batches, taking turns among the hosts, so that a slow one is not met with all at once. */
-  List<List<Partition>> cut(List<Partition> partitions) {
-    Map<String, List<Partition>> byHost = new TreeMap<>();
-    for (Partition partition : partitions) {
-      byHost.computeIfAbsent(partition.place().host(), host -> new ArrayList<>()).add(partition);
+  /**
+   * @param choose the node that a partition is sent to
+   */
+  List<List<Partition>> cut(List<Partition> partitions, Function<Place, Node> choose) {
+    Map<Node, List<Partition>> byNode = new IdentityHashMap<>();
+    for (int i = 0; i < partitions.size(); i++) {
+      Partition partition = partitions.get(i);
+      byNode
+          .computeIfAbsent(choose.apply(partition.place()), node -> new ArrayList<>())
+          .add(partition);
     }
-    List<List<List<Partition>>> ofHosts = new ArrayList<>();
-    for (List<Partition> ofHost : byHost.values()) {
-      ofHost.sort(Comparator.comparing(Partition::place));
-      ofHosts.add(cutOfHost(ofHost));
+    List<List<Partition>> batches = new ArrayList<>();
+    for (List<Partition> ofNode : byNode.values()) {
+      ofNode.sort(NEAR);
+      cutOfNode(ofNode, batches);
     }
-    List<List<Partition>> turns = new ArrayList<>();
-    for (int turn = 0; turns.size() < ofHosts.stream().mapToInt(List::size).sum(); turn++) {
-      for (List<List<Partition>> ofHost : ofHosts) {
-        if (turn < ofHost.size()) {
-          turns.add(ofHost.get(turn));
-        }
-      }
-    }
-    return turns;
+    return batches;
   }
 
-  private List<List<Partition>> cutOfHost(List<Partition> partitions) {
-    List<List<Partition>> batches = new ArrayList<>();
+  private void cutOfNode(List<Partition> partitions, List<List<Partition>> batches) {
     List<Partition> batch = new ArrayList<>();
     int points = 0;
     int bytes = 0;
     for (Partition whole : partitions) {
       // Only a partition that is larger than a batch is in several.
       for (Partition part : parts(whole)) {
-        int size = part.bytes();
         if (!batch.isEmpty()
-            && (points + part.points().size() > maxPoints || bytes + size > maxBytes)) {
+            && (points + part.points().size() > maxPoints || bytes + part.bytes() > maxBytes)) {
           batches.add(batch);
           batch = new ArrayList<>();
           points = 0;
@@ -56,16 +55,18 @@ final class Batches {
         }
         batch.add(part);
         points += part.points().size();
-        bytes += size;
+        bytes += part.bytes();
       }
     }
     if (!batch.isEmpty()) {
       batches.add(batch);
     }
-    return batches;
   }
 
   private List<Partition> parts(Partition whole) {
+    if (whole.points().size() <= maxPoints && whole.bytes() <= maxBytes) {
+      return List.of(whole);
+    }
     List<Partition> parts = new ArrayList<>();
     int from = 0;
     int bytes = whole.key().remaining();
@@ -82,7 +83,7 @@ final class Batches {
     return parts;
   }
 
-  /** Halves of a batch that the store finds too large; empty if it is a single point. */
+  /** Halves of a batch; empty if it is a single point. */
   static List<List<Partition>> halves(List<Partition> batch) {
     if (batch.size() > 1) {
       int middle = batch.size() / 2;

@@ -10,6 +10,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import javax.inject.Inject;
@@ -57,6 +58,8 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
   private final QueueFile file;
   private final PointCodec codec;
   private final CoalescingQueue queue;
+  private final Ttl ttl;
+  private final Writer writer;
   private final Deliveries deliveries;
   private final Syncer syncer;
   private final ClusterConnection cluster;
@@ -101,11 +104,34 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
             settings.keepMs(),
             () -> TimeUnit.NANOSECONDS.toMillis(System.nanoTime()));
     Publisher<RowKeyEvent> newRows = eventBus.createPublisher(RowKeyEvent.class);
-    // STORE SIDE
+    ttl = CqlStore.ttl(configuration, settings.latestExpiryS());
+    CqlStore store =
+        new CqlStore(cluster, configuration, batchStats, ttl, System::currentTimeMillis);
+    writer =
+        new Writer(
+            store,
+            rowKeys,
+            metricNames,
+            row -> newRows.post(event(row)),
+            new Batches(batchSize, settings.batchBytes()),
+            new DeadLetters(Path.of(path).resolve("dead_letters.jsonl")),
+            timer,
+            ThreadLocalRandom::current,
+            queue::done,
+            stats,
+            Writer.Clocks.SYSTEM,
+            new Writer.Limits(
+                settings.inFlightPerHost(), settings.flyingBytes(), Writer.Limits.SILENT_MS));
     deliveries =
-        new Deliveries(queue, null, file::prepare, stats, BATCHES_IN_RELEASE * batchSize);
+        new Deliveries(queue, writer, file::prepare, stats, BATCHES_IN_RELEASE * batchSize);
     metrics = new QueueMetrics(queue, stats, hostName);
-    watch = new QueueWatch(queue, file, stats, () -> 0, settings.windowMs(), List.of(deliveries::trouble));
+    watch =
+        new QueueWatch(
+            queue,
+            file,
+            stats,
+            settings.windowMs(),
+            List.of(deliveries::trouble, deliveries::diskTrouble, writer::trouble, this::syncTrouble));
   }
 
   private static RowKeyEvent event(Store.IndexEntry row) {
@@ -150,6 +176,7 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
     } catch (InterruptedException stop) {
       return;
     }
+    NodeWatch.of(cluster, queue::rewrite);
     deliveries.run();
   }
 
@@ -168,11 +195,16 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
   public void put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
       throws RefusedPointException {
     try {
+      long nowMs = System.currentTimeMillis();
+      String refusal = ttl.refusal(ttlS, point.getTimestamp(), nowMs);
+      if (refusal != null) {
+        throw new RefusedPointException(refusal);
+      }
       RecordBuffer record = codec.record(metric, tags, point, ttlS);
       if (closed) {
         throw new NotTakenError("KairosDB is shutting down", null);
       }
-      queue.put(record, System.currentTimeMillis());
+      queue.put(record, nowMs);
     } catch (RefusedPointException | NotTakenError error) {
       stats.refused.increment();
       throw error;
@@ -217,8 +249,12 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
   }
 
   @Override
-  public void reindex(String metric, long sinceMs) throws InterruptedException {
-    // STORE SIDE
+  public void reindex(String metric, long sinceMs) {
+    writer.reindex(metric, sinceMs);
+  }
+
+  private String syncTrouble() {
+    return syncer == null ? null : syncer.trouble();
   }
 
   @Override

@@ -12,7 +12,7 @@ import com.datastax.driver.core.Host;
 import com.datastax.driver.core.ResultSet;
 import com.datastax.driver.core.SimpleStatement;
 import com.datastax.driver.core.Statement;
-import com.datastax.driver.core.exceptions.InvalidQueryException;
+import com.datastax.driver.core.policies.FallthroughRetryPolicy;
 import com.google.common.hash.HashFunction;
 import com.google.common.hash.Hashing;
 import com.google.common.util.concurrent.FutureCallback;
@@ -27,19 +27,21 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongSupplier;
 import org.kairosdb.datastore.cassandra.BatchStats;
 import org.kairosdb.datastore.cassandra.CassandraConfiguration;
 import org.kairosdb.datastore.cassandra.ClusterConnection;
-import org.kairosdb.datastore.cassandra.DataPointsRowKey;
 import org.kairosdb.datastore.cassandra.KairoscopeRowKeys;
 import org.kairosdb.datastore.cassandra.RowSpec;
 
 /** KairosDB's tables over its own connection, statements and settings: what it writes, batched. */
 final class CqlStore implements Store {
-  // What Cassandra and ScyllaDB say, with nothing else to tell it by.
-  private static final String TOO_LARGE = "Batch too large";
-  private static final Place NOWHERE = new Place("", 0, 0);
+  private static final Place NOWHERE = new Place(List.of(), 0, 0);
+  // Nodes that a partition is sent to: its replicas, of which there are seldom more.
+  private static final int NODES = 4;
+  // Lists of nodes that are kept: some for each replica; more are of a ring that changed.
+  private static final int LISTS = 10_000;
   // Cassandra's token, but for keys that end in characters beyond ASCII, where Cassandra's own has
   // a sign error; these are only put in another place among their neighbours.
   private static final HashFunction TOKEN = Hashing.murmur3_128();
@@ -47,73 +49,85 @@ final class CqlStore implements Store {
   private final ClusterConnection cluster;
   private final String clusterName;
   private final ConsistencyLevel consistency;
-  private final int defaultTtlS;
-  private final boolean forceDefaultTtl;
-  private final boolean alignTtl;
+  private final Ttl ttl;
   private final BatchStats batchStats;
   private final LongSupplier nowMs;
+  private final Canaries canaries;
   private final Shards shards = new Shards();
+  private final Map<Host, Node> nodes = new ConcurrentHashMap<>();
+  private final Map<List<Node>, List<Node>> lists = new ConcurrentHashMap<>();
 
+  /**
+   * @param ttl by this configuration; see {@link #ttl}
+   */
   CqlStore(
       ClusterConnection cluster,
       CassandraConfiguration configuration,
       BatchStats batchStats,
+      Ttl ttl,
       LongSupplier nowMs) {
     this.cluster = cluster;
+    this.ttl = ttl;
     this.batchStats = batchStats;
     this.nowMs = nowMs;
     clusterName = configuration.getWriteCluster().getClusterName();
     consistency = configuration.getWriteCluster().getWriteConsistencyLevel();
-    defaultTtlS = configuration.getDatapointTtl();
-    forceDefaultTtl = configuration.isForceDefaultDatapointTtl();
-    alignTtl = configuration.isAlignDatapointTtlWithTimestamp();
+    canaries = new Canaries(cluster, clusterName, nowMs);
+  }
+
+  /**
+   * Times to live as KairosDB's configuration has them.
+   *
+   * @param latestExpiryS s since 1970; Long.MAX_VALUE is no limit
+   */
+  static Ttl ttl(CassandraConfiguration configuration, long latestExpiryS) {
+    return new Ttl(
+        configuration.getDatapointTtl(),
+        configuration.isForceDefaultDatapointTtl(),
+        configuration.isAlignDatapointTtlWithTimestamp(),
+        latestExpiryS);
   }
 
   @Override
   public List<Row> rows(Group group) {
     RowSpec spec = cluster.getRowSpec();
-    Map<Long, List<Point>> byRow = new TreeMap<>();
-    for (Point point : group.points()) {
-      long rowTime = spec.calculateRowTime(point.time());
-      byRow.computeIfAbsent(rowTime, row -> new ArrayList<>()).add(point);
-    }
     Series series = group.series();
+    List<Point> points = group.points();
+    long rowTime = spec.calculateRowTime(points.get(0).time());
+    for (int i = 1; i < points.size(); i++) {
+      if (spec.calculateRowTime(points.get(i).time()) != rowTime) {
+        return rowsOf(series, points, spec);
+      }
+    }
+    // Nearly always: a row is three weeks long.
+    return List.of(row(series, rowTime, points, spec));
+  }
+
+  private List<Row> rowsOf(Series series, List<Point> points, RowSpec spec) {
+    Map<Long, List<Point>> byRow = new TreeMap<>();
+    for (Point point : points) {
+      byRow
+          .computeIfAbsent(spec.calculateRowTime(point.time()), row -> new ArrayList<>())
+          .add(point);
+    }
     List<Row> rows = new ArrayList<>(byRow.size());
-    byRow.forEach(
-        (time, points) -> {
-          DataPointsRowKey key =
-              new DataPointsRowKey(
-                  series.metric(), clusterName, time, series.type(), series.tags());
-          rows.add(new Row(key, indexTtlS(points, spec), points));
-        });
+    byRow.forEach((time, some) -> rows.add(row(series, time, some, spec)));
     return rows;
   }
 
-  /** The index has a row for as long as any point can be in it. */
-  private int indexTtlS(List<Point> points, RowSpec spec) {
-    int longest = 0;
-    for (Point point : points) {
-      int ttl = ttlS(point);
-      if (ttl == 0) {
-        return 0;
-      }
-      longest = Math.max(longest, ttl);
+  private Row row(Series series, long rowTime, List<Point> points, RowSpec spec) {
+    long now = nowMs.getAsLong();
+    long expiry = 0;
+    for (int i = 0; i < points.size(); i++) {
+      expiry = Math.max(expiry, ttl.expiryS(points.get(i), now));
     }
-    return longest + (int) (spec.getRowWidthInMillis() / 1000);
-  }
-
-  /** Time to live from now on; 0 is for ever, and below 0 it is over. */
-  private int ttlS(Point point) {
-    int ttl = forceDefaultTtl || point.ttlS() == 0 ? defaultTtlS : point.ttlS();
-    if (ttl == 0 || !alignTtl) {
-      return ttl;
-    }
-    long left = ttl - (nowMs.getAsLong() - point.time()) / 1000;
-    return left > 0 ? (int) Math.min(left, Integer.MAX_VALUE) : -1;
+    int indexTtl = ttl.index(expiry, spec.getRowWidthInMillis() / 1_000, now);
+    long until = indexTtl == 0 ? Long.MAX_VALUE : now / 1_000 + indexTtl;
+    return new Row(new RowKey(series, clusterName, rowTime), indexTtl, until, expiry, points);
   }
 
   @Override
-  public ByteBuffer key(DataPointsRowKey rowKey) {
+  public ByteBuffer key(RowKey rowKey) {
     return DATA_POINTS_ROW_KEY_SERIALIZER.toByteBuffer(rowKey);
   }
 
@@ -122,86 +136,140 @@ final class CqlStore implements Store {
     Statement statement = new SimpleStatement("").setRoutingKey(key.duplicate());
     Iterator<Host> plan =
         cluster.getLoadBalancingPolicy().newQueryPlan(cluster.getKeyspace(), statement);
-    if (!plan.hasNext()) {
+    List<Node> found = new ArrayList<>(NODES);
+    while (found.size() < NODES && plan.hasNext()) {
+      found.add(node(plan.next()));
+    }
+    if (found.isEmpty()) {
       return NOWHERE;
     }
-    Host host = plan.next();
+    if (lists.size() > LISTS) {
+      lists.clear();
+    }
     long token = TOKEN.hashBytes(key.duplicate()).asLong();
-    return new Place(host.toString(), shards.shard(host, token), token);
+    List<Node> list = lists.computeIfAbsent(List.copyOf(found), same -> same);
+    return new Place(list, shards.shard(found.get(0).host, token), token);
+  }
+
+  private Node node(Host host) {
+    return nodes.computeIfAbsent(host, one -> new Node(one.toString(), one));
   }
 
   @Override
-  public CompletionStage<?> writePoints(List<Partition> partitions) {
+  public CompletionStage<Integer> writePoints(Node node, List<Partition> partitions) {
     RowSpec spec = cluster.getRowSpec();
-    BatchStatement batch = batch();
-    for (Partition partition : partitions) {
+    long now = nowMs.getAsLong();
+    PointStatements statements = new PointStatements(cluster.psDataPointsInsert);
+    BatchStatement batch = batch(node);
+    int expired = 0;
+    for (int i = 0; i < partitions.size(); i++) {
+      Partition partition = partitions.get(i);
+      List<Point> points = partition.points();
+      boolean[] later = Overwritten.in(partition, spec);
       long rowTime = partition.rowKey().getTimestamp();
-      for (Point point : partition.points()) {
-        int ttl = ttlS(point);
-        // Its time is over: there is nothing to store.
-        if (ttl >= 0) {
-          ByteBuffer column = ByteBuffer.allocate(Integer.BYTES);
-          column.putInt(0, spec.getColumnName(rowTime, point.time()));
-          batch.add(
-              new BoundStatement(cluster.psDataPointsInsert)
-                  .setBytesUnsafe(0, partition.key().duplicate())
-                  .setBytesUnsafe(1, column)
-                  .setBytesUnsafe(2, ByteBuffer.wrap(point.value()))
-                  .setInt(3, ttl)
-                  .setLong(4, point.takenAt()));
+      for (int j = 0; j < points.size(); j++) {
+        Point point = points.get(j);
+        int left = ttl.left(point, now);
+        if (left < 0) {
+          // Its time is over: there is nothing to store.
+          expired++;
+        } else if (later == null || !later[j]) {
+          int column = spec.getColumnName(rowTime, point.time());
+          batch.add(statements.of(partition.key(), column, point, left));
         }
       }
     }
+    int over = expired;
     if (batch.size() == 0) {
-      return CompletableFuture.completedFuture(null);
+      return CompletableFuture.completedFuture(over);
     }
-    return execute(batch).thenRun(() -> batchStats.addDatapointsBatch(batch.size()));
+    return execute(batch)
+        .thenApply(
+            result -> {
+              batchStats.addDatapointsBatch(batch.size());
+              return over;
+            });
   }
 
   @Override
-  public CompletionStage<?> writeIndex(List<IndexEntry> entries) {
-    BatchStatement rows = batch();
-    BatchStatement names = batch();
+  public CompletionStage<?> writeIndex(Node node, List<IndexEntry> entries, long atMs) {
+    BatchStatement rows = batch(node);
+    BatchStatement names = batch(node);
+    rows.setDefaultTimestamp(atMs);
+    names.setDefaultTimestamp(atMs);
+    long now = nowMs.getAsLong();
     for (IndexEntry entry : entries) {
-      DataPointsRowKey key = entry.rowKey();
-      String metric = key.getMetricName();
-      rows.addAll(KairoscopeRowKeys.inserts(cluster, key, entry.ttlS()));
-      if (entry.newMetric()) {
-        rows.add(
-            cluster
-                .psRowKeyTimeInsert
-                .bind()
-                .setString(0, metric)
-                .setString(1, DATA_POINTS_TABLE_NAME)
-                .setTimestamp(2, new Date(key.getTimestamp()))
-                .setInt(3, entry.ttlS()));
+      RowKey key = entry.rowKey();
+      int ttlS = ttl.clamp(entry.ttlS(), now);
+      if (entry.ofMetric()) {
+        rows.add(rowTime(key, ttlS));
         names.add(
             new BoundStatement(cluster.psStringIndexInsert)
                 .setBytesUnsafe(0, serializeString(ROW_KEY_METRIC_NAMES))
-                .setString(1, metric));
+                .setString(1, key.getMetricName()));
+      } else {
+        rows.addAll(KairoscopeRowKeys.inserts(cluster, key, ttlS));
       }
     }
+    int metrics = names.size();
     CompletableFuture<Void> written =
-        execute(rows).thenRun(() -> batchStats.addRowKeyBatch(entries.size()));
-    if (names.size() == 0) {
+        execute(rows).thenRun(() -> batchStats.addRowKeyBatch(entries.size() - metrics));
+    if (metrics == 0) {
       return written;
     }
-    int count = names.size();
     return CompletableFuture.allOf(
         written,
         execute(names)
             .thenRun(
                 () -> {
-                  batchStats.addNameBatch(count);
-                  batchStats.addRowKeyTimeBatch(count);
+                  batchStats.addNameBatch(metrics);
+                  batchStats.addRowKeyTimeBatch(metrics);
                 }));
   }
 
-  private BatchStatement batch() {
+  private Statement rowTime(RowKey key, int ttlS) {
+    return cluster
+        .psRowKeyTimeInsert
+        .bind()
+        .setString(0, key.getMetricName())
+        .setString(1, DATA_POINTS_TABLE_NAME)
+        .setTimestamp(2, new Date(key.getTimestamp()))
+        .setInt(3, ttlS);
+  }
+
+  @Override
+  public Table table(IndexEntry entry) {
+    return !entry.ofMetric() && KairoscopeRowKeys.inserts(cluster, entry.rowKey(), 0).size() > 1
+        ? Table.TAG_INDEX
+        : Table.INDEX;
+  }
+
+  @Override
+  public CompletionStage<?> canary(Table table, Node node, Place like) {
+    BatchStatement batch = batch(node);
+    if (table == Table.POINTS) {
+      batch.add(canaries.point(this, like));
+    } else {
+      batch.addAll(canaries.index(table));
+    }
+    return execute(batch);
+  }
+
+  @Override
+  public void prepareCanary() {
+    place(key(rows(canaries.group()).get(0).key()));
+  }
+
+  private BatchStatement batch(Node node) {
     BatchStatement batch = new BatchStatement(BatchStatement.Type.UNLOGGED);
     batch.setConsistencyLevel(consistency);
     // The same points and row keys once more change nothing.
     batch.setIdempotent(true);
+    // What failed is tried again by us, with pauses, and not at once by the driver as well.
+    batch.setRetryPolicy(FallthroughRetryPolicy.INSTANCE);
+    if (node.host != null) {
+      batch.setHost(node.host);
+    }
     return batch;
   }
 
@@ -217,10 +285,7 @@ final class CqlStore implements Store {
 
           @Override
           public void onFailure(Throwable error) {
-            boolean tooLarge =
-                error instanceof InvalidQueryException
-                    && String.valueOf(error.getMessage()).contains(TOO_LARGE);
-            answer.completeExceptionally(tooLarge ? new TooLargeException(error) : error);
+            answer.completeExceptionally(error);
           }
         },
         MoreExecutors.directExecutor());

@@ -19,22 +19,13 @@ final class Deliveries implements Runnable {
   private static final int REWRITTEN_AT_LEAST = 200;
   private static final long SILENT_MS = 15_000;
 
-  /** Where points go. */
-  interface Target {
-    /** Takes points over; never waits for the store. */
-    void write(List<Group> groups);
-
-    /** Whether there is room for more. */
-    boolean hasRoom();
-  }
-
   /** What the disk must have ready. */
   interface Disk {
     void prepare() throws IOException;
   }
 
   private final CoalescingQueue queue;
-  private final Target target;
+  private final Writer writer;
   private final Disk disk;
   private final QueueStats stats;
   private final int enough;
@@ -51,9 +42,9 @@ final class Deliveries implements Runnable {
   /**
    * @param enough points to release at a time: for several batches to each host
    */
-  Deliveries(CoalescingQueue queue, Target target, Disk disk, QueueStats stats, int enough) {
+  Deliveries(CoalescingQueue queue, Writer writer, Disk disk, QueueStats stats, int enough) {
     this.queue = queue;
-    this.target = target;
+    this.writer = writer;
     this.disk = disk;
     this.stats = stats;
     this.enough = enough;
@@ -97,9 +88,9 @@ final class Deliveries implements Runnable {
     long untilMs = nowMs() + TICK_MS;
     boolean more = true;
     while (more && nowMs() < untilMs) {
-      more = target.hasRoom() && deliver();
+      more = writer.hasRoom() && deliver();
     }
-    if (!more && target.hasRoom()) {
+    if (!more && writer.hasRoom()) {
       rewrite();
     }
     queue.checkpoint();
@@ -113,7 +104,7 @@ final class Deliveries implements Runnable {
     if (released.isEmpty()) {
       return false;
     }
-    target.write(released);
+    writer.write(released);
     released = List.of();
     return true;
   }
@@ -127,7 +118,7 @@ final class Deliveries implements Runnable {
     List<Group> again = queue.takeAgain((int) Math.min(most, enough));
     if (!again.isEmpty()) {
       again.forEach(group -> stats.rewritten.add(group.points().size()));
-      target.write(again);
+      writer.write(again);
     }
   }
 

@@ -1,19 +1,18 @@
 package io.kairoscope.kairosdb.queue;
 
-import java.util.Comparator;
+import java.util.List;
 
 /**
- * Where a partition is: the host that its writes are sent to, the shard of that host, and its place
+ * Where a partition is: the nodes that its writes are best sent to, the shard there, and its place
  * on the ring, where neighbours have the same other replicas.
  *
- * @param host for comparing and showing only
+ * @param nodes the replicas first, in the order that the driver prefers; shared by all partitions
+ *     of a part of the ring, so that it costs nothing to keep
  */
-record Place(String host, int shard, long token) implements Comparable<Place> {
-  private static final Comparator<Place> ORDER =
-      Comparator.comparing(Place::host).thenComparing(Place::shard).thenComparing(Place::token);
-
+record Place(List<Node> nodes, int shard, long token) implements Comparable<Place> {
   @Override
   public int compareTo(Place other) {
-    return ORDER.compare(this, other);
+    int order = Integer.compare(shard, other.shard);
+    return order != 0 ? order : Long.compare(token, other.token);
   }
 }

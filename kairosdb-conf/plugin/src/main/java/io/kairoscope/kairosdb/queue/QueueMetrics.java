@@ -58,6 +58,12 @@ final class QueueMetrics {
     add(sets, now, "batch_bytes", stats.batchBytes);
     add(sets, now, "partition_points", stats.partitionPoints);
     add(sets, now, "stored_after_ms", stats.storedAfterMs);
+    add(sets, now, "expired", stats.expired.sum());
+    add(sets, now, "dead_letters", stats.deadLetters.sum());
+    add(sets, now, "errors", stats.errors.sum());
+    add(sets, now, "silences", stats.silences.sum());
+    add(sets, now, "hedged", stats.hedged.sum());
+    add(sets, now, "reindexed", stats.reindexed.sum());
     return sets;
   }
 

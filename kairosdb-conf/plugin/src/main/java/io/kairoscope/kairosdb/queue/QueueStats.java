@@ -39,4 +39,18 @@ final class QueueStats {
 
   /** From put to stored, ms, of the oldest point of each partition in a batch. */
   final SimpleStats storedAfterMs = new SimpleStats();
+
+  /** Points that ended before they could be written, and those refused for good by the store. */
+  final LongAdder expired = new LongAdder();
+  final LongAdder deadLetters = new LongAdder();
+
+  /** Errors of our own or of what we call, that were caught where nothing should be thrown. */
+  final LongAdder errors = new LongAdder();
+
+  /** Storage nodes that fell silent, and batches that were sent again by another for it. */
+  final LongAdder silences = new LongAdder();
+  final LongAdder hedged = new LongAdder();
+
+  /** Index rows that were written again: for points that outlive them, or after a delete. */
+  final LongAdder reindexed = new LongAdder();
 }

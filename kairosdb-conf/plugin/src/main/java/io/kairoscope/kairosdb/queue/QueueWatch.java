@@ -3,7 +3,6 @@ package io.kairoscope.kairosdb.queue;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.function.LongSupplier;
 import java.util.function.Supplier;
 
 /** Looks at all that can be wrong with the queue. */
@@ -15,7 +14,6 @@ final class QueueWatch {
   private final CoalescingQueue queue;
   private final QueueFile file;
   private final QueueStats stats;
-  private final LongSupplier deadLetters;
   private final long oldestMs;
   private final List<Supplier<String>> troubles;
 
@@ -26,13 +24,11 @@ final class QueueWatch {
       CoalescingQueue queue,
       QueueFile file,
       QueueStats stats,
-      LongSupplier deadLetters,
       long windowMs,
       List<Supplier<String>> troubles) {
     this.queue = queue;
     this.file = file;
     this.stats = stats;
-    this.deadLetters = deadLetters;
     oldestMs = 2 * windowMs + OLDEST_MS;
     this.troubles = troubles;
   }
@@ -54,7 +50,7 @@ final class QueueWatch {
         found,
         ageMs,
         file.bytes(),
-        deadLetters.getAsLong(),
+        stats.deadLetters.sum(),
         file.unreadable() + stats.unreadable.sum());
   }
 

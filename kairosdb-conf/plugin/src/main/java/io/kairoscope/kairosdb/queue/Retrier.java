@@ -1,109 +1,148 @@
 package io.kairoscope.kairosdb.queue;
 
 import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
-import java.util.concurrent.CompletionStage;
-import java.util.concurrent.RejectedExecutionException;
-import java.util.concurrent.ScheduledExecutorService;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.LongAdder;
-import java.util.function.Function;
+import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * Writes until it is written: there is nothing that a point was taken for but to be stored.
  *
- * <p>Whatever the store answers is taken for its state of the moment: overloaded, unavailable,
- * timed out, its tables missing. Only size is ours to mend. When the process ends, what is not
- * written is still in the file.
+ * <p>What fails waits, longer each time, and holds no slot meanwhile. Only what the store refuses
+ * while it takes others is divided, down to what it is that it refuses; and that alone is given up,
+ * as one point must not stop the others for ever.
  */
-final class Retrier {
+final class Retrier implements Lanes.Outcome {
   private static final Logger logger = LoggerFactory.getLogger(Retrier.class);
   // The first ones, so that a cause is seen, and then one every few minutes.
   private static final int LOGGED = 3;
   private static final int LOGGED_EVERY = 30;
+  // Attempts before an error that says little is taken for one of what is written.
+  private static final int PATIENCE = 3;
+  // Refusals of something that cannot be divided, each with a canary that was written after it.
+  private static final int REFUSALS = 2;
+  private static final int UNSURE_REFUSALS = 4;
+  // For dividing, a canary may be this old.
+  private static final long CANARY_MS = 1_000;
 
-  private final ScheduledExecutorService timer;
+  private final Lanes lanes;
+  private final Store store;
+  private final Canary canary;
+  private final Troubles troubles;
+  private final Timer timer;
   private final Backoff backoff;
   private final QueueStats stats;
+  private final LongSupplier elapsedMs;
 
-  Retrier(ScheduledExecutorService timer, Backoff backoff, QueueStats stats) {
+  Retrier(
+      Lanes lanes,
+      Store store,
+      Canary canary,
+      Troubles troubles,
+      Timer timer,
+      Backoff backoff,
+      QueueStats stats,
+      LongSupplier elapsedMs) {
+    this.lanes = lanes;
+    this.store = store;
+    this.canary = canary;
+    this.troubles = troubles;
     this.timer = timer;
     this.backoff = backoff;
     this.stats = stats;
+    this.elapsedMs = elapsedMs;
   }
 
-  /**
-   * Writes items together, or in parts if they are too large together.
-   *
-   * @param attempt one attempt at some of the items
-   * @param halves what to try in its place if that is too large; empty if it cannot be divided
-   * @param failures counts attempts that failed
-   * @return completes when all are written, and never with a failure
-   */
-  <T> CompletableFuture<Void> write(
-      List<T> items,
-      Function<List<T>, CompletionStage<?>> attempt,
-      Function<List<T>, List<List<T>>> halves,
-      LongAdder failures) {
-    CompletableFuture<Void> written = new CompletableFuture<>();
-    attempt(new Work<>(items, attempt, halves, failures, written), 0);
-    return written;
-  }
-
-  private record Work<T>(
-      List<T> items,
-      Function<List<T>, CompletionStage<?>> attempt,
-      Function<List<T>, List<List<T>>> halves,
-      LongAdder failures,
-      CompletableFuture<Void> written) {}
-
-  private <T> void attempt(Work<T> work, int failed) {
-    CompletionStage<?> answer;
-    try {
-      answer = work.attempt.apply(work.items);
-    } catch (RuntimeException error) {
-      answer = CompletableFuture.failedFuture(error);
+  @Override
+  public void written(Batch batch, Object result) {
+    if (troubles.any()) {
+      troubles.written(batch.table());
     }
-    answer.whenComplete(
-        (nothing, error) -> {
-          if (error == null) {
-            work.written.complete(null);
-          } else {
-            failed(work, failed + 1, cause(error));
-          }
-        });
+    batch.written(result);
   }
 
-  private <T> void failed(Work<T> work, int failed, Throwable error) {
-    work.failures.increment();
-    if (error instanceof TooLargeException) {
-      List<List<T>> halves = work.halves.apply(work.items);
-      if (!halves.isEmpty()) {
-        stats.splits.increment();
-        CompletableFuture.allOf(
-                halves.stream()
-                    .map(half -> write(half, work.attempt, work.halves, work.failures))
-                    .toArray(CompletableFuture[]::new))
-            .thenRun(() -> work.written.complete(null));
-        return;
+  @Override
+  public void failed(Batch batch, Node node, Throwable error) {
+    batch.failed++;
+    batch.failures().increment();
+    Refusal refusal = Refusal.of(error);
+    if (refusal == Refusal.TROUBLE) {
+      troubles.refused(batch.table(), node, error);
+    }
+    if (refusal == Refusal.TOO_LARGE && divide(batch)) {
+      stats.splits.increment();
+    } else if (refusal == Refusal.STORE
+        || refusal == Refusal.TROUBLE
+        || refusal == Refusal.UNSURE && batch.failed < PATIENCE) {
+      again(batch, error);
+    } else {
+      judge(batch, node, refusal, error);
+    }
+  }
+
+  /** By a canary: is it the batch, or the store? */
+  private void judge(Batch batch, Node node, Refusal refusal, Throwable error) {
+    boolean one = batch.halves().isEmpty();
+    long since = elapsedMs.getAsLong() - (one ? 0 : CANARY_MS);
+    canary
+        .alive(batch.table(), node, batch.place(), since)
+        .whenComplete((alive, none) -> judged(batch, refusal, error, Boolean.TRUE.equals(alive)))
+        .exceptionally(
+            failure -> {
+              stats.errors.increment();
+              logger.error("A refused batch could not be judged; trying it again", failure);
+              again(batch, error);
+              return null;
+            });
+  }
+
+  private void judged(Batch batch, Refusal refusal, Throwable error, boolean alive) {
+    if (!alive) {
+      again(batch, error);
+    } else if (!batch.halves().isEmpty()) {
+      divide(batch);
+    } else if (++batch.refusals < (refusal == Refusal.UNSURE ? UNSURE_REFUSALS : REFUSALS)) {
+      again(batch, error);
+    } else if (lanes.close(batch)) {
+      String reason = Troubles.reason(error);
+      logger.warn("Refused for good while the store takes others: {}", reason);
+      batch.dead(reason);
+    }
+  }
+
+  private boolean divide(Batch batch) {
+    List<? extends Batch> halves = batch.halves();
+    if (halves.isEmpty()) {
+      return false;
+    }
+    if (lanes.close(batch)) {
+      for (Batch half : halves) {
+        half.failed = batch.failed;
+        lanes.add(half);
       }
     }
-    if (failed <= LOGGED || failed % LOGGED_EVERY == 0) {
-      logger.warn("Not written after {} attempts, trying again: {}", failed, error.toString());
-    }
-    try {
-      timer.schedule(() -> attempt(work, failed), backoff.delayMs(failed), TimeUnit.MILLISECONDS);
-    } catch (RejectedExecutionException closed) {
-      logger.info("Not written before the end, left in the queue file: {}", work.items.size());
-    }
+    return true;
   }
 
-  private static Throwable cause(Throwable error) {
-    return error instanceof CompletionException && error.getCause() != null
-        ? error.getCause()
-        : error;
+  private void again(Batch batch, Throwable error) {
+    if (batch.failed <= LOGGED || batch.failed % LOGGED_EVERY == 0) {
+      logger.warn(
+          "Not written after {} attempts, trying again: {}", batch.failed, error.toString());
+    }
+    timer.after(backoff.delayMs(batch.failed), () -> next(batch));
+  }
+
+  private void next(Batch batch) {
+    if (lanes.closed(batch)) {
+      return;
+    }
+    try {
+      batch.replace(store);
+    } catch (Throwable misplaced) {
+      // Then where it was.
+      stats.errors.increment();
+      logger.debug("The place of a batch could not be worked out again", misplaced);
+    }
+    lanes.add(batch);
   }
 }

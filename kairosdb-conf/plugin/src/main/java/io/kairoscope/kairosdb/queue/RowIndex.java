@@ -1,21 +1,28 @@
 package io.kairoscope.kairosdb.queue;
 
+import io.kairoscope.kairosdb.queue.IndexBatch.Item;
 import io.kairoscope.kairosdb.queue.Store.IndexEntry;
 import io.kairoscope.kairosdb.queue.Store.Row;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Semaphore;
 import java.util.function.Consumer;
+import java.util.function.LongSupplier;
 import org.kairosdb.datastore.cassandra.DataCache;
 import org.kairosdb.datastore.cassandra.DataPointsRowKey;
 import org.kairosdb.datastore.cassandra.TimedString;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
- * Sees to it that queries find the rows that are written, and says when they do.
+ * Sees to it that queries find the rows that are written, for as long as any point is in them, and
+ * says when they do.
  *
  * <p>It shares KairosDB's caches of row keys and metric names: what is in them was written or is
  * being written. An entry is made before the write and not after, so that a delete that empties the
@@ -23,124 +30,205 @@ import org.kairosdb.datastore.cassandra.TimedString;
  * points of the row wait for it, and not only those that were the first.
  */
 final class RowIndex {
+  private static final Logger logger = LoggerFactory.getLogger(RowIndex.class);
   // Rows of an index batch: at some 200 bytes a row, as large as a batch of points.
   private static final int BATCH_ROWS = 100;
+  // How long a place is kept: after a change of the ring, writes make a detour for so long.
+  private static final int PLACE_S = 60;
+  // An index that cannot outlive its points, as nothing lives longer, is written once a day.
+  private static final long DAY_S = 86_400;
   private static final CompletableFuture<Void> DONE = CompletableFuture.completedFuture(null);
 
   private final Store store;
-  private final Retrier retrier;
+  private final Lanes lanes;
   private final DataCache<DataPointsRowKey> rowKeys;
   private final DataCache<TimedString> metrics;
   private final Consumer<IndexEntry> announce;
   private final QueueStats stats;
-  private final Semaphore inFlight;
-  private final Map<DataPointsRowKey, CompletableFuture<Void>> rowsBeingWritten =
+  private final LongSupplier nowMs;
+  private final Map<RowKey, CompletableFuture<Void>> rowsBeingWritten = new ConcurrentHashMap<>();
+  private final Map<MetricRow, CompletableFuture<Void>> metricsBeingWritten =
       new ConcurrentHashMap<>();
-  private final Map<TimedString, CompletableFuture<Void>> metricsBeingWritten =
-      new ConcurrentHashMap<>();
+  private long lastAtMs;
 
   /**
    * @param announce is told of each row that is new
-   * @param inFlight batches at a time
    */
   RowIndex(
       Store store,
-      Retrier retrier,
+      Lanes lanes,
       DataCache<DataPointsRowKey> rowKeys,
       DataCache<TimedString> metrics,
       Consumer<IndexEntry> announce,
       QueueStats stats,
-      int inFlight) {
+      LongSupplier nowMs) {
     this.store = store;
-    this.retrier = retrier;
+    this.lanes = lanes;
     this.rowKeys = rowKeys;
     this.metrics = metrics;
     this.announce = announce;
     this.stats = stats;
-    this.inFlight = new Semaphore(inFlight);
+    this.nowMs = nowMs;
   }
 
-  /** Begins to write what is new of these rows; each as a partition that knows when it is done. */
-  List<Partition> index(List<Row> rows) throws InterruptedException {
+  /**
+   * The partitions of a group, each of which knows when queries find it.
+   *
+   * @param begun gets what has to be written for that; it must be given to {@link #write} even if
+   *     this throws, since others may wait for it by then
+   */
+  synchronized List<Partition> index(Group group, List<Item> begun) {
+    List<Row> rows = store.rows(group);
     List<Partition> partitions = new ArrayList<>(rows.size());
-    List<IndexEntry> entries = new ArrayList<>();
-    List<CompletableFuture<Void>> futures = new ArrayList<>();
-    try {
-      for (Row row : rows) {
-        partitions.add(index(row, entries, futures));
-      }
-    } finally {
-      // Also if a row failed: for those before it, others wait by now.
-      for (int from = 0; from < entries.size(); from += BATCH_ROWS) {
-        int to = Math.min(entries.size(), from + BATCH_ROWS);
-        write(entries.subList(from, to), futures.subList(from, to));
-      }
+    for (int i = 0; i < rows.size(); i++) {
+      partitions.add(index(rows.get(i), begun));
+    }
+    long now = nowMs.getAsLong();
+    for (int i = 0; i < partitions.size(); i++) {
+      Partition partition = partitions.get(i);
+      partition.rowKey().touch(partition.points().size(), now);
     }
     return partitions;
   }
 
-  private Partition index(
-      Row row, List<IndexEntry> entries, List<CompletableFuture<Void>> futures) {
-    DataPointsRowKey cached = rowKeys.cacheItem(row.key());
+  private Partition index(Row row, List<Item> begun) {
+    // Asked before the cache: a row that is not there any more is either written or forgotten.
+    CompletableFuture<Void> pending = rowsBeingWritten.get(row.key());
+    RowKey cached = (RowKey) rowKeys.cacheItem(row.key());
     // The cached one has its key serialised already.
-    DataPointsRowKey rowKey = cached == null ? row.key() : cached;
-    ByteBuffer key;
-    Place place;
+    RowKey rowKey = cached == null ? row.key() : cached;
     try {
-      key = store.key(rowKey);
-      place = store.place(key);
-    } catch (RuntimeException error) {
+      ByteBuffer key = store.key(rowKey);
+      Place place = rowKey.place(store, key, nowMs.getAsLong(), PLACE_S);
+      CompletableFuture<Void> indexed;
+      if (cached == null) {
+        indexed = begin(rowKey, place, row.indexTtlS(), row.indexUntilS(), row.expiryS(), begun);
+        announce(rowKey, row.indexTtlS());
+      } else if (outlives(row, cached.indexUntilS())) {
+        stats.reindexed.increment();
+        indexed = begin(rowKey, place, row.indexTtlS(), row.indexUntilS(), row.expiryS(), begun);
+      } else {
+        indexed = pending == null ? DONE : pending;
+      }
+      return new Partition(rowKey, key, place, indexed, row.points());
+    } catch (Throwable error) {
       if (cached == null) {
         rowKeys.removeKey(rowKey);
       }
       throw error;
     }
-    CompletableFuture<Void> indexed =
-        cached == null
-            ? begin(row, entries, futures)
-            : rowsBeingWritten.getOrDefault(rowKey, DONE);
-    return new Partition(rowKey, key, place, indexed, row.points());
+  }
+
+  private static boolean outlives(Row row, long indexUntilS) {
+    if (row.expiryS() <= indexUntilS) {
+      return false;
+    }
+    long gained = row.indexUntilS() - indexUntilS;
+    return gained >= (row.indexUntilS() > row.expiryS() ? 1 : DAY_S)
+        || row.indexUntilS() == Long.MAX_VALUE;
   }
 
   private CompletableFuture<Void> begin(
-      Row row, List<IndexEntry> entries, List<CompletableFuture<Void>> futures) {
-    DataPointsRowKey key = row.key();
-    TimedString metric = new TimedString(key.getMetricName(), key.getTimestamp());
-    boolean newMetric = metrics.cacheItem(metric) == null;
-    IndexEntry entry = new IndexEntry(key, row.indexTtlS(), newMetric);
-    CompletableFuture<Void> written = new CompletableFuture<>();
-    CompletableFuture<Void> found = written;
-    if (newMetric) {
-      metricsBeingWritten.put(metric, written);
-      written.thenRun(() -> metricsBeingWritten.remove(metric, written));
-    } else {
-      found = CompletableFuture.allOf(written, metricsBeingWritten.getOrDefault(metric, DONE));
+      RowKey key, Place place, int ttlS, long untilS, long expiryS, List<Item> begun) {
+    MetricRow metric = new MetricRow(key.getMetricName(), key.getTimestamp());
+    CompletableFuture<Void> found = metricsBeingWritten.get(metric);
+    MetricRow cached = (MetricRow) metrics.cacheItem(metric);
+    if (cached == null || cached.indexUntilS() < Math.min(expiryS, untilS)) {
+      found = beginMetric(cached == null ? metric : cached, key, place, ttlS, untilS, begun);
     }
-    CompletableFuture<Void> indexed = found;
+    CompletableFuture<Void> written = new CompletableFuture<>();
+    CompletableFuture<Void> indexed =
+        found == null ? written : CompletableFuture.allOf(written, found);
+    begun.add(new Item(new IndexEntry(key, ttlS, false), place, written));
+    key.indexUntilS(untilS);
     rowsBeingWritten.put(key, indexed);
-    indexed.thenRun(() -> rowsBeingWritten.remove(key, indexed));
-    entries.add(entry);
-    futures.add(written);
-    announce.accept(entry);
+    indexed.whenComplete(
+        (nothing, dead) -> {
+          // In this order: what comes in between then has the dead one, too.
+          if (dead != null) {
+            rowKeys.removeKey(key);
+          }
+          rowsBeingWritten.remove(key, indexed);
+        });
     return indexed;
   }
 
-  private void write(List<IndexEntry> entries, List<CompletableFuture<Void>> futures)
-      throws InterruptedException {
-    inFlight.acquire();
-    retrier
-        .write(entries, store::writeIndex, RowIndex::halves, stats.indexFailures)
-        .thenRun(
-            () -> {
-              inFlight.release();
-              futures.forEach(future -> future.complete(null));
-            });
+  private CompletableFuture<Void> beginMetric(
+      MetricRow metric, RowKey key, Place place, int ttlS, long untilS, List<Item> begun) {
+    CompletableFuture<Void> written = new CompletableFuture<>();
+    begun.add(new Item(new IndexEntry(key, ttlS, true), place, written));
+    metric.indexUntilS(untilS);
+    metricsBeingWritten.put(metric, written);
+    written.whenComplete(
+        (nothing, dead) -> {
+          if (dead != null) {
+            metrics.removeKey(metric);
+          }
+          metricsBeingWritten.remove(metric, written);
+        });
+    return written;
   }
 
-  private static List<List<IndexEntry>> halves(List<IndexEntry> entries) {
-    int middle = entries.size() / 2;
-    return middle == 0
-        ? List.of()
-        : List.of(entries.subList(0, middle), entries.subList(middle, entries.size()));
+  private void announce(RowKey key, int ttlS) {
+    try {
+      announce.accept(new IndexEntry(key, ttlS, false));
+    } catch (Throwable error) {
+      stats.errors.increment();
+      logger.warn("Somebody who wants to know of new rows failed", error);
+    }
+  }
+
+  /** Writes what was begun. */
+  void write(List<Item> begun) {
+    if (begun.isEmpty()) {
+      return;
+    }
+    long at;
+    synchronized (this) {
+      // Later than all before: a row that is written again must not end as it would have before.
+      lastAtMs = Math.max(lastAtMs + 1, nowMs.getAsLong());
+      at = lastAtMs;
+    }
+    for (int from = 0; from < begun.size(); from += BATCH_ROWS) {
+      int to = Math.min(begun.size(), from + BATCH_ROWS);
+      lanes.add(new IndexBatch(store, stats, begun.subList(from, to), at));
+    }
+  }
+
+  /** Writes the rows of a metric again that had points since then, or get some now. */
+  void reindex(String metric, long sinceMs) {
+    List<Item> begun = new ArrayList<>();
+    synchronized (this) {
+      long nowS = nowMs.getAsLong() / 1_000;
+      Set<Long> rowTimes = new HashSet<>();
+      for (DataPointsRowKey one : rowKeys.getCachedKeys()) {
+        if (!(one instanceof RowKey) || !metric.equals(one.getMetricName())) {
+          continue;
+        }
+        RowKey key = (RowKey) one;
+        if (key.touchedSince(sinceMs)) {
+          long until = key.indexUntilS();
+          int ttl = until == Long.MAX_VALUE ? 0 : (int) Math.max(1, until - nowS);
+          if (rowTimes.add(key.getTimestamp())) {
+            // As if it had never been written.
+            metrics.removeKey(new MetricRow(metric, key.getTimestamp()));
+          }
+          Place place = key.place(store, store.key(key), nowMs.getAsLong(), PLACE_S);
+          begin(key, place, ttl, until, until, begun);
+          stats.reindexed.increment();
+        }
+      }
+    }
+    write(begun);
+  }
+
+  /** Why queries will never find a partition. */
+  static String reason(Partition partition) {
+    try {
+      partition.indexed().getNow(null);
+      return "its index";
+    } catch (CompletionException error) {
+      return "its index: " + Troubles.reason(Refusal.cause(error));
+    }
   }
 }

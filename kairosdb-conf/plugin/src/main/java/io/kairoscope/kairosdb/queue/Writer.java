@@ -1,101 +1,203 @@
 package io.kairoscope.kairosdb.queue;
 
-import io.kairoscope.kairosdb.queue.Store.Row;
+import io.kairoscope.kairosdb.queue.IndexBatch.Item;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
-import java.util.Map;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentHashMap;
-import java.util.concurrent.Semaphore;
+import java.util.concurrent.ScheduledExecutorService;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
+import java.util.function.Supplier;
+import java.util.random.RandomGenerator;
+import org.kairosdb.datastore.cassandra.DataCache;
+import org.kairosdb.datastore.cassandra.DataPointsRowKey;
+import org.kairosdb.datastore.cassandra.TimedString;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Brings released series into the store, and reports points when they and the index entries that
- * queries need for them are written: then, and only then.
+ * queries need for them are written, or when the store will never have them: then, and only then.
  *
- * <p>So many batches are under way to a host at a time; {@link #write} waits for one to be stored
- * when there are more. A batch that fails keeps its place until it is written.
+ * <p>Nothing here waits or throws. Whoever releases asks first whether there is room.
  */
 final class Writer {
+  private static final Logger logger = LoggerFactory.getLogger(Writer.class);
+  // Attempts to work a series out before it may be the series that is at fault.
+  private static final int PATIENCE = 3;
+
   private final Store store;
-  private final RowIndex index;
   private final Batches batches;
-  private final Retrier retrier;
-  private final Consumer<Collection<Point>> done;
   private final QueueStats stats;
-  private final LongSupplier nowMs;
-  private final int inFlightPerHost;
-  private final Map<String, Semaphore> inFlight = new ConcurrentHashMap<>();
+  private final Timer timer;
+  private final Backoff backoff;
+  private final Room room;
+  private final Lanes lanes;
+  private final RowIndex index;
+  private final Settler settler;
+  private final Troubles troubles;
+  private final PointBatch.Means means;
 
   /**
-   * @param done is told of points that are stored, by any thread
-   * @param nowMs ms since 1970, as the points have it
+   * How much at a time.
+   *
+   * @param inFlightPerHost batches under way to a storage node
+   * @param maxBytes of heap for points that were taken and are not settled, roughly
+   * @param silentMs from when on a node that owes answers, while others give theirs, is left out
+   */
+  record Limits(int inFlightPerHost, long maxBytes, long silentMs) {
+    static final long SILENT_MS = 1_000;
+  }
+
+  /** The two clocks: of the world, which may be set, and one that only goes on; both in ms. */
+  record Clocks(LongSupplier nowMs, LongSupplier elapsedMs) {
+    static final Clocks SYSTEM =
+        new Clocks(System::currentTimeMillis, () -> System.nanoTime() / 1_000_000);
+  }
+
+  /**
+   * @param announce is told of each row that is new
+   * @param executor for what is done later; one thread will do
+   * @param done is told of points that are settled, by any thread
    */
   Writer(
       Store store,
-      RowIndex index,
+      DataCache<DataPointsRowKey> rowKeys,
+      DataCache<TimedString> metrics,
+      Consumer<Store.IndexEntry> announce,
       Batches batches,
-      Retrier retrier,
+      DeadLetters deadLetters,
+      ScheduledExecutorService executor,
+      Supplier<RandomGenerator> random,
       Consumer<Collection<Point>> done,
       QueueStats stats,
-      LongSupplier nowMs,
-      int inFlightPerHost) {
+      Clocks clocks,
+      Limits limits) {
     this.store = store;
-    this.index = index;
     this.batches = batches;
-    this.retrier = retrier;
-    this.done = done;
     this.stats = stats;
-    this.nowMs = nowMs;
-    this.inFlightPerHost = inFlightPerHost;
+    timer = new Timer(executor, stats);
+    backoff = new Backoff(random);
+    room = new Room(limits.maxBytes);
+    lanes = new Lanes(timer, clocks.elapsedMs, limits.inFlightPerHost, limits.silentMs, stats);
+    troubles = new Troubles(clocks.nowMs);
+    Canary canary = new Canary(store, troubles, clocks.elapsedMs);
+    lanes.outcome(
+        new Retrier(
+            lanes, store, canary, troubles, timer, backoff, stats, clocks.elapsedMs));
+    index = new RowIndex(store, lanes, rowKeys, metrics, announce, stats, clocks.nowMs);
+    settler = new Settler(done, deadLetters, room, timer, backoff, stats, clocks.nowMs);
+    means = new PointBatch.Means(store, settler, stats, clocks.nowMs);
+  }
+
+  /** Takes series, to write them until they are settled. Returns at once, and never throws. */
+  void write(List<Group> groups) {
+    if (groups.isEmpty()) {
+      return;
+    }
+    long bytes = 0;
+    for (int i = 0; i < groups.size(); i++) {
+      bytes += Room.bytes(groups.get(i).points());
+    }
+    room.take(bytes);
+    prepare(groups, 0);
+  }
+
+  /** Whether there is room for more to be taken. */
+  boolean hasRoom() {
+    return room.left();
+  }
+
+  /** Waits until there is room, for a time at most; whether there is. */
+  boolean awaitRoom(long ms) throws InterruptedException {
+    return room.await(ms);
+  }
+
+  /** Bytes that were taken and are not settled. */
+  long takenBytes() {
+    return room.taken();
+  }
+
+  /** Writes the index of a metric's rows again that had points since then, ms since 1970. */
+  void reindex(String metric, long sinceMs) {
+    index.reindex(metric, sinceMs);
   }
 
   /**
-   * Writes series; returns when all their batches are under way. If it fails, none of them is, and
-   * it may be called again with the same.
+   * What the store refuses whatever is written, or what keeps dead letters from their file: a
+   * sentence each, and none when all is well.
    */
-  void write(List<Group> groups) throws InterruptedException {
-    List<Row> rows = new ArrayList<>(groups.size());
-    for (Group group : groups) {
-      rows.addAll(store.rows(group));
+  List<String> troubles() {
+    List<String> sentences = new ArrayList<>(troubles.sentences());
+    if (settler.trouble() != null) {
+      sentences.add(settler.trouble());
     }
-    List<List<Partition>> all = batches.cut(index.index(rows));
-    for (List<Partition> batch : all) {
-      send(batch);
+    return sentences;
+  }
+
+  /** The same in one; null when all is well. */
+  String trouble() {
+    List<String> sentences = troubles();
+    return sentences.isEmpty() ? null : String.join("; ", sentences);
+  }
+
+  /** Storage nodes that are passed over as they do not answer. */
+  List<String> silentNodes() {
+    return lanes.silent();
+  }
+
+  private void prepare(List<Group> groups, int failed) {
+    List<Partition> partitions = new ArrayList<>(groups.size());
+    List<Item> begun = new ArrayList<>();
+    List<Group> unprepared = new ArrayList<>();
+    for (int i = 0; i < groups.size(); i++) {
+      Group group = groups.get(i);
+      try {
+        partitions.addAll(index.index(group, begun));
+      } catch (Throwable error) {
+        unprepared(group, failed + 1, error, unprepared);
+      }
+    }
+    if (!unprepared.isEmpty()) {
+      timer.after(backoff.delayMs(failed + 1), () -> prepare(unprepared, failed + 1));
+    }
+    index.write(begun);
+    send(partitions);
+  }
+
+  private void unprepared(Group group, int failed, Throwable error, List<Group> again) {
+    stats.errors.increment();
+    logger.warn("Not ready to be written after {} attempts: {}", failed, group.series(), error);
+    Refusal refusal = Refusal.of(error);
+    boolean atFault = refusal == Refusal.CONTENT || refusal == Refusal.UNSURE;
+    if (failed >= PATIENCE && atFault && canaryIsReady()) {
+      settler.bury(group.series(), group.points(), Troubles.reason(error));
+    } else {
+      again.add(group);
     }
   }
 
-  private void send(List<Partition> batch) throws InterruptedException {
-    Semaphore slots =
-        inFlight.computeIfAbsent(
-            batch.get(0).place().host(), host -> new Semaphore(inFlightPerHost));
-    slots.acquire();
-    CompletableFuture<Void> written =
-        retrier.write(batch, store::writePoints, Batches::halves, stats.retries);
-    written.thenRun(slots::release);
-    written.thenRun(() -> count(batch));
-    for (Partition partition : batch) {
-      CompletableFuture.allOf(written, partition.indexed()).thenRun(() -> stored(partition));
+  private boolean canaryIsReady() {
+    try {
+      store.prepareCanary();
+      return true;
+    } catch (Throwable error) {
+      return false;
     }
   }
 
-  private void count(List<Partition> batch) {
-    int points = 0;
-    int bytes = 0;
-    for (Partition partition : batch) {
-      points += partition.points().size();
-      bytes += partition.bytes();
-      stats.partitionPoints.addValue(partition.points().size());
+  private void send(List<Partition> partitions) {
+    List<List<Partition>> all;
+    try {
+      all = batches.cut(partitions, lanes::choose);
+    } catch (Throwable error) {
+      stats.errors.increment();
+      logger.error("Batches could not be cut; again later", error);
+      timer.after(backoff.delayMs(PATIENCE), () -> send(partitions));
+      return;
     }
-    stats.batchPoints.addValue(points);
-    stats.batchBytes.addValue(bytes);
-  }
-
-  private void stored(Partition partition) {
-    stats.storedAfterMs.addValue(nowMs.getAsLong() - partition.points().get(0).takenAt());
-    stats.stored.add(partition.points().size());
-    done.accept(partition.points());
+    for (int i = 0; i < all.size(); i++) {
+      lanes.add(new PointBatch(all.get(i), means));
+    }
   }
 }

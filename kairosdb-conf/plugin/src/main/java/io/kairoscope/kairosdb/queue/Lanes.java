@@ -1,0 +1,339 @@
+package io.kairoscope.kairosdb.queue;
+
+import io.kairoscope.kairosdb.queue.Lane.Attempt;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.LongSupplier;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Sends batches: so many at a time to each node, and the next when one is answered. Nobody waits
+ * here, and no node for another.
+ *
+ * <p>A node that owes an answer for some time, while others give theirs, is taken for silent: frozen,
+ * or behind a network that is gone. What is under way to it is sent again by another node, which is
+ * the same write, and the first answer is taken. Until it answers anything it gets nothing but a
+ * copy of a batch now and then.
+ */
+final class Lanes {
+  /** What became of a batch; called without a lock, and never twice for one attempt. */
+  interface Outcome {
+    void written(Batch batch, Object result);
+
+    void failed(Batch batch, Node node, Throwable error);
+  }
+
+  private static final Logger logger = LoggerFactory.getLogger(Lanes.class);
+  // How often a silent node is asked, by a batch that is on its way elsewhere, too.
+  private static final long PROBE_MS = 3_000;
+  private static final long AGAIN_MS = 1_000;
+  private static final int TICKS = 4;
+  private static final Node ANY = new Node("any node", null);
+
+  private final Timer timer;
+  private final LongSupplier elapsedMs;
+  private final int inFlightPerHost;
+  private final long silentMs;
+  private final QueueStats stats;
+  private final Map<Node, Lane> lanes = new IdentityHashMap<>();
+  private final Deque<Attempt> probes = new ArrayDeque<>();
+  private final AtomicInteger rounds = new AtomicInteger();
+  private Outcome outcome;
+  private boolean ticking;
+  private long tickDueMs;
+
+  /**
+   * @param elapsedMs a clock that is never set
+   * @param silentMs from when on a node is silent
+   */
+  Lanes(Timer timer, LongSupplier elapsedMs, int inFlightPerHost, long silentMs, QueueStats stats) {
+    this.timer = timer;
+    this.elapsedMs = elapsedMs;
+    this.inFlightPerHost = inFlightPerHost;
+    this.silentMs = silentMs;
+    this.stats = stats;
+  }
+
+  /** To be told once, before the first batch. */
+  void outcome(Outcome to) {
+    outcome = to;
+  }
+
+  /** Sends a batch when there is room for it. Returns at once. */
+  void add(Batch batch) {
+    synchronized (this) {
+      batch.open++;
+      lane(choose(batch.place(), batch.failed)).waiting.addLast(batch);
+    }
+    pump();
+  }
+
+  /** The node for a first attempt at a partition. */
+  synchronized Node choose(Place place) {
+    return choose(place, 0);
+  }
+
+  /** Each attempt that fails is followed by one at the next of the nodes. */
+  private Node choose(Place place, int failed) {
+    List<Node> nodes = place.nodes();
+    int good = 0;
+    for (int i = 0; i < nodes.size(); i++) {
+      good += good(nodes.get(i)) ? 1 : 0;
+    }
+    if (good > 0) {
+      int turn = failed % good;
+      for (int i = 0; i < nodes.size(); i++) {
+        if (good(nodes.get(i)) && turn-- == 0) {
+          return nodes.get(i);
+        }
+      }
+    }
+    return nodes.isEmpty() ? ANY : nodes.get(failed % nodes.size());
+  }
+
+  private boolean good(Node node) {
+    Lane lane = lanes.get(node);
+    return (lane == null || !lane.silent) && node.up();
+  }
+
+  private Lane lane(Node node) {
+    return lanes.computeIfAbsent(node, Lane::new);
+  }
+
+  /**
+   * Sends all that may be sent. A store that answers at once, or in another thread, would have this
+   * called while it runs: then it goes round once more, so that no call is within another.
+   */
+  private void pump() {
+    if (rounds.getAndIncrement() != 0) {
+      return;
+    }
+    int seen = 1;
+    do {
+      try {
+        for (Attempt attempt = next(); attempt != null; attempt = next()) {
+          send(attempt);
+        }
+      } catch (Throwable error) {
+        stats.errors.increment();
+        logger.error("A round of batches was not sent to its end", error);
+      }
+      seen = rounds.addAndGet(-seen);
+    } while (seen != 0);
+  }
+
+  private synchronized Attempt next() {
+    if (!probes.isEmpty()) {
+      return probes.poll();
+    }
+    for (Lane lane : lanes.values()) {
+      while (!lane.waiting.isEmpty() && lane.underWay.size() < inFlightPerHost) {
+        Batch batch = lane.waiting.peek();
+        if (batch.closed) {
+          lane.waiting.remove();
+          batch.open--;
+          continue;
+        }
+        Attempt attempt = new Attempt(batch, lane, false);
+        if (lane.underWay.isEmpty()) {
+          lane.owesSinceMs = elapsedMs.getAsLong();
+        }
+        lane.underWay.add(attempt);
+        lane.waiting.remove();
+        probe(attempt);
+        tickLater();
+        return attempt;
+      }
+    }
+    return null;
+  }
+
+  private void probe(Attempt attempt) {
+    if (attempt.lane.silent) {
+      return;
+    }
+    long now = elapsedMs.getAsLong();
+    for (Lane lane : lanes.values()) {
+      if (lane.silent && now - lane.probedMs >= PROBE_MS) {
+        lane.probedMs = now;
+        probes.add(new Attempt(attempt.batch, lane, true));
+      }
+    }
+  }
+
+  private void send(Attempt attempt) {
+    try {
+      attempt
+          .batch
+          .send(attempt.lane.node)
+          .whenComplete((result, error) -> answered(attempt, result, error));
+    } catch (Throwable error) {
+      answered(attempt, null, error);
+    }
+  }
+
+  private void answered(Attempt attempt, Object result, Throwable thrown) {
+    Throwable error = thrown == null ? null : Refusal.cause(thrown);
+    boolean mine;
+    synchronized (this) {
+      mine = account(attempt, error);
+    }
+    if (mine) {
+      tell(attempt, result, error);
+    }
+    pump();
+  }
+
+  private void tell(Attempt attempt, Object result, Throwable error) {
+    try {
+      if (error == null) {
+        outcome.written(attempt.batch, result);
+      } else {
+        outcome.failed(attempt.batch, attempt.lane.node, error);
+      }
+    } catch (Throwable unexpected) {
+      stats.errors.increment();
+      logger.error("The answer to a batch could not be handled; again later", unexpected);
+      timer.after(AGAIN_MS, () -> tell(attempt, result, error));
+    }
+  }
+
+  /** Whether this answer says what became of the batch. */
+  private boolean account(Attempt attempt, Throwable error) {
+    Lane lane = attempt.lane;
+    Batch batch = attempt.batch;
+    // Not if it was given up: then another attempt is waited for.
+    boolean waitedFor = lane.underWay.remove(attempt);
+    if (Refusal.answered(error)) {
+      lane.answeredMs = elapsedMs.getAsLong();
+      lane.owesSinceMs = lane.answeredMs;
+      lane.answeredEver = true;
+      if (lane.silent) {
+        lane.silent = false;
+        logger.info("{} answers again", lane.node);
+      }
+    }
+    if (waitedFor) {
+      batch.open--;
+    }
+    if (batch.closed) {
+      return false;
+    }
+    if (error == null) {
+      batch.closed = true;
+      return true;
+    }
+    return waitedFor && batch.open == 0;
+  }
+
+  /** Takes a batch back that failed and is not to be tried any more; false if it was written. */
+  synchronized boolean close(Batch batch) {
+    if (batch.closed) {
+      return false;
+    }
+    batch.closed = true;
+    return true;
+  }
+
+  synchronized boolean closed(Batch batch) {
+    return batch.closed;
+  }
+
+  private void tickLater() {
+    if (!ticking) {
+      ticking = true;
+      tickDueMs = elapsedMs.getAsLong() + silentMs / TICKS;
+      timer.after(silentMs / TICKS, this::tick);
+    }
+  }
+
+  /** Looks for nodes that have fallen silent, for as long as anything is under way. */
+  private void tick() {
+    synchronized (this) {
+      ticking = false;
+      long now = elapsedMs.getAsLong();
+      // While this process itself stood still, nobody could answer it.
+      long late = now - tickDueMs;
+      boolean busy = false;
+      for (Lane lane : List.copyOf(lanes.values())) {
+        if (late > silentMs / TICKS) {
+          lane.owesSinceMs += late;
+        }
+        if (!lane.underWay.isEmpty()
+            && now - lane.owesSinceMs >= silentMs
+            && anotherAnswered(lane, now - silentMs)) {
+          silent(lane, now);
+        }
+        busy |= !lane.underWay.isEmpty() || !lane.waiting.isEmpty();
+      }
+      if (busy) {
+        tickLater();
+      }
+    }
+    pump();
+  }
+
+  private boolean anotherAnswered(Lane than, long sinceMs) {
+    for (Lane lane : lanes.values()) {
+      if (lane != than && lane.answeredEver && lane.answeredMs >= sinceMs) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private void silent(Lane lane, long now) {
+    if (!lane.silent) {
+      lane.silent = true;
+      lane.probedMs = now;
+      stats.silences.increment();
+      logger.warn(
+          "{} has not answered for {} ms: its {} batches are sent by other nodes",
+          lane.node,
+          now - lane.owesSinceMs,
+          lane.underWay.size() + lane.waiting.size());
+    }
+    List<Batch> batches = new ArrayList<>();
+    for (Attempt attempt : List.copyOf(lane.underWay)) {
+      Batch batch = attempt.batch;
+      if (batch.closed) {
+        lane.underWay.remove(attempt);
+        batch.open--;
+      } else if (choose(batch.place(), batch.failed) != lane.node) {
+        lane.underWay.remove(attempt);
+        stats.hedged.increment();
+        batches.add(batch);
+      }
+    }
+    for (Iterator<Batch> waiting = lane.waiting.iterator(); waiting.hasNext(); ) {
+      Batch batch = waiting.next();
+      if (choose(batch.place(), batch.failed) != lane.node) {
+        waiting.remove();
+        batches.add(batch);
+      }
+    }
+    // In front of what waits there, since these have waited.
+    for (int i = batches.size() - 1; i >= 0; i--) {
+      Batch batch = batches.get(i);
+      lane(choose(batch.place(), batch.failed)).waiting.addFirst(batch);
+    }
+  }
+
+  /** Nodes that are silent, for people; empty is good. */
+  synchronized List<String> silent() {
+    List<String> names = new ArrayList<>();
+    for (Lane lane : lanes.values()) {
+      if (lane.silent) {
+        names.add(lane.node.name);
+      }
+    }
+    return names;
+  }
+}

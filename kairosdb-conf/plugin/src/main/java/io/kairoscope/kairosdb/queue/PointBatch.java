@@ -1,0 +1,103 @@
+package io.kairoscope.kairosdb.queue;
+
+import io.kairoscope.kairosdb.queue.Store.Table;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.atomic.LongAdder;
+import java.util.function.LongSupplier;
+
+/** Points, settled when both they and the index of their rows are written. */
+final class PointBatch extends Batch {
+  private final List<Partition> partitions;
+  private final Means means;
+  // How many partitions have been settled, or wait for their index.
+  private int settled;
+
+  /** What all of them need. */
+  record Means(Store store, Settler settler, QueueStats stats, LongSupplier nowMs) {}
+
+  PointBatch(List<Partition> partitions, Means means) {
+    super(partitions.get(0).place());
+    this.partitions = partitions;
+    this.means = means;
+  }
+
+  @Override
+  Place newPlace(Store store) {
+    return store.place(partitions.get(0).key());
+  }
+
+  @Override
+  Table table() {
+    return Table.POINTS;
+  }
+
+  @Override
+  LongAdder failures() {
+    return means.stats.retries;
+  }
+
+  @Override
+  CompletionStage<Integer> send(Node node) {
+    return means.store.writePoints(node, partitions);
+  }
+
+  @Override
+  List<PointBatch> halves() {
+    List<PointBatch> halves = new ArrayList<>(2);
+    for (List<Partition> half : Batches.halves(partitions)) {
+      halves.add(new PointBatch(half, means));
+    }
+    return halves;
+  }
+
+  @Override
+  void written(Object expired) {
+    if (settled == 0) {
+      count(expired instanceof Integer ? (Integer) expired : 0);
+    }
+    // It is called again if it throws, and must not settle anything twice.
+    while (settled < partitions.size()) {
+      Partition partition = partitions.get(settled++);
+      CompletableFuture<Void> indexed = partition.indexed();
+      if (indexed.isDone()) {
+        settle(partition, indexed.isCompletedExceptionally());
+      } else {
+        indexed.whenComplete((nothing, error) -> settle(partition, error != null));
+      }
+    }
+  }
+
+  private void settle(Partition partition, boolean indexDead) {
+    means.stats.storedAfterMs.addValue(
+        means.nowMs.getAsLong() - partition.points().get(0).takenAt());
+    if (indexDead) {
+      means.settler.bury(partition.rowKey(), partition.points(), RowIndex.reason(partition));
+    } else {
+      means.settler.settle(partition.rowKey(), partition.points());
+    }
+  }
+
+  private void count(int expired) {
+    int points = 0;
+    int bytes = 0;
+    for (Partition partition : partitions) {
+      points += partition.points().size();
+      bytes += partition.bytes();
+      means.stats.partitionPoints.addValue(partition.points().size());
+    }
+    means.stats.batchPoints.addValue(points);
+    means.stats.batchBytes.addValue(bytes);
+    means.stats.stored.add(points - expired);
+    means.stats.expired.add(expired);
+  }
+
+  @Override
+  void dead(String reason) {
+    for (Partition partition : partitions) {
+      means.settler.bury(partition.rowKey(), partition.points(), reason);
+    }
+  }
+}

@@ -1,0 +1,56 @@
+package io.kairoscope.kairosdb.queue;
+
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+
+/** How much has been taken and is not settled, in bytes of heap, roughly. */
+final class Room {
+  // The point, its array, its place in a list, its share of a statement, on a 64-bit JVM.
+  private static final int POINT_BYTES = 128;
+
+  private final long most;
+  private long taken;
+
+  Room(long mostBytes) {
+    most = mostBytes;
+  }
+
+  static long bytes(List<Point> points) {
+    long bytes = 0;
+    for (int i = 0; i < points.size(); i++) {
+      bytes += POINT_BYTES + points.get(i).value().length;
+    }
+    return bytes;
+  }
+
+  synchronized void take(long bytes) {
+    taken += bytes;
+  }
+
+  synchronized void give(long bytes) {
+    taken -= bytes;
+    if (taken < most) {
+      notifyAll();
+    }
+  }
+
+  synchronized boolean left() {
+    return taken < most;
+  }
+
+  synchronized long taken() {
+    return taken;
+  }
+
+  synchronized boolean await(long ms) throws InterruptedException {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(ms);
+    while (taken >= most) {
+      long left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
+      if (left <= 0) {
+        return false;
+      }
+      wait(left);
+    }
+    return true;
+  }
+}
