@@ -33,6 +33,7 @@ final class QueueFile implements PointFile, Closeable {
   static final String NAME = "kairos_queue";
   private static final int META_BYTES = 16;
   private static final int TAIL_AT = 8;
+  private static final int PAGES_AT_LEAST = 3;
 
   private final Path folder;
   private final Limits limits;
@@ -87,6 +88,12 @@ final class QueueFile implements PointFile, Closeable {
   QueueFile(Path parent, int pageBytes, Limits limits, boolean forced) throws IOException {
     this.limits = limits;
     this.forced = forced;
+    // The page of the oldest record, that which is written to, and the one ahead.
+    long least = PAGES_AT_LEAST * ((long) pageBytes + IndexItem.PAGE_BYTES);
+    if (limits.bytes < least) {
+      throw new IOException(
+          "the queue's files need a bound of " + ((least >> 20) + 1) + " MiB or more");
+    }
     folder = parent.resolve(NAME);
     data = new PageFolder(folder.resolve("data"), pageBytes);
     index = new PageFolder(folder.resolve("index"), IndexItem.PAGE_BYTES);

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.datastax.driver.core.BatchStatement;
 import com.datastax.driver.core.BoundStatement;
 import com.datastax.driver.core.Statement;
+import com.google.common.collect.ImmutableSetMultimap;
 import com.google.common.collect.ImmutableSortedMap;
 import com.google.inject.AbstractModule;
 import com.google.inject.Guice;
@@ -32,6 +33,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.kairosdb.core.CoreModule;
 import org.kairosdb.core.KairosRootConfig;
 import org.kairosdb.core.datapoints.DoubleDataPoint;
+import org.kairosdb.core.datapoints.StringDataPoint;
 import org.kairosdb.core.queue.QueueProcessor;
 import org.kairosdb.datastore.cassandra.CassandraConfiguration;
 import org.kairosdb.datastore.cassandra.CassandraModule;
@@ -67,10 +69,25 @@ class CoalescingQueueProcessorTest {
   }
 
   private Injector start(long windowMs) throws IOException {
+    return start(folder, windowMs);
+  }
+
+  /** What a killed process leaves behind: a copy, while it has the file open. */
+  private Path killed() throws IOException {
+    Path copy = folder.resolveSibling(folder.getFileName() + "-killed");
+    new ProcessBuilder("cp", "-r", folder.toString(), copy.toString()).start().onExit().join();
+    return copy;
+  }
+
+  private static Injector start(Path folder, long windowMs) throws IOException {
+    return start(folder, Map.of("window_ms", windowMs));
+  }
+
+  private static Injector start(Path folder, Map<String, ?> of) throws IOException {
     Map<String, Object> settings = new HashMap<>();
     settings.put(QueueProcessor.QUEUE_PROCESSOR_CLASS, CoalescingQueueProcessor.class.getName());
     settings.put(CoreModule.QUEUE_PATH, folder.toString());
-    settings.put("kairosdb.kairoscope.queue.window_ms", windowMs);
+    of.forEach((name, value) -> settings.put("kairosdb.kairoscope.queue." + name, value));
     KairosRootConfig config = TestConfig.of(settings);
     return Guice.createInjector(
         Modules.override(
@@ -132,7 +149,7 @@ class CoalescingQueueProcessorTest {
     for (int i = 0; i < POINTS; i++) {
       killed.put(event(i));
     }
-    Injector kairosDb = start(1_000_000);
+    Injector kairosDb = start(killed(), 1_000_000);
     QueueProcessor queue = kairosDb.getInstance(QueueProcessor.class);
     assertEquals(POINTS, ((QueueDepth) queue).waiting());
     queue.setProcessorHandler(null);
@@ -151,6 +168,121 @@ class CoalescingQueueProcessorTest {
     }
     queue.shutdown();
     assertEquals(POINTS, written(kairosDb.getInstance(FakeCluster.class)).size());
+  }
+
+  @Test
+  void aQueryFindsWhatWaits() throws Exception {
+    Injector kairosDb = start(1_000_000);
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    queue.setProcessorHandler(null);
+    for (int i = 0; i < POINTS; i++) {
+      queue.put(event(i));
+      queue.put("other", ImmutableSortedMap.of("a", "1"), new DoubleDataPoint(i, i), 0);
+    }
+    assertTrue(queue.flush("metric", 30_000));
+    assertEquals(POINTS, written(kairosDb.getInstance(FakeCluster.class)).size());
+    assertEquals(POINTS, queue.waiting());
+    queue.shutdown();
+  }
+
+  @Test
+  void anotherNodesDeleteCoversWhatWaits() throws Exception {
+    Injector kairosDb = start(1_000_000);
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    queue.setProcessorHandler(null);
+    for (int i = 0; i < POINTS; i++) {
+      queue.put(event(i));
+    }
+    long now = System.currentTimeMillis();
+    // Those of one series, up to a time; then those taken later, which are none.
+    queue.forget(
+        "metric",
+        Long.MIN_VALUE,
+        ROW_TIME + POINTS / 2 - 1,
+        ImmutableSetMultimap.of("series", "s3"),
+        now);
+    queue.forget("metric", Long.MIN_VALUE, Long.MAX_VALUE, ImmutableSetMultimap.of(), now - 60_000);
+    assertTrue(queue.flush("metric", 30_000));
+    int gone = POINTS / SERIES / 2;
+    assertEquals(POINTS - gone, written(kairosDb.getInstance(FakeCluster.class)).size());
+    assertEquals(0, queue.waiting());
+    queue.shutdown();
+  }
+
+  @Test
+  void whatTheStoreWouldRefuseIsRefused() throws Exception {
+    Injector kairosDb = start(folder, Map.of("latest_expiry_s", 2_147_483_646L));
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    var tags = ImmutableSortedMap.of("a", "1");
+    for (int ttl : new int[] {-1, 630_720_001, 700_000_000, 630_720_000, Integer.MAX_VALUE}) {
+      assertThrows(
+          RefusedPointException.class,
+          () -> queue.put("m", tags, new DoubleDataPoint(1, 1), ttl),
+          "ttl " + ttl);
+    }
+    assertThrows(
+        NotTakenError.class,
+        () ->
+            queue.put(
+                new DataPointEvent("m", tags, new DoubleDataPoint(1, 1), 700_000_000)));
+    queue.put("m", tags, new DoubleDataPoint(1, 1), 86_400);
+    assertEquals(1, queue.waiting());
+  }
+
+  @Test
+  void acknowledgementsWaitForTheDisk() throws Exception {
+    Injector kairosDb = start(folder, Map.of("sync_ms", 5));
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    queue.setProcessorHandler(null);
+    for (int i = 0; i < 5; i++) {
+      queue.put(event(i));
+      queue.sync();
+    }
+    assertEquals(List.of(), queue.health().troubles());
+    queue.shutdown();
+  }
+
+  @Test
+  void aFullQueueSaysSoAndGoesOnWhenThereIsRoom() throws Exception {
+    Injector kairosDb = start(folder, Map.of("disk_mb", 163));
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    FakeCluster cluster = kairosDb.getInstance(FakeCluster.class);
+    int taken = 0;
+    String value = "x".repeat(60_000);
+    NotTakenError full = null;
+    while (full == null) {
+      try {
+        queue.put(
+            "metric",
+            ImmutableSortedMap.of("series", "s"),
+            new StringDataPoint(ROW_TIME + taken, value),
+            0);
+        taken++;
+      } catch (NotTakenError error) {
+        full = error;
+      }
+    }
+    assertTrue(full.getMessage().contains("bound"), full.toString());
+    assertTrue(taken > 500, "took " + taken);
+    assertEquals(taken, queue.waiting());
+    queue.setProcessorHandler(null);
+    while (queue.health().healthy()) {
+      Thread.sleep(10);
+    }
+    assertTrue(queue.health().troubles().get(0).contains("bound"), queue.health().toString());
+    queue.flush("metric", 60_000);
+    assertEquals(taken, written(cluster).size());
+    // What is stored is no longer kept when there is no room otherwise.
+    while (!queue.health().healthy()) {
+      Thread.sleep(10);
+    }
+    queue.put(event(1));
+    queue.shutdown();
   }
 
   @Test

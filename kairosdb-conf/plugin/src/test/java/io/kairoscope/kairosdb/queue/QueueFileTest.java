@@ -198,10 +198,11 @@ class QueueFileTest {
 
   @Test
   void beyondItsBoundNothingIsTakenAndNothingHappened() throws IOException {
-    Limits limits = new Limits(IndexItem.PAGE_BYTES + 3L * SMALL_PAGE, 0);
+    Limits limits = new Limits(3L * (IndexItem.PAGE_BYTES + SMALL_PAGE), 0);
     try (QueueFile file = open(SMALL_PAGE, limits)) {
       int taken = 0;
       IOException full = null;
+      assertThrows(IOException.class, () -> open(SMALL_PAGE, new Limits(SMALL_PAGE, 0)));
       while (full == null) {
         try {
           append(file, record(taken, 900));

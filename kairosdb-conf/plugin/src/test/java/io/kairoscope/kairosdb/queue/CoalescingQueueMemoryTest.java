@@ -1,0 +1,146 @@
+package io.kairoscope.kairosdb.queue;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.common.collect.ImmutableSortedMap;
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.util.BitSet;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** A million series in memory for a part of their points: the bound holds, nothing is forgotten. */
+class CoalescingQueueMemoryTest {
+  private static final int SERIES = 1_000_000;
+  private static final int POINTS = 3 * SERIES;
+  private static final long BOUND = 32L << 20;
+  private static final long WINDOW_MS = 10_000;
+
+  private final Records records = new Records();
+
+  private RecordBuffer record(long index) {
+    long sensor = index % SERIES;
+    return records.of(
+        "sensor.temperature",
+        ImmutableSortedMap.of("sensor", "sensor-" + sensor, "site", "site-" + sensor % 20),
+        index,
+        index,
+        0);
+  }
+
+  /** Has no records: they follow from the index, so that the heap has those of the queue only. */
+  private final class NoFile implements PointFile {
+    long head;
+    long tail;
+
+    @Override
+    public long append(byte[] bytes, int length, int tagsAt, long takenAt) {
+      return head++;
+    }
+
+    @Override
+    public Reader reader() {
+      return new Reader() {
+        private RecordBuffer loaded;
+
+        @Override
+        public boolean load(long index) {
+          loaded = record(index);
+          return true;
+        }
+
+        @Override
+        public byte[] bytes() {
+          return loaded.bytes();
+        }
+
+        @Override
+        public int length() {
+          return loaded.length();
+        }
+
+        @Override
+        public int tagsAt() {
+          return loaded.tagsAt();
+        }
+
+        @Override
+        public long takenAt() {
+          return loaded.key();
+        }
+
+        @Override
+        public void forget() {}
+
+        @Override
+        public void close() {}
+      };
+    }
+
+    @Override
+    public long lastTakenAt() {
+      return 0;
+    }
+
+    @Override
+    public long head() {
+      return head;
+    }
+
+    @Override
+    public long tail() {
+      return tail;
+    }
+
+    @Override
+    public boolean removeBefore(long index) {
+      tail = Math.max(tail, index);
+      return false;
+    }
+  }
+
+  private static long used() {
+    System.gc();
+    return ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
+  }
+
+  @Test
+  void aMillionSeriesStayWithinTheBound() throws IOException {
+    long[] nowMs = {0};
+    NoFile file = new NoFile();
+    CoalescingQueue queue =
+        new CoalescingQueue(file, records.codec, WINDOW_MS, BOUND, 0, () -> nowMs[0]);
+    BitSet stored = new BitSet(POINTS);
+    long before = used();
+
+    for (long index = 0; index < POINTS; index++) {
+      queue.put(record(index), 0);
+    }
+    CoalescingQueue.Depth depth = queue.depth();
+    assertTrue(depth.bytes() <= BOUND, depth.toString());
+    assertTrue(depth.points() > SERIES, "memory is made use of: " + depth);
+    assertEquals(POINTS, depth.waiting());
+    long heap = used() - before;
+    assertTrue(heap <= BOUND, heap + " bytes of heap in use for " + depth);
+
+    while (queue.depth().waiting() > 0) {
+      queue.refill();
+      List<Group> released = queue.take(200_000);
+      // Memory is short until the file has been read back to its end; then windows count again.
+      nowMs[0] += 100;
+      for (Group group : released) {
+        for (Point point : group.points()) {
+          assertFalse(stored.get((int) point.index()), "released twice");
+          stored.set((int) point.index());
+        }
+        queue.done(group.points());
+      }
+      queue.checkpoint();
+    }
+    assertEquals(POINTS, stored.cardinality());
+    queue.checkpoint();
+    assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0), queue.depth());
+  }
+}
