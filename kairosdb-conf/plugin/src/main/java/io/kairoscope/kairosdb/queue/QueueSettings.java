@@ -61,6 +61,6 @@ record QueueSettings(
 
   /** The share for those that wait. */
   long waitingBytes() {
-    return memoryBytes / 2;
+    return memoryBytes - flyingBytes();
   }
 }

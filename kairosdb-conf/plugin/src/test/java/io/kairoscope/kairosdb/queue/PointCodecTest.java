@@ -51,7 +51,7 @@ class PointCodecTest {
     SortedMap<String, String> tags = tags("a", "1", "b", "ü", "ключ", "値");
     for (DataPoint point : points(1_700_000_000_123L)) {
       byte[] theirs =
-          new DataPointEventSerializer(new Records.Types())
+          new DataPointEventSerializer(new BuiltInTypes())
               .serializeEvent(
                   new DataPointEvent(
                       METRIC, ImmutableSortedMap.copyOf(tags), point, 77));

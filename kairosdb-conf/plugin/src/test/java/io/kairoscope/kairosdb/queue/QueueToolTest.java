@@ -1,0 +1,138 @@
+package io.kairoscope.kairosdb.queue;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.common.collect.ImmutableSortedMap;
+import com.google.gson.JsonObject;
+import com.google.gson.JsonParser;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.kairosdb.core.DataPoint;
+import org.kairosdb.core.datapoints.DoubleDataPoint;
+import org.kairosdb.core.datapoints.LongDataPoint;
+import org.kairosdb.core.datapoints.StringDataPoint;
+
+/** An operator looks at a queue, takes points out of it, and drops some. */
+class QueueToolTest {
+  private static final int PAGE_BYTES = 5_000;
+  private static final int EACH = 100;
+
+  @TempDir Path folder;
+  private final Records records = new Records();
+
+  @BeforeEach
+  void fill() throws Exception {
+    try (QueueFile file = open()) {
+      for (int i = 0; i < EACH; i++) {
+        put(file, "whole", new LongDataPoint(i, -i));
+        put(file, "half", new DoubleDataPoint(i, i + 0.5));
+        put(file, "text", new StringDataPoint(i, "naïve \"" + i + "\"\n"));
+      }
+    }
+  }
+
+  private QueueFile open() throws IOException {
+    return new QueueFile(folder, PAGE_BYTES, QueueFile.Limits.NONE, false);
+  }
+
+  private void put(QueueFile file, String metric, DataPoint point) throws Exception {
+    RecordBuffer record =
+        records.codec.record(metric, ImmutableSortedMap.of("a", "ü"), point, 77);
+    file.append(record.bytes(), record.length(), record.tagsAt(), 5_000 + point.getTimestamp());
+  }
+
+  private List<JsonObject> run(String... arguments) throws IOException {
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream();
+    List<String> all = new ArrayList<>(List.of(arguments));
+    all.add(1, folder.toString());
+    PrintStream out = new PrintStream(bytes, true, StandardCharsets.UTF_8);
+    QueueTool.run(all, out);
+    return bytes
+        .toString(StandardCharsets.UTF_8)
+        .lines()
+        .map(line -> new JsonParser().parse(line).getAsJsonObject())
+        .toList();
+  }
+
+  @Test
+  void whatWaitsIsCounted() throws IOException {
+    // Also while KairosDB has it.
+    try (QueueFile running = open()) {
+      JsonObject said = run("inspect").get(0);
+      assertEquals(3 * EACH, said.get("waiting").getAsInt());
+      assertEquals(5_000, said.get("oldest_taken_at").getAsLong());
+      assertEquals(0, said.get("unreadable").getAsInt());
+      assertEquals(EACH, said.getAsJsonObject("metrics").get("half").getAsInt());
+      assertTrue(said.get("bytes").getAsLong() > 0);
+    }
+  }
+
+  @Test
+  void pointsComeOutAsTheyCanBePutAgain() throws IOException {
+    List<JsonObject> points = run("export", "--metric", "text");
+    assertEquals(EACH, points.size());
+    JsonObject last = points.get(EACH - 1);
+    assertEquals("text", last.get("name").getAsString());
+    assertEquals(EACH - 1, last.get("timestamp").getAsLong());
+    assertEquals("naïve \"99\"\n", last.get("value").getAsString());
+    assertEquals("string", last.get("type").getAsString());
+    assertEquals("ü", last.getAsJsonObject("tags").get("a").getAsString());
+    assertEquals(77, last.get("ttl").getAsInt());
+    List<JsonObject> all = run("export");
+    assertEquals(3 * EACH, all.size());
+    assertEquals(-1, all.get(3).get("value").getAsLong());
+    assertEquals(1.5, all.get(4).get("value").getAsDouble());
+  }
+
+  @Test
+  void whatIsDroppedIsGoneAndTheOthersAreThere() throws IOException {
+    assertEquals(EACH, run("drop", "--metric", "half").get(0).get("dropped").getAsInt());
+    List<JsonObject> left = run("export");
+    assertEquals(2 * EACH, left.size());
+    assertFalse(left.stream().anyMatch(point -> point.get("name").getAsString().equals("half")));
+    try (QueueFile file = open();
+        QueueReader reader = file.reader()) {
+      assertTrue(reader.load(file.tail()));
+      assertEquals(5_000, reader.takenAt());
+    }
+    assertEquals(2 * EACH, run("drop", "--all").get(0).get("dropped").getAsInt());
+    assertEquals(0, run("inspect").get(0).get("waiting").getAsInt());
+    try (Stream<Path> beside = Files.list(folder)) {
+      assertEquals(1, beside.count(), "something is left behind");
+    }
+  }
+
+  @Test
+  void aQueueInUseIsNotTouched() throws IOException {
+    try (QueueFile running = open()) {
+      IOException error = assertThrows(IOException.class, () -> run("drop", "--all"));
+      assertTrue(error.getMessage().contains("in use"), error.toString());
+      assertEquals(3 * EACH, run("export").size());
+    }
+    try (Stream<Path> beside = Files.list(folder)) {
+      assertEquals(1, beside.count(), "something is left behind");
+    }
+  }
+
+  @Test
+  void whatIsNotClearIsRefused() {
+    assertThrows(IllegalArgumentException.class, () -> run("drop"));
+    assertThrows(IllegalArgumentException.class, () -> run("drop", "--all", "--metric", "m"));
+    assertThrows(IllegalArgumentException.class, () -> run("look"));
+    folder = folder.resolve("none");
+    assertThrows(IOException.class, () -> run("inspect"));
+  }
+}
