@@ -307,7 +307,7 @@ def _urls(state: State, talk: Client) -> list[str]:
 
 
 def _failed_logs(state: State) -> list[Path]:
-    """Copies of all KairosDB nodes' logs of points that they gave up."""
+    """Copies of what all KairosDB nodes say of the points that they gave up."""
     copies = []
     for host in state.inventory.kairosdb:
         if _removed(state, host):
@@ -465,7 +465,7 @@ def _settle(state: State, talk: Client, console: Console) -> None:
                 schedule, settlement.incomplete, add, nodes=_urls(state, talk), access=talk.access
             )
         )
-    failed = ledger.failed_points(schedule.spec, _failed_logs(state))
+    failed = ledger.failed_points(schedule.spec, _failed_logs(state), int(state.started * 1000))
     state.ledger = settlement.close(state.left_in_queue, failed, passes)
     console.print("row counts by CQL …")
     try:
