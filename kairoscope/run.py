@@ -138,7 +138,8 @@ def _check_healthy(hosts: Inventory, talk: Client) -> None:
     for host in hosts.kairosdb:
         found = talk.kairosdb(host)
         if not found.healthy:
-            raise UserError(f"{host.name} at {host.url} is not healthy. See: make status")
+            why = "".join(f" {trouble}" for trouble in found.troubles)
+            raise UserError(f"{host.name} at {host.url} is not healthy.{why} See: make status")
         if found.read_only:
             raise UserError(f"{host.name} at {host.url} is in read-only mode. See its log.")
 
