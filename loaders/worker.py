@@ -89,6 +89,7 @@ class Worker:
             self._clock,
             self._protocol.probe,
             self._failover_event,
+            self._protocol.healthy,
         )
         self._delivery = Delivery(spec, self._protocol, self._failover, self._clock, self._tally)
         self._failovers = 0
