@@ -7,16 +7,19 @@ import math
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from kairoscope import hocon, paths
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
 from kairoscope.inventory import jvm_options
 from kairoscope.plan import Plan, make, render
 from kairoscope.plan.load import requests_per_tick
+from kairoscope.verify import judge
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec, Queries, Step
 
@@ -570,6 +573,55 @@ def test_no_point_may_expire_when_the_engine_cannot_say_it() -> None:
     for queue in ("stock", "coalescing"):
         with pytest.raises(UserError, match="after 2038"):
             planned(storage={"ttl_s": 628_905_600}, kairosdb={"queue": queue})
+
+
+def rendered(plan: Plan) -> dict[str, Any]:
+    """KairosDB's configuration as the role renders it, by key."""
+    template = (paths.KAIROSDB_CONF / "templates" / "kairosdb.conf.j2").read_text()
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701
+    text = environment.from_string(template).render(
+        plan=plan,
+        ansible_managed="made by a test",
+        secured=False,
+        home="/home",
+        address="127.0.0.1",
+        http_port=8080,
+        telnet_port=4242,
+        inventory_hostname="kairosdb-1",
+        kairosdb_keyspace="kairosdb",
+        groups={"storage": ["storage-1"]},
+        hostvars={"storage-1": {"address": "127.0.0.1", "native_transport_port": 9042}},
+    )
+    found: dict[str, Any] = hocon.parse(text, "kairosdb.conf")
+    return found
+
+
+@pytest.mark.parametrize("target", ["local", "hosts"])
+@pytest.mark.parametrize("queue", ["coalescing", "stock"])
+def test_kairosdb_is_told_of_its_queue(target: str, queue: str) -> None:
+    data = described(kairosdb={"queue": queue}, storage={"ttl_s": 86_400})
+    plan = make(Experiment.model_validate(data), target)
+    told = rendered(plan)
+    known = set((paths.KAIROSDB_CONF / "documented-keys.txt").read_text().splitlines())
+    prefix = "kairosdb.kairoscope.queue."
+    ours = {key.removeprefix(prefix): told[key] for key in told if key.startswith(prefix)}
+    assert {prefix + key for key in ours} <= known
+    if queue == "stock":
+        assert ours == {}
+        return
+    latest = {"latest_expiry_s": 2_147_483_646} if target == "local" else {}
+    assert {key: int(value) for key, value in ours.items()} == {
+        "window_ms": 15_000,
+        "memory_mb": 32,
+        "batch_bytes": 32_768,
+        "in_flight_per_host": 4,
+        "disk_mb": plan.kairosdb["queue_disk_mb"],
+        "disk_free_mb": 300,
+        "keep_s": 30,
+        "sync_ms": 0,
+        **latest,
+    }
+    assert judge.planned_settings(plan).items() <= told.items()
 
 
 def test_a_small_heap_is_remarked_on() -> None:
