@@ -14,6 +14,8 @@ from loaders.tally import Outcome, Tally
 
 _FIRST_PAUSE_US = 50_000
 _LONGEST_PAUSE_US = 1_000_000
+REFUSED_IN_PART = "refused in part: "
+"""Begins the reason of a request of which some points were taken, and others refused."""
 
 
 @dataclass(slots=True)
@@ -142,7 +144,7 @@ class Delivery:
                 return Outcome.REJECTED, request.reason
             if answer is Answer.PARTLY:
                 # Of each of its points it is not known whether it was taken or refused.
-                return Outcome.UNKNOWN, request.reason
+                return Outcome.UNKNOWN, REFUSED_IN_PART + request.reason
 
             left_us = retry_until_us - self._clock.now_us()
             if left_us <= 0:

@@ -20,7 +20,10 @@ def queue_commands() -> None:
 
 def _which(command: click.decorators.FC) -> click.decorators.FC:
     for option in (
-        click.option("--node", help="One KairosDB node, such as kairosdb-1  [default: all]"),
+        click.option(
+            "--node",
+            help="One KairosDB node, such as kairosdb-1  [default: all; of drop the only one]",
+        ),
         click.option("--target", default="local", show_default=True),
     ):
         command = option(command)

@@ -294,6 +294,8 @@ async def test_a_request_of_which_some_was_taken_is_unknown(
         assert sink.requests == 2, "sending it again would tell no more"
     assert result[outcome] == result["scheduled"] == result["sent"] == 10
     assert {row["outcome"] for row in outcomes(tmp_path)} == {outcome}
+    # A quick refusal is not a fast acknowledgement.
+    assert measured(tmp_path).get_total_count() == 0
     assert result["errors"] == {"http_400": 2}
 
 
