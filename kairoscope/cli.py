@@ -15,6 +15,7 @@ from kairoscope import __version__, paths, scylla
 from kairoscope.errors import UserError
 from kairoscope.lab.commands import lab
 from kairoscope.operate.commands import operate_commands
+from kairoscope.operate.queue_commands import queue_commands
 from kairoscope.options import (
     absolute,
     account_options,
@@ -291,6 +292,7 @@ def check_effective(inventory: Path, node: str, wait_s: float, conf: TextIO) -> 
 
 main.add_command(lab)
 main.add_command(operate_commands)
+main.add_command(queue_commands)
 main.add_command(scylla.release_command)
 main.add_command(scylla.superuser_command)
 main.add_command(scylla.check_command)

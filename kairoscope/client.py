@@ -24,6 +24,8 @@ NUDGE_EVERY_S = 5
 """How often to call `Client.nudge`, in s, where the queue is KairosDB's own."""
 
 _NUDGE_METRIC = "kairoscope.drain"
+_QUEUE = "/api/v1/kairoscope/queue"
+_OF_OUR_QUEUE = ("oldest_ms", "disk_bytes", "dead_letters", "unreadable")
 _KAIROSDBS_OWN = "org.kairosdb."
 # The points of nudges are of no use to anybody a while later.
 _NUDGE_TTL_S = 3600
@@ -31,14 +33,33 @@ _NUDGE_TTL_S = 3600
 
 @dataclass(frozen=True)
 class KairosDBStatus:
-    """Health of a KairosDB node; depths in data points, None where it did not tell."""
+    """Health of a KairosDB node; depths in data points, None where it did not tell.
+
+    Fields with a default are those of the coalescing queue: the stock queue does not tell them.
+    """
 
     healthy: bool
+    """By its own health check, which asks the store, and by what its queue says of itself."""
     waiting: int | None
     since_checkpoint: int | None
     read_only: bool | None
     stock_queue: bool | None
     """Whether points leave it by KairosDB's own queue; see `Client.nudge`."""
+    oldest_ms: int | None = None
+    """Age of the oldest point that the store does not have."""
+    disk_bytes: int | None = None
+    """Of the queue's files."""
+    dead_letters: int | None = None
+    """Points since its start that the store refused for good."""
+    unreadable: int | None = None
+    """Records since its start that its file had, but torn."""
+    troubles: tuple[str, ...] = ()
+    """What is wrong with its queue, a sentence each."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether it told of its queue; a node that is not healthy may."""
+        return self.waiting is not None
 
 
 NO_ANSWER = KairosDBStatus(False, None, None, None, None)
@@ -88,20 +109,29 @@ class Client:
             raise OSError(f"{host.name}: {path} is not JSON: {error}") from error
 
     def kairosdb(self, host: Host) -> KairosDBStatus:
-        """Ask one KairosDB node. Never raises: a node that does not answer is not healthy."""
+        """Ask one KairosDB node. Never raises: a node that does not answer is not healthy.
+
+        One whose health check fails is asked all the same: what its queue says is why.
+        """
         try:
-            self.get(host, "/api/v1/health/check", timeout_s=10)
-            queue = self.get_json(host, "/api/v1/kairoscope/queue")
+            queue = self.get_json(host, _QUEUE)
             settings = self.get_json(host, "/api/v1/kairoscope/settings")
         except OSError:
             return NO_ANSWER
+        try:
+            self.get(host, "/api/v1/health/check", timeout_s=10)
+            healthy = bool(queue.get("healthy", True))
+        except OSError:
+            healthy = False
         queue_class = settings["settings"]["kairosdb.queue_processor.class"]
         return KairosDBStatus(
-            True,
+            healthy,
             queue["waiting"],
             queue["since_checkpoint"],
             settings["read_only"],
             queue_class.startswith(_KAIROSDBS_OWN),
+            **{key: queue.get(key) for key in _OF_OUR_QUEUE},
+            troubles=tuple(queue.get("troubles", ())),
         )
 
     def nudge(self, host: Host) -> int:

@@ -1,23 +1,33 @@
-"""KairosDB's logs of the points that it gave up: they are on its host, and go with it."""
+"""What KairosDB says of the points that it gave up: on its host, and goes with it.
+
+KairosDB's own queue logs the batches that it drops (failed.log). The coalescing queue keeps the
+points that the store refused for good beside its file (`dead_letters`).
+"""
 
 from pathlib import Path
 
-from kairoscope import remote
+from kairoscope import dead_letters, remote
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host
 
 
 def fetch(host: Host, folder: Path) -> list[Path]:
-    """Copy a KairosDB host's logs that are not empty to `folder`/<host>; the copies.
+    """Copy a KairosDB host's files that are not empty to `folder`/<host>; the copies.
 
     Raises:
         UserError: the host does not hand them out. What they say cannot be had elsewhere.
     """
     copies = []
     try:
-        # Empty ones are there always.
+        # Logs that are empty are there always.
         listed = remote.run(
-            host, ["find", f"{host.home}/log", "-name", "failed*.log", "-size", "+0"], sudo=True
+            host,
+            [
+                *("find", f"{host.home}/log", f"{host.home}/queue", "-maxdepth", "1"),
+                *("(", "-name", "failed*.log", "-o", "-name", dead_letters.FILE, ")"),
+                *("-size", "+0"),
+            ],
+            sudo=True,
         )
         for name in sorted(listed.split()):
             copy = folder / host.name / Path(name).name
@@ -29,3 +39,13 @@ def fetch(host: Host, folder: Path) -> list[Path]:
             f"The log of points that KairosDB gave up cannot be had: {error}"
         ) from error
     return copies
+
+
+def kept(folder: Path) -> list[Path]:
+    """The copies in a host's folder."""
+    return sorted([*folder.glob("failed*.log"), *folder.glob(dead_letters.FILE)])
+
+
+def is_dead_letters(path: Path) -> bool:
+    """Whether a copy is of dead letters; else it is of failed.log."""
+    return path.name == dead_letters.FILE

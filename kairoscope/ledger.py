@@ -16,10 +16,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from kairoscope import dead_letters, failed_logs
 from kairoscope.outcomes import ACKNOWLEDGED, NOT_SENT, REJECTED, UNKNOWN, Outcomes
 from kairoscope.readback import Bools, SeriesResult
 from loaders.schedule import Int64s, Schedule, Series
@@ -29,8 +30,30 @@ from loaders.spec import LoadSpec
 NAMED_TIMESTAMPS = 20
 NAMED_SERIES = 200
 
+# Of the reasons why points were given up, those that most were given up for.
+NAMED_REASONS = 5
+# KairosDB's own queue logs the points of a batch, and not why it gave it up.
+REASON_OF_FAILED_LOG = "given up by KairosDB's own queue (failed.log)"
+# KairosDB's host may have another clock than this machine; runs are minutes apart.
+CLOCK_SLACK_MS = 60_000
+
 MISSING, MISSING_UNACKNOWLEDGED = "missing", "missing (unacknowledged)"
 WRONG_VALUE = "wrong value"
+
+
+class FailedPoint(NamedTuple):
+    """A point that KairosDB says it gave up: its series by `label`, and why."""
+
+    series: str
+    timestamp_ms: int
+    reason: str
+
+
+class Reason(NamedTuple):
+    """Why points were given up, and how many."""
+
+    reason: str
+    points: int
 
 
 @dataclass
@@ -135,6 +158,8 @@ class Ledger:
     unexpected: int | None = None
     rows_by_cql: int | None = None
     rows_expected: int | None = None
+    failed_reasons: list[Reason] = field(default_factory=list)
+    """Why those that are logged as failed were given up, the most frequent reasons first."""
     gaps: list[Gap] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -180,6 +205,7 @@ class Ledger:
     def to_json(self) -> dict[str, Any]:
         """The content of ledger.json."""
         document = {k: v for k, v in vars(self).items() if k not in ("gaps", "notes")}
+        document["failed_reasons"] = [reason._asdict() for reason in self.failed_reasons]
         document["balanced"] = self.balanced
         document["equations"] = [{**asdict(e), "holds": e.holds} for e in self.equations]
         document["gaps"] = [gap.named() for gap in self.gaps[:NAMED_SERIES]]
@@ -224,20 +250,39 @@ def label(spec: LoadSpec, metric: str, tags: dict[str, str]) -> str:
     return f"{metric}{{{', '.join(f'{k}={tags.get(k)}' for k in telling)}}}"
 
 
-def failed_points(spec: LoadSpec, paths: Iterable[Path]) -> Iterator[tuple[str, int]]:
-    """(series, timestamp in ms) of this run's points that KairosDB gave up, from its failed.log
-    files."""
+def failed_points(spec: LoadSpec, paths: Iterable[Path], since_ms: int) -> Iterator[FailedPoint]:
+    """This run's points that KairosDB gave up: of failed.log files and of dead letters.
+
+    The files have those of earlier runs and of others too. A point is of this run if its time is,
+    and if, where the file says when KairosDB took it, that was not before the run began
+    (`since_ms`): a replay may be of a time that another one was of.
+    """
     for path in paths:
-        with path.open() as file:
+        dead = failed_logs.is_dead_letters(path)
+        # What was torn is cut here and there: it must not keep the others from being read.
+        with path.open(errors="replace") as file:
             for line in file:
-                try:
-                    record = json.loads(line)
-                except json.JSONDecodeError:
-                    continue
-                timestamp = int(record["timestamp"])
-                # Points of earlier runs are among them.
-                if spec.start_ms <= timestamp < spec.end_ms:
-                    yield label(spec, record["name"], record.get("tags", {})), timestamp
+                found = _dead_letter(spec, line, since_ms) if dead else _failed_line(spec, line)
+                if found and spec.start_ms <= found.timestamp_ms < spec.end_ms:
+                    yield found
+
+
+def _failed_line(spec: LoadSpec, line: str) -> FailedPoint | None:
+    try:
+        record = json.loads(line)
+        name, timestamp = record["name"], int(record["timestamp"])
+        return FailedPoint(
+            label(spec, name, record.get("tags", {})), timestamp, REASON_OF_FAILED_LOG
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def _dead_letter(spec: LoadSpec, line: str, since_ms: int) -> FailedPoint | None:
+    letter = dead_letters.parse(line)
+    if letter is None or letter.taken_at < since_ms - CLOCK_SLACK_MS:
+        return None
+    return FailedPoint(label(spec, letter.metric, letter.tags), letter.time, letter.reason)
 
 
 def _ranges(ticks: Int64s) -> list[range]:
@@ -308,7 +353,7 @@ class Settlement:
         return Gap(name, kind, self._schedule, series.rank, _ranges(ticks))
 
     def close(
-        self, queued_points: int | None, failed: Iterable[tuple[str, int]], passes: int = 1
+        self, queued_points: int | None, failed: Iterable[FailedPoint], passes: int = 1
     ) -> Ledger:
         """The ledger, once every series was added.
 
@@ -323,7 +368,8 @@ class Settlement:
         lost = self._of_died(ledger)
         not_back = sum(gap.count for gap in missing) + lost
         ledger.queued = min(not_back, queued_points or 0)
-        ledger.failed_logged = given_up
+        ledger.failed_logged = given_up.total()
+        ledger.failed_reasons = [Reason(*most) for most in given_up.most_common(NAMED_REASONS)]
         ledger.series = tally["series"]
         ledger.stored = tally["stored"]
         ledger.wrong_value = tally["wrong"]
@@ -344,21 +390,30 @@ class Settlement:
                 f"{ledger.queued:,} points wait in KairosDB's queue: which of the points that did "
                 "not come back they are cannot be told from outside, so all are named"
             )
+        if given_up:
+            ledger.notes.append(
+                f"{given_up.total():,} points were given up by KairosDB: {reasons(ledger)}"
+            )
         if passes > 1:
             ledger.notes.append(f"read-back took {passes} passes until nothing more turned up")
         return ledger
 
-    def _without(self, failed: Iterable[tuple[str, int]]) -> tuple[list[Gap], int]:
-        """The missing points that KairosDB does not say it gave up, and how many it does."""
-        by_series: dict[str, set[int]] = {}
-        for series, timestamp in failed:
-            by_series.setdefault(series, set()).add(timestamp)
-        left, given_up = [], 0
+    def _without(self, failed: Iterable[FailedPoint]) -> tuple[list[Gap], Counter[str]]:
+        """The missing points that KairosDB does not say it gave up, and how many it does, by why.
+
+        A point that was given up more than once is one.
+        """
+        by_series: dict[str, dict[int, str]] = {gap.series: {} for gap in self._missing}
+        for series, timestamp, reason in failed:
+            if series in by_series:
+                by_series[series].setdefault(timestamp, reason)
+        left: list[Gap] = []
+        given_up: Counter[str] = Counter()
         for gap in self._missing:
-            rest = gap
-            if gap.series in by_series:
-                rest = gap.without(by_series[gap.series])
-                given_up += gap.count - rest.count
+            rest, why = gap, by_series[gap.series]
+            if why:
+                given_up.update(why[t] for t in gap.timestamps_ms if t in why)
+                rest = gap.without(set(why))
             if rest.ticks:
                 left.append(rest)
         return left, given_up
@@ -388,6 +443,13 @@ class Settlement:
                     f"worker {worker} died: {claimed - stored:,} of its {what} points missing"
                 )
         return lost
+
+
+def reasons(ledger: Ledger) -> str:
+    """Why points are logged as failed, on one line; "" if none are."""
+    named = [f"{count:,} × {reason}" for reason, count in ledger.failed_reasons]
+    others = (ledger.failed_logged or 0) - sum(count for _, count in ledger.failed_reasons)
+    return "; ".join([*named, *([f"{others:,} for other reasons"] if others else [])])
 
 
 def write(ledger: Ledger, folder: Path) -> None:

@@ -106,7 +106,9 @@ def memory_problem(plan: Plan, available_mib: int) -> str | None:
 
 def disk_problem(plan: Plan, free_bytes: int, where: Path) -> str | None:
     """Why the plan does not fit on the disk, or None. `free_bytes` at `where`."""
-    needed = int(plan.totals["disk_bytes"])
+    # What the queue leaves free is of no use to anybody, but must be there.
+    floor = plan.kairosdb.get("queue_disk_free_mb", 0) * MIB
+    needed = int(plan.totals["disk_bytes"]) + floor
     if needed <= free_bytes:
         return None
     return (

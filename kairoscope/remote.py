@@ -3,9 +3,11 @@
 import shlex
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import IO, TypeVar
 
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host
@@ -18,7 +20,15 @@ T = TypeVar("T")
 
 
 class RemoteError(Exception):
-    """A program could not be run on a host, or failed there; the message says which and how."""
+    """A program could not be run on a host, or failed there; the message says which and how.
+
+    `said` is what the program itself said of it, "" if it said nothing or did not run.
+    """
+
+    def __init__(self, message: str, said: str = "") -> None:
+        """See the class."""
+        super().__init__(message)
+        self.said = said
 
 
 def is_local(host: Host) -> bool:
@@ -114,11 +124,51 @@ def run(
     except (OSError, subprocess.TimeoutExpired) as error:
         raise RemoteError(f"{shown}: {error}") from error
     if done.returncode != 0:
-        # A Java stack trace may follow; the message is the first line that is none of it.
-        said = [s for s in (done.stderr + done.stdout).splitlines() if s.strip() and s[0] != "\t"]
-        how = "ssh failed: " if done.returncode == SSH_FAILED and not is_local(host) else ""
-        raise RemoteError(f"{shown}: {how}{said[0] if said else f'exit status {done.returncode}'}")
+        raise _failure(host, shown, done.returncode, done.stderr + done.stdout)
     return done.stdout
+
+
+@contextmanager
+def reading(host: Host, program: list[str], *, sudo: bool = False) -> Iterator[IO[str]]:
+    """What a program prints on a host, as it comes: for more of it than fits into memory.
+
+    It is ended if the block ends before it does.
+
+    Raises:
+        RemoteError: it could not be run, or its exit status is not 0; at the end of the block.
+        UserError: see `ssh`.
+    """
+    shown = f"{host.name}: {shlex.join(program)}"
+    with tempfile.TemporaryFile("w+", errors="replace") as trouble:
+        try:
+            running = subprocess.Popen(
+                command(host, program, sudo=sudo),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=trouble,
+                encoding="utf-8",
+                errors="replace",
+            )
+        except OSError as error:
+            raise RemoteError(f"{shown}: {error}") from error
+        with running:
+            assert running.stdout is not None  # noqa: S101 - for the type checker
+            try:
+                yield running.stdout
+            except BaseException:
+                running.kill()
+                raise
+        if running.returncode != 0:
+            trouble.seek(0)
+            raise _failure(host, shown, running.returncode, trouble.read())
+
+
+def _failure(host: Host, shown: str, status: int, text: str) -> RemoteError:
+    # A Java stack trace may follow; the message is the first line that is none of it.
+    said = [s for s in text.splitlines() if s.strip() and s[0] != "\t"]
+    how = "ssh failed: " if status == SSH_FAILED and not is_local(host) else ""
+    message = f"{shown}: {how}{said[0] if said else f'exit status {status}'}"
+    return RemoteError(message, said[0] if said and not how else "")
 
 
 def on_all(hosts: Sequence[Host], work: Callable[[Host], T]) -> list[T]:

@@ -41,4 +41,4 @@ def since(target: str, host: Host, start: float) -> bool:
 
 def given_up(target: str, host: Host) -> list[Path]:
     """The logs of points that the store had refused, of a node that was taken away."""
-    return sorted(_note(target, host).parent.glob("failed*.log"))
+    return failed_logs.kept(_note(target, host).parent)

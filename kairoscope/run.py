@@ -138,7 +138,8 @@ def _check_healthy(hosts: Inventory, talk: Client) -> None:
     for host in hosts.kairosdb:
         found = talk.kairosdb(host)
         if not found.healthy:
-            raise UserError(f"{host.name} at {host.url} is not healthy. See: make status")
+            why = "".join(f" {trouble}" for trouble in found.troubles)
+            raise UserError(f"{host.name} at {host.url} is not healthy.{why} See: make status")
         if found.read_only:
             raise UserError(f"{host.name} at {host.url} is in read-only mode. See its log.")
 
@@ -307,7 +308,7 @@ def _urls(state: State, talk: Client) -> list[str]:
 
 
 def _failed_logs(state: State) -> list[Path]:
-    """Copies of all KairosDB nodes' logs of points that they gave up."""
+    """Copies of what all KairosDB nodes say of the points that they gave up."""
     copies = []
     for host in state.inventory.kairosdb:
         if _removed(state, host):
@@ -465,7 +466,7 @@ def _settle(state: State, talk: Client, console: Console) -> None:
                 schedule, settlement.incomplete, add, nodes=_urls(state, talk), access=talk.access
             )
         )
-    failed = ledger.failed_points(schedule.spec, _failed_logs(state))
+    failed = ledger.failed_points(schedule.spec, _failed_logs(state), int(state.started * 1000))
     state.ledger = settlement.close(state.left_in_queue, failed, passes)
     console.print("row counts by CQL …")
     try:

@@ -7,7 +7,9 @@ from rich.table import Table
 
 from kairoscope import client, inventory, loader_hosts, remote, services
 from kairoscope.capture import nodetool
-from kairoscope.inventory import Host
+from kairoscope.client import KairosDBStatus
+from kairoscope.inventory import Host, Inventory
+from kairoscope.plan.numbers import in_bytes
 
 
 def show(target: str, console: Console) -> bool:
@@ -33,22 +35,10 @@ def show(target: str, console: Console) -> bool:
     console.print(ring.strip(), markup=False, highlight=False, soft_wrap=True)
     well &= ring.count("\nUN ") == len(hosts.storage)
 
-    queue = Table("KairosDB", "healthy", "read-only", "queue waiting", "since checkpoint")
     reached = [host for host in hosts.kairosdb if (p := states.get(host.name)) and p.pid]
     with client.connect(hosts, reached) as talk:
         answers = {host.name: talk.kairosdb(host) for host in reached}
-    for host in hosts.kairosdb:
-        found = answers.get(host.name, client.NO_ANSWER)
-        well &= found.healthy and not found.read_only
-        cells = [found.healthy, found.read_only, found.waiting, found.since_checkpoint]
-        queue.add_row(
-            host.name,
-            *(
-                "-" if c is None else f"{c:,}" if type(c) is int else "yes" if c else "no"
-                for c in cells
-            ),
-        )
-    console.print(queue)
+    well &= queues(hosts, answers, console)
 
     # Nothing runs there between loads: whether one could be started is what there is to see.
     loaders = Table("loader host", "address", "loader")
@@ -64,6 +54,43 @@ def show(target: str, console: Console) -> bool:
         )
     console.print(loaders)
     return well
+
+
+def queues(hosts: Inventory, answers: dict[str, KairosDBStatus], console: Console) -> bool:
+    """Print what the KairosDB nodes said, and their queues' troubles; True if all is well."""
+    table = Table(
+        *("KairosDB", "healthy", "read-only", "queue waiting", "since checkpoint"),
+        *("oldest", "disk", "dead letters", "unreadable"),
+    )
+    well = True
+    troubles = []
+    for host in hosts.kairosdb:
+        found = answers.get(host.name, client.NO_ANSWER)
+        well &= found.healthy and not found.read_only
+        troubles += [f"{host.name}: {trouble}" for trouble in found.troubles]
+        if (found.dead_letters or found.unreadable) and not found.troubles:
+            troubles.append(
+                f"{host.name}: points that it took are not in the store: kairoscope queue inspect"
+            )
+        table.add_row(
+            host.name,
+            "yes" if found.healthy else "no",
+            "-" if found.read_only is None else "yes" if found.read_only else "no",
+            _count(found.waiting),
+            _count(found.since_checkpoint),
+            "-" if found.oldest_ms is None else f"{found.oldest_ms / 1000:,.1f} s",
+            "-" if found.disk_bytes is None else in_bytes(found.disk_bytes),
+            _count(found.dead_letters),
+            _count(found.unreadable),
+        )
+    console.print(table)
+    for trouble in troubles:
+        console.print(trouble, markup=False, highlight=False, soft_wrap=True)
+    return well
+
+
+def _count(number: int | None) -> str:
+    return "-" if number is None else f"{number:,}"
 
 
 def _ring(hosts: list[Host]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from kairoscope import ledger as ledgers
 from kairoscope.ledger import Ledger
 from kairoscope.outcomes import Counts
 
@@ -166,7 +167,7 @@ def readback_part(ledger: Ledger, wrong_answers: int = 0) -> Part:
         (ledger.claimed_missing, "missing"),
         (ledger.wrong_value, "with a wrong value"),
         (ledger.queued, "still queued"),
-        (ledger.failed_logged, "given up by KairosDB"),
+        (ledger.failed_logged, f"given up by KairosDB{_why(ledger)}"),
         (ledger.unexpected, "at times or with tags that were never scheduled"),
     ):
         text += f", {count:,} {how}" if count else ""
@@ -181,6 +182,11 @@ def readback_part(ledger: Ledger, wrong_answers: int = 0) -> Part:
         )
     text += f"; {wrong}" if wrong else ""
     return Part(figure, 1.0, unit, "pass" if good else "fail", text)
+
+
+def _why(ledger: Ledger) -> str:
+    reasons = ledgers.reasons(ledger)
+    return f" ({reasons})" if reasons else ""
 
 
 def _number(value: int | None) -> str:

@@ -14,6 +14,8 @@ from loaders.tally import Outcome, Tally
 
 _FIRST_PAUSE_US = 50_000
 _LONGEST_PAUSE_US = 1_000_000
+REFUSED_IN_PART = "refused in part: "
+"""Begins the reason of a request of which some points were taken, and others refused."""
 
 
 @dataclass(slots=True)
@@ -27,6 +29,7 @@ class _Request:
     attempts: int = 0
     sent_to: int | None = None
     reason: str = ""
+    retry_after_us: int = 0  # as its last answer asks for
 
     def release(self) -> None:
         if self.holds:
@@ -139,6 +142,9 @@ class Delivery:
                 return Outcome.UNKNOWN, ""
             if answer is Answer.REJECTED:
                 return Outcome.REJECTED, request.reason
+            if answer is Answer.PARTLY:
+                # Of each of its points it is not known whether it was taken or refused.
+                return Outcome.UNKNOWN, REFUSED_IN_PART + request.reason
 
             left_us = retry_until_us - self._clock.now_us()
             if left_us <= 0:
@@ -150,6 +156,7 @@ class Delivery:
                 request.release()
             doublings = min(request.attempts - 1, 8)
             pause_us = min(_FIRST_PAUSE_US * 2**doublings, _LONGEST_PAUSE_US)
+            pause_us = max(pause_us, request.retry_after_us)
             await asyncio.sleep(min(pause_us, left_us) / 1e6)
 
     async def _place(self, request: _Request, until_us: int) -> bool:
@@ -191,7 +198,10 @@ class Delivery:
             self._tally.retries += 1
         self._failover.asked(request.node)
         reply = await self._protocol.send(request.node, request.batch, on_reach)
-        if not reply.silent:
+        request.retry_after_us = int(reply.retry_after_s * 1e6)
+        if reply.unwilling:
+            self._failover.refused(request.node)
+        elif not reply.silent:
             self._failover.answered(request.node)
         if reply.kind:
             request.reason = reply.detail

@@ -16,6 +16,9 @@ from loaders.credentials import Credentials
 
 _NO_CREDENTIALS = Credentials()
 _EXCERPT_BYTES = 300
+# What KairosDB tells of its queue, or of each point that it refused, is longer than an excerpt.
+_BODY_BYTES = 65_536
+_LONGEST_NUMBER = 9
 _FINAL = 200  # a lower status only announces the answer
 _NO_BODY = (204, 304)
 
@@ -26,10 +29,15 @@ class BrokenAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """Status and the beginning of the body, on one line."""
+    """Status, the beginning of the body on one line, and what of the body was kept.
+
+    `retry_after_s` is how long the server asks to be left alone for; 0 if it does not.
+    """
 
     status: int
     excerpt: str
+    body: bytes = field(default=b"", compare=False, repr=False)
+    retry_after_s: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +76,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._begun = self._sized = self._until_close = False
         self._body = b""
+        self._retry_after_s = 0
 
     @classmethod
     async def connect(cls, address: Address) -> HttpConnection:
@@ -176,9 +185,13 @@ class HttpConnection(asyncio.Protocol):
         if self._waiter and self._waiter.done():
             self.abort()  # one answer too many, right behind the one that was asked for
 
-    def on_header(self, name: bytes, _value: bytes) -> None:
-        """Note whether the answer says how long it is."""
-        self._sized |= name.lower() in (b"content-length", b"transfer-encoding")
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Note whether the answer says how long it is, and when to come again."""
+        name = name.lower()
+        self._sized |= name in (b"content-length", b"transfer-encoding")
+        # It may be a date, too; KairosDB's is a number of seconds.
+        if name == b"retry-after" and value.isdigit():
+            self._retry_after_s = int(value[:_LONGEST_NUMBER])
 
     def on_headers_complete(self) -> None:
         """From here a body without a length ends with the connection."""
@@ -187,8 +200,8 @@ class HttpConnection(asyncio.Protocol):
 
     def on_body(self, data: bytes) -> None:
         """Keep the beginning."""
-        if len(self._body) < _EXCERPT_BYTES:
-            self._body += data
+        if len(self._body) < _BODY_BYTES:
+            self._body += data[: _BODY_BYTES - len(self._body)]
 
     def on_message_complete(self) -> None:
         """Hand the answer to whoever waits, and be ready for the next request."""
@@ -198,9 +211,10 @@ class HttpConnection(asyncio.Protocol):
             if not self._parser.should_keep_alive() or self._until_close:
                 self.abort()
             if self._waiter and not self._waiter.done():
-                self._waiter.set_result(Response(status, excerpt))
+                self._waiter.set_result(Response(status, excerpt, self._body, self._retry_after_s))
         self._begun = self._sized = self._until_close = False
         self._body = b""
+        self._retry_after_s = 0
 
     def _fail(self, error: Exception) -> None:
         if self._waiter and not self._waiter.done():

@@ -18,6 +18,9 @@ class Answer(enum.Enum):
     """All bytes are on their way, and the protocol has no acknowledgement."""
     REJECTED = "rejected"
     """The server refuses these points; sending them again would not help."""
+    PARTLY = "partly taken"
+    """The server took some of these points and refuses the others, and need not say which: sending
+    them again would tell no more."""
     FAILED = "failed"
     """No usable answer; another attempt may succeed."""
 
@@ -31,12 +34,16 @@ class Reply:
         detail: one line for a person, with an excerpt of the server's answer.
         silent: the server gave no sign of life that makes sense: refused, reset, timed out, half an
             answer.
+        unwilling: it lives, but takes nothing now (503): as good as silent if that goes on.
+        retry_after_s: how long the server asks to be left alone for.
     """
 
     answer: Answer
     kind: str = ""
     detail: str = ""
     silent: bool = False
+    unwilling: bool = False
+    retry_after_s: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +82,9 @@ class Protocol(typing.Protocol):
 
     async def probe(self, node: int) -> bool:
         """Whether a node that was down serves again. Never raises for trouble with it."""
+
+    async def healthy(self, node: int) -> bool | None:
+        """What a node says of its own health; None if it says nothing. Never raises for trouble."""
 
     async def close(self) -> str:
         """Hand over what is still buffered, release connections; returns what went wrong, or ""."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import json
 import time
 import zlib
 from collections.abc import Callable
@@ -16,8 +17,10 @@ from loaders.schedule import Group, Schedule
 from loaders.spec import REST_GZIP
 
 _ACKNOWLEDGED = 204
-_OK = 200
+_SUCCESS = range(200, 300)
 _CLIENT_ERRORS = range(400, 500)
+_SERVER_ERRORS = range(500, 600)
+_UNAVAILABLE = 503
 # Jetty closes connections that were idle for 30 s; a request must not meet that.
 _KEEP_IDLE_S = 15.0
 _PROBE_S = 2.0
@@ -73,13 +76,20 @@ class Rest:
         return _judged(response)
 
     async def probe(self, node: int) -> bool:
-        """Whether the node answers GET /api/v1/version."""
+        """Whether the node says that it is healthy."""
+        return await self.healthy(node) is True
+
+    async def healthy(self, node: int) -> bool | None:
+        """What the node's health check says; None for no answer, or one that says neither."""
         address = self._addresses[node]
         timeout_s = min(self._timeout_s, _PROBE_S)
         try:
-            return (await HttpConnection.get(address, "/api/v1/version", timeout_s)).status == _OK
+            response = await HttpConnection.get(address, "/api/v1/health/check", timeout_s)
         except (OSError, BrokenAnswerError):
-            return False
+            return None
+        if response.status in _SUCCESS:
+            return True
+        return False if response.status in _SERVER_ERRORS else None
 
     async def close(self) -> str:
         """Cut the idle connections; nothing is buffered."""
@@ -122,8 +132,29 @@ def _judged(response: Response) -> Reply:
         return _ACK
     # A status that is neither 204 nor 4xx (a proxy's page, say) confirms nothing and refuses
     # nothing.
-    answer = Answer.REJECTED if status in _CLIENT_ERRORS else Answer.FAILED
-    return Reply(answer, f"http_{status}", f"HTTP {status}: {response.excerpt}".rstrip(": "))
+    answer = Answer.FAILED
+    if status in _CLIENT_ERRORS:
+        answer = Answer.PARTLY if _took_some(response.body) else Answer.REJECTED
+    return Reply(
+        answer,
+        f"http_{status}",
+        f"HTTP {status}: {response.excerpt}".rstrip(": "),
+        unwilling=status == _UNAVAILABLE,
+        retry_after_s=response.retry_after_s,
+    )
+
+
+def _took_some(body: bytes) -> bool:
+    """Whether a refusal says that other points of the request were taken.
+
+    Kairoscope's queue says {"taken": 99, "refused": 1, …}; KairosDB alone says nothing of that.
+    """
+    try:
+        said = json.loads(body)
+    except ValueError:
+        return False
+    taken = said.get("taken") if isinstance(said, dict) else None
+    return isinstance(taken, int) and taken > 0
 
 
 def _was_open(error: OSError) -> bool:

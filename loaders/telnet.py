@@ -148,6 +148,10 @@ class Telnet:
             return False
         return True
 
+    async def healthy(self, node: int) -> bool | None:
+        """Nothing: it has no word for that."""
+        return None
+
     async def close(self) -> str:
         """Wait until the servers have dealt with everything, then close."""
         nodes = range(len(self._connections))

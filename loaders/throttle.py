@@ -49,6 +49,6 @@ class Throttle:
 async def _waiting(node: Address) -> int:
     try:
         response = await HttpConnection.get(node, _QUEUE, _TIMEOUT_S)
-        return int(json.loads(response.excerpt)["waiting"])
+        return int(json.loads(response.body)["waiting"])
     except (OSError, BrokenAnswerError, ValueError, KeyError, TypeError):
         return 0

@@ -28,7 +28,7 @@ from typing import Any
 from loaders import process, shard
 from loaders.clock import Clock
 from loaders.credentials import Credentials
-from loaders.delivery import Delivery
+from loaders.delivery import REFUSED_IN_PART, Delivery
 from loaders.failover import NODE_DOWN, Event, Failover
 from loaders.files import WorkerFiles
 from loaders.protocol import Batch, Protocol
@@ -89,6 +89,7 @@ class Worker:
             self._clock,
             self._protocol.probe,
             self._failover_event,
+            self._protocol.healthy,
         )
         self._delivery = Delivery(spec, self._protocol, self._failover, self._clock, self._tally)
         self._failovers = 0
@@ -228,7 +229,7 @@ class Worker:
         done = outcome is Outcome.ACKNOWLEDGED or (outcome is Outcome.UNKNOWN and not reason)
         if done and now_us <= self._in_time_us:
             self._tally.in_time += points
-        if outcome is not Outcome.REJECTED:
+        if outcome is not Outcome.REJECTED and not reason.startswith(REFUSED_IN_PART):
             # A refusal is no acknowledgement, and a quick one must not look like a fast one.
             self._recorder.ended(batch.last, now_us - planned_us, points, done=done)
         if not done:

@@ -15,7 +15,10 @@ MIN_RETRIED_BATCH = 11
 """KairosDB gives up a batch whose write timed out once its limit is at 10 points or fewer."""
 QUEUE_SETTINGS = {
     "stock": ("min_batch_size", "min_batch_wait_ms", "ingest_threads", "memory_queue_size"),
-    "coalescing": ("queue_window_ms", "queue_memory_mb", "queue_batch_kib", "queue_in_flight"),
+    "coalescing": (
+        *("queue_window_ms", "queue_memory_mb", "queue_batch_kib", "queue_in_flight"),
+        *("queue_disk_mb", "queue_disk_free_mb", "queue_keep_s", "queue_sync_ms"),
+    ),
 }
 """Fields of the section kairosdb that one of the two queues knows and the other does not."""
 READ_BACK_S = 600

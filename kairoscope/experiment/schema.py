@@ -14,6 +14,10 @@ LEGAL_NAME_WORDS = "letters, digits and - _ . /"
 """What KairosDB takes in metric names and tags."""
 INSTANCE_TYPE = r"^[a-z][a-z0-9-]*\.[a-z0-9-]+$"
 INSTANCE_TYPE_WORDS = "an instance type of terraform/instance-types.yml, e.g. i3.8xlarge"
+STORE_MAX_TTL_S = 630_720_000
+"""Both engines refuse a longer TTL, and the whole batch that has it: 20 years of 365 days."""
+ROW_WIDTH_S = 1_814_400
+"""Three weeks: a row of KairosDB's, and what the TTL of its index is longer than that of points."""
 MAX_NAME = 200
 """Most characters of a metric's or tag's pattern; a row key repeats them for every series."""
 
@@ -118,10 +122,12 @@ class Storage(Section):
     ttl_s: int = described(
         "s",
         "Age at which a point disappears; 0 keeps it for ever. Must outlast the run and its "
-        "read-back, or expired points would look lost.",
+        "read-back, or expired points would look lost. At most what the store takes "
+        f"({STORE_MAX_TTL_S:,}) less the width of a row ({ROW_WIDTH_S:,}), which KairosDB adds "
+        "for the index; with Cassandra (local, lab) all must expire before 2038-01-19.",
         default=0,
         ge=0,
-        le=630_720_000,
+        le=STORE_MAX_TTL_S - ROW_WIDTH_S,
     )
     compaction_window_hours: int = described(
         "h",
@@ -232,6 +238,38 @@ class KairosDB(Section):
         default=None,
         ge=1,
         le=65_536,
+    )
+    queue_disk_mb: int | None = described(
+        "MiB",
+        "Size of the queue's files at most; a node whose queue is full answers 503 and takes no "
+        "more points.",
+        default=None,
+        ge=256,
+        le=16_777_216,
+    )
+    queue_disk_free_mb: int | None = described(
+        "MiB",
+        "Free space on its disk below which the queue takes no more points, answering 503: others "
+        "need some too.",
+        default=None,
+        ge=16,
+        le=1_048_576,
+    )
+    queue_keep_s: int | None = described(
+        "s",
+        "How long what the store acknowledged is kept, to be written again after an unclean start "
+        "or when a storage node goes down or comes back; 0 for not keeping.",
+        default=None,
+        ge=0,
+        le=3600,
+    )
+    queue_sync_ms: int | None = described(
+        "ms",
+        "How often the queue's file is forced to the disk, and acknowledgements wait for it: they "
+        "survive a loss of power then. 0 for never: they survive a killed process.",
+        default=None,
+        ge=0,
+        le=1000,
     )
     queue_batch_kib: int | None = described(
         "KiB", "Size of one batch at most, as the store counts it.", default=None, ge=1, le=16_384
@@ -634,7 +672,7 @@ class Aws(Section):
     queue_volume_gib: int = described(
         "GiB",
         "Encrypted gp3 volume of each KairosDB node for its file queue: at 60,000 points/s of "
-        "100 bytes 200 GiB hold nine hours of an unreachable store.",
+        "132 bytes, index included, 200 GiB hold seven hours of an unreachable store.",
         default=200,
         ge=1,
         le=16_384,
@@ -691,7 +729,8 @@ class Assume(Section):
     )
     bytes_per_point_in_queue: int = described(
         "bytes",
-        "One point in KairosDB's queue file: metric name, tags, timestamp, value.",
+        "One point in KairosDB's queue file: metric name, tags, timestamp, value. Its index of 32 "
+        "bytes is added.",
         default=100,
         ge=1,
         le=100_000,

@@ -25,16 +25,17 @@ def wait(host: Host, hosts: Inventory, limit_s: float, for_good: bool) -> str:
     with client.connect(hosts, [host]) as talk:
         while True:
             found = talk.kairosdb(host)
-            if not found.healthy and not for_good:
+            # One that is not healthy may drain: a node whose disk is full, or that gave up a point.
+            if not found.answers and not for_good:
                 return "it does not answer"
             # What came since the checkpoint is nothing but our own.
             passed = (found.since_checkpoint or 0) <= nudges
             passed = passed or not for_good or not found.stock_queue
-            if found.healthy and found.waiting == 0 and passed:
+            if found.waiting == 0 and passed:
                 return "drained"
             if time.monotonic() > deadline:
                 told = f"{found.waiting} points wait, {found.since_checkpoint} since its checkpoint"
-                text = told if found.healthy else "it does not answer"
+                text = told if found.answers else "it does not answer"
                 if not for_good:
                     return text
                 raise UserError(f"{host.name} after {limit_s:.0f} s: {text}")

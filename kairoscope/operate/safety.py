@@ -65,7 +65,8 @@ def kairosdb_unhealthy(inventory: Inventory, seen: Seen, but: Collection[str] = 
             continue
         status = seen.kairosdb[host.name]
         if not status.healthy:
-            problems.append(f"{host.name} is not healthy")
+            why = f": {' '.join(status.troubles)}" if status.troubles else ""
+            problems.append(f"{host.name} is not healthy{why}")
         elif status.read_only:
             problems.append(f"{host.name} is in read-only mode")
     return problems

@@ -1,5 +1,7 @@
 """From an experiment to its plan, section by section."""
 
+import math
+import time
 from typing import Any
 
 from kairoscope.errors import UserError
@@ -20,8 +22,16 @@ EMBEDDED_SHARDS = 2
 """Where the engine has no shards: the threads that a node of a shared machine may count on."""
 
 
-def make(experiment: Experiment, target: str = "local") -> Plan:
-    """Resolve an experiment for a target.
+SHARED_QUEUE_DISK_MIB = 4_096
+"""Of the 10 GB that a laptop needs: what KairosDB's queue may take while the store is away."""
+HOST_QUEUE_DISK_MIB = 65_536
+"""On hosts of one's own, whose disks the plan does not know; kairosdb.queue_disk_free_mb holds."""
+VOLUME_SHARE = 0.9
+"""Of a disk of its own: the rest is the file system's and kairosdb.queue_disk_free_mb."""
+
+
+def make(experiment: Experiment, target: str = "local", now: float | None = None) -> Plan:
+    """Resolve an experiment for a target, for a run now (epoch s, by default this machine's).
 
     Raises UserError for an unknown target and for settings that contradict each other once the
     open ones are derived; all contradictions at once, one per line.
@@ -32,12 +42,15 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
     types = aws.shape(draft) if target == "aws" else None
     if target == "aws" and types is None:
         raise UserError("\n".join(draft.problems))
+    draft.engine = ENGINES[target]
+    draft.queue_disk = _queue_disk(draft, target)
     _cluster(draft, target, types)
     for_kairosdb, queue = kairosdb.settings(draft)
     for_load = load.settings(draft, queue.held_s)
     load.totals(draft)
     for_storage = storage.settings(draft, queue)
-    storage.totals(draft, for_kairosdb["checkpoint_s"])
+    storage.refuse_late_expiry(draft, time.time() if now is None else now)
+    storage.totals(draft, for_kairosdb["checkpoint_s"], queue)
     for_security = _security(draft, target)
     for_terraform = (
         aws.settings(draft, types, for_load, secured=for_security["enabled"]) if types else {}
@@ -72,6 +85,17 @@ def _cluster(draft: Draft, target: str, types: dict[str, InstanceType] | None) -
         draft.shards = aws.shards(draft, types["storage"])
     else:
         draft.shards = draft.given("cluster", absent=absent)["shards"]
+
+
+def _queue_disk(draft: Draft, target: str) -> tuple[int, str]:
+    """What a KairosDB node's disk has for its queue at most, in MiB, and what says so."""
+    if target in SHARED:
+        return SHARED_QUEUE_DISK_MIB, "on a machine that all servers share"
+    if target == "aws":
+        volume = draft.experiment.aws.queue_volume_gib
+        most = math.floor(volume * 1024 * VOLUME_SHARE)
+        return most, f"{VOLUME_SHARE} of aws.queue_volume_gib {n(volume)}"
+    return HOST_QUEUE_DISK_MIB, "on a disk that the plan does not know"
 
 
 def _security(draft: Draft, target: str) -> dict[str, bool]:

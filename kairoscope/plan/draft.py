@@ -22,6 +22,9 @@ class Draft:
         self.problems: list[str] = []
         # Of one storage node; `derive.make` knows by which rule of which target.
         self.shards = 0
+        # Most that a KairosDB node's disk has for its queue, in MiB, and what says so.
+        self.queue_disk = (0, "")
+        self.engine = ""
 
         load, cluster = experiment.load, experiment.cluster
         self.nodes = cluster.kairosdb_nodes

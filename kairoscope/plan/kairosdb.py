@@ -38,11 +38,13 @@ def settings(draft: Draft) -> tuple[dict[str, Any], Queue]:
     plain = ("driver", "write_consistency", "read_consistency", "queue")
     derived = tuple(key for key in type(given).model_fields if key not in plain)
     values = {"nodes": draft.nodes, **draft.given("kairosdb", skip=derived)}
-    queue = coalescing(draft) if given.queue == "coalescing" else stock(draft)
+    checkpoint_s = _checkpoint(draft)
+    coalesces = given.queue == "coalescing"
+    queue = coalescing(draft, checkpoint_s) if coalesces else stock(draft)
     values |= queue.values
     values |= _connections(draft, queue)
     values |= _caches(draft)
-    values["checkpoint_s"] = _checkpoint(draft)
+    values["checkpoint_s"] = checkpoint_s
     values["heap_mb"] = _heap(draft, values, queue)
     return values, queue
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kairoscope.plan.draft import MIB, Draft
-from kairoscope.plan.numbers import bounded, n, up
+from kairoscope.plan.numbers import bounded, in_bytes, n, up
 
 # A stock batch holds what arrives in this time, and KairosDB waits this long for one to fill.
 BATCH_WINDOW_MS = 100
@@ -35,12 +35,36 @@ POINTS_TOGETHER = 15
 # A point that nobody finds for longer is of no use to a dashboard; below a second there is hardly
 # anything to wait for.
 WINDOW_MIN_MS, WINDOW_MAX_MS = 1_000, 30_000
-# As the plugin counts them (CoalescingQueue.POINT_BYTES with a number, Series.bytes with names of
-# some 20 characters), and from this share of its memory on it no longer waits for windows.
-BYTES_PER_WAITING_POINT = 121
-BYTES_PER_WAITING_SERIES = 1_024
-PRESSED_SHARE = 0.75
+# What the plugin (kairosdb-conf/plugin, io.kairoscope.kairosdb.queue) has in memory of points. They
+# wait as a hash of their series and a place in the file: a series costs nothing while it waits.
+BYTES_PER_WAITING_POINT = 16
+# Those on their way to the store are objects, and may take a quarter of the memory: what waits has
+# the rest, and is released early when that is full.
+BYTES_PER_POINT_IN_FLIGHT = 64
+IN_FLIGHT_SHARE = 1 / 4
+WAITING_SHARE = 1 - IN_FLIGHT_SHARE
 MEMORY_STEP_MIB = 32
+
+# A record's place in the index beside KairosDB's queue file, whatever its own size.
+INDEX_BYTES = 32
+# Of a store that is away: long enough to be noticed and mended by somebody who was asleep.
+OUTAGE_H = 4
+# Two pages of 50 MiB and the next one, already made; the pages of the index; and some.
+DISK_MIN_MIB = 512
+DISK_STEP_MIB = 64
+# The room that the plan leaves over what the queue takes while all is well.
+DISK_HEADROOM = 2
+# A run is stopped there too (capture.samplers): below it the store's own flushes fail.
+DISK_FREE_MIB = 300
+# Both engines write their commit log to the disk that often when not told otherwise, whatever they
+# acknowledged before; and so long it takes KairosDB's driver, asleep between two looks, to notice
+# that a storage node is gone or is back.
+COMMITLOG_SYNC_S = 10
+DETECTION_S = 20
+# Of Cassandra 5 with storage_compatibility_mode CASSANDRA_4: 2038-01-19T03:14:06Z in epoch s. What
+# would expire later it refuses, and the batch with it. ScyllaDB has no such end.
+LATEST_EXPIRY_S = {"cassandra": 2_147_483_646}
+
 # Of what the store refuses, for what else is in a batch and for sizes that are not as assumed.
 BATCH_SHARE = 1 / 4
 BATCH_KIB = 32
@@ -53,7 +77,8 @@ class Queue:
     `values` are final settings for the templates; `batch_bytes` is the size of its largest batch,
     `batch_arithmetic` how that came about and `batch_setting` what bounds it; `in_flight` are the
     batches of points to one storage node at most, which are called `in_flight_of`; `heap_bytes` is
-    what it takes of KairosDB's heap when full; `held_s` is how long points are kept on purpose.
+    what it takes of KairosDB's heap when full; `held_s` is how long points are kept on purpose,
+    `kept_s` how long they stay in its file once they are stored.
     """
 
     values: dict[str, Any]
@@ -65,6 +90,7 @@ class Queue:
     heap_bytes: int
     heap_arithmetic: str
     held_s: float
+    kept_s: float = 0
 
 
 def stock(draft: Draft) -> Queue:
@@ -175,20 +201,26 @@ def _stock_memory(draft: Draft) -> int:
     )
 
 
-def coalescing(draft: Draft) -> Queue:
+def coalescing(draft: Draft, checkpoint_s: int) -> Queue:
     """Points leave by series, those of a window together."""
     window_ms = _window(draft)
-    memory_mb = _memory(draft, window_ms)
     batch_kib, batch_size = _batches(draft)
     in_flight = _in_flight(draft, batch_kib)
+    memory_mb = _memory(draft, window_ms, in_flight * batch_size)
+    keep_s = _keep(draft)
+    values = {
+        "queue_window_ms": window_ms,
+        "queue_memory_mb": memory_mb,
+        "queue_batch_kib": batch_kib,
+        "batch_size": batch_size,
+        "queue_in_flight": in_flight,
+        "queue_keep_s": keep_s,
+        **_disk(draft, window_ms / 1000 + keep_s + checkpoint_s, keep_s),
+        "queue_sync_ms": _sync(draft),
+        **_latest_expiry(draft),
+    }
     return Queue(
-        {
-            "queue_window_ms": window_ms,
-            "queue_memory_mb": memory_mb,
-            "queue_batch_kib": batch_kib,
-            "batch_size": batch_size,
-            "queue_in_flight": in_flight,
-        },
+        values,
         batch_kib * 1024,
         f"{n(batch_kib)} KiB",
         "kairosdb.queue_batch_kib",
@@ -197,6 +229,7 @@ def coalescing(draft: Draft) -> Queue:
         memory_mb * MIB,
         f"{n(memory_mb)} MiB of waiting points",
         window_ms / 1000,
+        keep_s,
     )
 
 
@@ -222,35 +255,146 @@ def _window(draft: Draft) -> int:
     return window
 
 
-def _memory(draft: Draft, window_ms: int) -> int:
+def _memory(draft: Draft, window_ms: int, in_flight_to_a_node: int) -> int:
     rate = draft.points_per_s / draft.survivors
-    series = draft.series_failed_over
+    nodes = draft.experiment.cluster.storage_nodes
     # All that is in a window, which is twice what waits on average.
     points = math.ceil(rate * (window_ms / 1000 + ARREARS_S))
-    exact = points * BYTES_PER_WAITING_POINT + series * BYTES_PER_WAITING_SERIES
-    wanted = math.ceil(exact / PRESSED_SHARE / MIB)
+    waiting = math.ceil(points * BYTES_PER_WAITING_POINT / WAITING_SHARE / MIB)
+    leaving = math.ceil(
+        in_flight_to_a_node * nodes * BYTES_PER_POINT_IN_FLIGHT / IN_FLIGHT_SHARE / MIB
+    )
+    wanted = max(waiting, leaving)
     memory = draft.derive(
         "kairosdb.queue_memory_mb",
         up(wanted, MEMORY_STEP_MIB),
         "MiB",
         f"{n(rate)} points/s × ({n(window_ms / 1000)} + {ARREARS_S}) s × "
-        f"{BYTES_PER_WAITING_POINT} B + {n(series)} series × {BYTES_PER_WAITING_SERIES} B, / "
-        f"{PRESSED_SHARE} = {n(wanted)}, rounded up to {MEMORY_STEP_MIB}s",
+        f"{BYTES_PER_WAITING_POINT} B / {WAITING_SHARE} = {n(waiting)}, or "
+        f"{n(in_flight_to_a_node)} points in flight × {n(nodes)} nodes × "
+        f"{BYTES_PER_POINT_IN_FLIGHT} B / {IN_FLIGHT_SHARE} = {n(leaving)}; {n(wanted)} rounded up "
+        f"to {MEMORY_STEP_MIB}s",
         f"A whole window and {ARREARS_S} s of arrears"
         f"{', with the sensors of a failed KairosDB node' if draft.nodes > 1 else ''}, before "
         "series are released early. Beyond the bound points are in the queue file only, and are "
         "read back, still by series.",
     )
-    held = (rate * window_ms / 1000 * BYTES_PER_WAITING_POINT / 2) + (
-        series * BYTES_PER_WAITING_SERIES
-    )
-    if memory * MIB * PRESSED_SHARE < held:
+    held = rate * window_ms / 1000 * BYTES_PER_WAITING_POINT / 2
+    if memory * MIB * WAITING_SHARE < held:
         draft.notices.append(
             f"kairosdb.queue_memory_mb {n(memory)} is less than a window takes on average "
-            f"({n(math.ceil(held / PRESSED_SHARE / MIB))} MiB): series are released early, with "
+            f"({n(math.ceil(held / WAITING_SHARE / MIB))} MiB): series are released early, with "
             "fewer points of each, and the store pays more for them."
         )
     return memory
+
+
+def _keep(draft: Draft) -> int:
+    rate, each = draft.node_points_per_s, _bytes_on_disk(draft)
+    derived = COMMITLOG_SYNC_S + DETECTION_S
+    kept = draft.experiment.kairosdb.queue_keep_s
+    taken = math.ceil(rate * each * (derived if kept is None else kept))
+    keep = draft.derive(
+        "kairosdb.queue_keep_s",
+        derived,
+        "s",
+        f"{COMMITLOG_SYNC_S} s until a commit log is on the disk + {DETECTION_S} s until a node's "
+        f"end or return is noticed; takes {in_bytes(taken)} of disk",
+        "What the store acknowledged can go with the storage nodes that had it in memory only. It "
+        "stays in the queue's file for so long, and is written again after an unclean start and "
+        "when a storage node goes down or comes back: the same points, so nothing is there twice.",
+    )
+    if keep < COMMITLOG_SYNC_S:
+        draft.notices.append(
+            f"kairosdb.queue_keep_s {n(keep)} is less than the {COMMITLOG_SYNC_S} s after which a "
+            "storage node has its commit log on the disk: what several of them lose at a time is "
+            "not written again."
+        )
+    return keep
+
+
+def _bytes_on_disk(draft: Draft) -> int:
+    return draft.experiment.assume.bytes_per_point_in_queue + INDEX_BYTES
+
+
+def _disk(draft: Draft, usual_s: float, keep_s: int) -> dict[str, int]:
+    """Bounds of the queue's files; `usual_s` is what they hold of points while all is well."""
+    rate, each = draft.points_per_s / draft.survivors, _bytes_on_disk(draft)
+    load = draft.experiment.load
+    points = max(rate * usual_s, load.replay_queue_points if load.replay else 0)
+    usual = math.ceil(points * each / MIB) + DISK_MIN_MIB // DISK_HEADROOM
+    most, why = draft.queue_disk
+    wanted = math.ceil(rate * (OUTAGE_H * 3600 + keep_s) * each / MIB)
+    least = max(DISK_MIN_MIB, usual * DISK_HEADROOM)
+    derived, bound = up(wanted, DISK_STEP_MIB), ""
+    if derived > most:
+        derived, bound = most, f", at most {n(most)} {why}"
+    if derived < least:
+        derived = up(least, DISK_STEP_MIB)
+        bound = f", at least {n(derived)}: {DISK_HEADROOM} × what it takes while all is well"
+    disk = draft.experiment.kairosdb.queue_disk_mb or derived
+    lasts_s = max(0, disk * MIB / each / rate - usual_s)
+    draft.derive(
+        "kairosdb.queue_disk_mb",
+        derived,
+        "MiB",
+        f"{n(rate)} points/s × ({OUTAGE_H} h + {n(keep_s)} s) × {n(each)} B = {n(wanted)}{bound}; "
+        f"{n(disk)} MiB last for {_long(lasts_s)} without the store",
+        "The queue takes all points while the store takes none. When its files are so large the "
+        "node answers 503, and acknowledges nothing that it cannot keep.",
+    )
+    if disk < usual:
+        draft.refuse(
+            "kairosdb.queue_disk_mb",
+            f"{n(disk)} MiB are less than the queue takes while all is well: {n(points)} points "
+            f"(of {n(usual_s)} s: window, queue_keep_s, checkpoint_s; or load.replay_queue_points) "
+            f"× {n(each)} B and its pages = {n(usual)} MiB",
+        )
+    elif disk > most and draft.experiment.kairosdb.queue_disk_mb:
+        draft.notices.append(
+            f"kairosdb.queue_disk_mb {n(disk)} is more than the {n(most)} MiB that there may be "
+            f"({why}): kairosdb.queue_disk_free_mb ends the queue's growth before."
+        )
+    free = draft.derive(
+        "kairosdb.queue_disk_free_mb",
+        DISK_FREE_MIB,
+        "MiB",
+        f"{DISK_FREE_MIB}: where a run is stopped too",
+        "Whoever fills the disk: below this the node answers 503, while what it acknowledged still "
+        "has room, and logs too.",
+    )
+    return {"queue_disk_mb": disk, "queue_disk_free_mb": free}
+
+
+def _long(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:,.1f} min"  # noqa: PLR2004
+
+
+def _sync(draft: Draft) -> int:
+    return draft.derive(
+        "kairosdb.queue_sync_ms",
+        0,
+        "ms",
+        "0: not waited for",
+        "An acknowledged point is in the operating system's memory and survives a killed process; "
+        "a power cut only from the moment the disk has it. Some ms here make every acknowledgement "
+        "wait for that, all of those ms at once.",
+    )
+
+
+def _latest_expiry(draft: Draft) -> dict[str, int]:
+    latest = LATEST_EXPIRY_S.get(draft.engine)
+    if latest is None:
+        return {}
+    draft.add(
+        "kairosdb.queue_latest_expiry_s",
+        latest,
+        "epoch s",
+        "2038-01-19T03:14:06Z",
+        "The engine refuses what expires later, and all that is in a batch with it: such points "
+        "are refused at the door instead.",
+    )
+    return {"queue_latest_expiry_s": latest}
 
 
 def _batches(draft: Draft) -> tuple[int, int]:

@@ -1,11 +1,14 @@
 """The store: what it refuses, and the disk and CPU that the run takes."""
 
 import math
+from datetime import UTC, datetime
 from typing import Any
 
+from kairoscope.experiment import timing
+from kairoscope.experiment.schema import ROW_WIDTH_S
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.plan.numbers import bounded, count, in_bytes, n, up
-from kairoscope.plan.queue import Queue
+from kairoscope.plan.queue import INDEX_BYTES, LATEST_EXPIRY_S, Queue
 
 # ScyllaDB's own default for refusing a batch; Cassandra's 50 KiB would refuse KairosDB's batches.
 BATCH_FAIL_MIN_KIB = 1_024
@@ -61,7 +64,34 @@ def settings(draft: Draft, queue: Queue) -> dict[str, Any]:
     }
 
 
-def totals(draft: Draft, checkpoint_s: int) -> None:
+def refuse_late_expiry(draft: Draft, now: float) -> None:
+    """Refuse a TTL whose points, or their index, would expire later than the engine can say.
+
+    It would refuse every batch: nothing of the run would be stored.
+    """
+    ttl = draft.experiment.storage.ttl_s
+    latest = LATEST_EXPIRY_S.get(draft.engine)
+    if not ttl or latest is None:
+        return
+    load = draft.experiment.load
+    run = 0 if load.replay else math.ceil(timing.length_ms(load.steps_resolved) / 1000)
+    expiry = math.ceil(now) + run + ttl + ROW_WIDTH_S
+    if expiry > latest:
+        today, end = (_date(when) for when in (now, latest))
+        draft.refuse(
+            "storage.ttl_s",
+            f"{n(ttl)} s from {today} on, {n(run)} s of load and {n(ROW_WIDTH_S)} s of a row's "
+            f"width end after {end} UTC, the last moment at which Cassandra (targets local and "
+            f"lab) can let something expire: it would refuse every point. At most "
+            f"{n(max(0, ttl - (expiry - latest)))} today, or 0 to keep points for ever",
+        )
+
+
+def _date(epoch_s: float) -> str:
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def totals(draft: Draft, checkpoint_s: int, queue: Queue) -> None:
     """Disk and CPU that the run needs, over all nodes."""
     cluster, assume = draft.experiment.cluster, draft.experiment.assume
     copies, per_point = cluster.replication_factor, assume.bytes_per_point_on_disk
@@ -75,15 +105,15 @@ def totals(draft: Draft, checkpoint_s: int) -> None:
     )
     commitlog = cluster.storage_nodes * assume.commitlog_mib_per_node * MIB
     load = draft.experiment.load
-    backlog = draft.node_points_per_s * checkpoint_s
-    waiting = f"{n(checkpoint_s)} s of points"
+    seconds = checkpoint_s + queue.held_s + queue.kept_s
+    backlog = draft.node_points_per_s * seconds
+    waiting = f"{n(seconds)} s of points"
     if load.replay and load.replay_queue_points > backlog:
         backlog = load.replay_queue_points
         waiting = f"load.replay_queue_points {n(backlog)}"
-    queue = draft.nodes * (
-        QUEUE_PAGES * QUEUE_PAGE_BYTES + math.ceil(backlog * assume.bytes_per_point_in_queue)
-    )
-    disk = data * COMPACTION_HEADROOM + commitlog + queue
+    each = assume.bytes_per_point_in_queue + INDEX_BYTES
+    files = draft.nodes * (QUEUE_PAGES * QUEUE_PAGE_BYTES + math.ceil(backlog * each))
+    disk = data * COMPACTION_HEADROOM + commitlog + files
     draft.total(
         "disk_bytes",
         disk,
@@ -91,7 +121,7 @@ def totals(draft: Draft, checkpoint_s: int) -> None:
         f"data {in_bytes(data)} × {COMPACTION_HEADROOM} while merging + commit log "
         f"{count(cluster.storage_nodes, 'node')} × {n(assume.commitlog_mib_per_node)} MiB + "
         f"KairosDB queue {count(draft.nodes, 'node')} × ({QUEUE_PAGES} pages of 50 MiB + "
-        f"{waiting}) = {in_bytes(disk)}",
+        f"{waiting} × {n(each)} B) = {in_bytes(disk)}",
         "Free disk that the run needs, over all nodes.",
     )
     cpu = assume.cpu_us_per_replica * copies + assume.cpu_us_kairosdb

@@ -284,9 +284,26 @@ def healthy(context: Context, check: str) -> Iterable[Finding]:
         found = context.client.kairosdb(host)
         if found.read_only:
             return "in read-only mode", False
-        return ("healthy" if found.healthy else "not healthy"), found.healthy
+        if not found.healthy:
+            return "; ".join(found.troubles) or "not healthy", False
+        return "healthy", True
 
     return _each(check, context.kairosdb, "healthy", look)
+
+
+def given_up(context: Context, check: str) -> Iterable[Finding]:
+    """KairosDB's queue has stored, or still has, all that it took: none given up, none torn."""
+
+    def look(host: Host) -> tuple[str, bool]:
+        found = context.client.kairosdb(host)
+        if not found.answers:
+            return "does not tell", False
+        lost = {"refused by the store": found.dead_letters, "unreadable": found.unreadable}
+        off = [f"{count:,} {what}" for what, count in lost.items() if count]
+        see = "; see: kairoscope queue inspect" if off else ""
+        return (", ".join(off) or "none") + see, not off
+
+    return _each(check, context.kairosdb, "none", look)
 
 
 def settings(context: Context, check: str) -> Iterable[Finding]:
@@ -583,6 +600,7 @@ CHECKS = (
     Check("replication", replication),
     Check("versions", versions),
     Check("KairosDB", healthy),
+    Check("points given up", given_up),
     Check("settings", settings),
     Check("read back", read_back),
     Check("clock", clocks, managed=True),

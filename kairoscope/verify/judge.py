@@ -80,6 +80,12 @@ def replicas(replication: Mapping[str, str]) -> dict[str, int]:
     )
 
 
+_QUEUE_KEYS = (
+    *("window_ms", "memory_mb", "disk_mb", "disk_free_mb", "keep_s", "sync_ms"),
+    "latest_expiry_s",
+)
+
+
 def planned_settings(plan: Plan) -> dict[str, Any]:
     """KairosDB's settings by key that follow from the plan, past the file they were written to."""
     wanted, cassandra = plan.kairosdb, "kairosdb.datastore.cassandra"
@@ -94,8 +100,11 @@ def planned_settings(plan: Plan) -> dict[str, Any]:
         settings["kairosdb.queue_processor.memory_queue_size"] = wanted["memory_queue_size"]
         settings["kairosdb.ingest_executor.thread_count"] = wanted["ingest_threads"]
     else:
-        settings["kairosdb.kairoscope.queue.window_ms"] = wanted["queue_window_ms"]
-        settings["kairosdb.kairoscope.queue.memory_mb"] = wanted["queue_memory_mb"]
+        settings |= {
+            f"kairosdb.kairoscope.queue.{key}": wanted[f"queue_{key}"]
+            for key in _QUEUE_KEYS
+            if f"queue_{key}" in wanted  # Older plans have fewer.
+        }
     if plan.storage["ttl_s"] > 0:
         settings[f"{cassandra}.datapoint_ttl"] = plan.storage["ttl_s"]
     return settings

@@ -25,6 +25,8 @@ class Sink:
         reset: cut the connection instead of answering (after having read the request).
         half: send half an answer, then cut the connection.
         delay_s: time before each answer.
+        headers: of each answer to a request with points.
+        healthy: what the health check says; None: there is none.
         waiting: points in the queue, as the status plugin tells; None: there is no plugin.
     What it got:
         points: {"name", "timestamp", "value", "tags"} in order of arrival.
@@ -33,7 +35,7 @@ class Sink:
         most_at_once: most requests that were under way at a time.
         kinds: content types.
         ports: of the loader's side: one for each connection.
-        probes: requests for the version.
+        probes: requests for the health check.
         looks: requests for the depth of the queue.
     """
 
@@ -44,6 +46,8 @@ class Sink:
         self.reset = False
         self.half = False
         self.delay_s = 0.0
+        self.headers: dict[str, str] = {}
+        self.healthy: bool | None = True
         self.waiting: int | None = None
         self.batches: list[list[dict[str, Any]]] = []
         self.arrivals: list[float] = []
@@ -60,7 +64,7 @@ class Sink:
         self._site: web.TCPSite | None = None
         app = web.Application(client_max_size=2**26)
         app.router.add_post("/api/v1/datapoints", self._datapoints)
-        app.router.add_get("/api/v1/version", self._version)
+        app.router.add_get("/api/v1/health/check", self._health)
         app.router.add_get("/api/v1/kairoscope/queue", self._queue)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
 
@@ -139,18 +143,24 @@ class Sink:
             await asyncio.sleep(0.01)
         if self.reset or self.half:
             request.transport.abort()
-        return web.Response(status=status, text=self.body or None)
+        return web.Response(status=status, text=self.body or None, headers=self.headers)
 
-    async def _version(self, _: web.Request) -> web.Response:
+    async def _health(self, _: web.Request) -> web.Response:
         self.probes += 1
         await self._flowing.wait()
-        return web.json_response({"version": "sink"})
+        if self.healthy is None:
+            raise web.HTTPNotFound
+        return web.Response(status=204 if self.healthy else 500)
 
     async def _queue(self, _: web.Request) -> web.Response:
         self.looks += 1
         if self.waiting is None:
             raise web.HTTPNotFound
-        return web.json_response({"since_checkpoint": 0, "waiting": self.waiting})
+        # As long as it gets when the queue is in trouble.
+        troubles = ["The disk is as good as full: " + "x" * 400]
+        return web.json_response(
+            {"troubles": troubles, "since_checkpoint": 0, "waiting": self.waiting}
+        )
 
 
 def _points(metric: dict[str, Any]) -> Iterator[dict[str, Any]]:

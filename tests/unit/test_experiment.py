@@ -281,6 +281,8 @@ def test_the_laptop_has_what_the_demo_promises() -> None:
             "3 loader processes for 2 sensors",
         ),
         ("{heap_mb: 512}", "{ttl_s: 60}", "7: storage.ttl_s", "must be 0 or ≥ 780 s"),
+        # What the store takes, less the width of a row, which its index gets on top.
+        ("{heap_mb: 512}", "{ttl_s: 630720000}", "7: storage.ttl_s", "to 628,905,600"),
         # how points travel
         (
             "rate: 1",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import ledger, outcomes, readback
+from kairoscope import dead_letters, ledger, outcomes, readback, verdict
 from loaders.schedule import Schedule, Series
 from loaders.spec import LoadSpec
 
@@ -28,7 +28,7 @@ def settled(
     found: outcomes.Outcomes,
     back: dict[int, Points],
     queued: int | None = 0,
-    failed: list[tuple[str, int]] | None = None,
+    failed: list[ledger.FailedPoint] | None = None,
 ) -> ledger.Ledger:
     """The ledger if `back` came back, by series number; all of a series that is not in it."""
     settlement = ledger.Settlement(schedule, found)
@@ -57,9 +57,9 @@ def label_of(spec: LoadSpec, series: Series) -> str:
 @given(load_samples.specs(), st.data())
 def test_the_ledger_equals_a_count_by_hand(spec, data):
     schedule = Schedule(spec)
+    claimed = "acknowledged" if spec.acknowledges else "unknown"
     words = [w for w in load_samples.WORDS if spec.acknowledges or w != "acknowledged"]
     became = {c: data.draw(st.sampled_from(words)) for c in load_samples.cells(schedule)}
-    claimed = "acknowledged" if spec.acknowledges else "unknown"
     expected: Counter = Counter()
     failed, back, gaps = [], {}, set()
     for series in schedule.series():
@@ -78,7 +78,8 @@ def test_the_ledger_equals_a_count_by_hand(spec, data):
                 back[series.number].append((t, value + 1))
                 gaps.add((label_of(spec, series), "wrong value", t))
             elif fate == "given up":
-                failed.append((label_of(spec, series), t))
+                why = data.draw(st.sampled_from(["expires too late", "no such table"]))
+                failed += [ledger.FailedPoint(label_of(spec, series), t, why)] * 2
             elif word == claimed:
                 kind = "missing" if spec.acknowledges else "missing (unacknowledged)"
                 gaps.add((label_of(spec, series), kind, t))
@@ -97,6 +98,7 @@ def test_the_ledger_equals_a_count_by_hand(spec, data):
         assert getattr(book, f"{word}_stored") == expected[word, "right"]
     assert book.wrong_value == expected["wrong"]
     assert book.failed_logged == expected[claimed, "given up"]
+    assert sum(count for _, count in book.failed_reasons) == book.failed_logged
     assert book.queued == min(queued or 0, expected[claimed, "absent"])
     assert book.queued + book.claimed_missing == expected[claimed, "absent"]
     if spec.acknowledges:
@@ -248,9 +250,85 @@ def test_failed_log_of_kairosdb(tmp_path):
     point = {"name": metric, "timestamp": spec.start_ms + 5, "value": 1, "ttl": 0}
     point["tags"] = spec.tags_of(2)
     earlier = {**point, "timestamp": spec.start_ms - 1}
-    log.write_text(json.dumps(point) + "\n{broken\n" + json.dumps(earlier) + "\n")
+    log.write_text(json.dumps(point) + "\n{broken\n[1]\n{}\n" + json.dumps(earlier) + "\n")
     name = "temperature{sensor=2, site=site-2}"
-    assert list(ledger.failed_points(spec, [log])) == [(name, spec.start_ms + 5)]
+    why = ledger.REASON_OF_FAILED_LOG
+    found = [(name, spec.start_ms + 5, why)]
+    assert list(ledger.failed_points(spec, [log], spec.start_ms)) == found
     plain = load_samples.spec_of()
     log.write_text(json.dumps({**point, "name": "SENSOR_2"}))
-    assert list(ledger.failed_points(plain, [log])) == [("SENSOR_2", spec.start_ms + 5)]
+    assert list(ledger.failed_points(plain, [log], 0)) == [("SENSOR_2", spec.start_ms + 5, why)]
+
+
+def letter(spec: LoadSpec, number: int, time: int, taken_at: int, reason: str) -> dict:
+    return {
+        "metric": spec.metric_name(number),
+        "tags": spec.tags_of(number),
+        "type": f"kairos_{spec.value_type}",
+        "time": time,
+        "value_base64": "AA==",
+        "ttl": 700_000_000,
+        "taken_at": taken_at,
+        "dead_at": taken_at + 15_000,
+        "reason": reason,
+    }
+
+
+@given(load_samples.specs(), st.data())
+def test_dead_letters_are_logged_as_failed_with_their_reason(spec, data):
+    """All lost points stand in the file, among lines of other runs, of others, and torn ones."""
+    schedule = Schedule(spec)
+    claimed = "acknowledged" if spec.acknowledges else "unknown"
+    began = spec.start_ms - 5_000
+    lines, expected, back = [], Counter(), {}
+    for series in schedule.series():
+        back[series.number] = []
+        for t, value in load_samples.points_of(schedule, series):
+            fate = data.draw(st.sampled_from(["stored", "dead", "dead of an earlier run"]))
+            why = data.draw(st.sampled_from(["TTL of 22 years", "  over\nmany   lines "]))
+            if fate == "stored":
+                back[series.number].append((t, value))
+                continue
+            taken_at = t if fate == "dead" else began - ledger.CLOCK_SLACK_MS - 1
+            lines.append(json.dumps(letter(spec, series.number, t, taken_at, why)))
+            expected[fate] += 1
+            expected[fate, " ".join(why.split())] += 1
+    lines += [
+        json.dumps(letter(spec, 0, spec.start_ms - 1, began, "of the time before")),
+        json.dumps(letter(spec, 0, spec.end_ms, began, "of the time after")),
+        json.dumps({**letter(spec, 0, spec.start_ms, began, "somebody else's"), "metric": "other"}),
+        *("", "[]", "null", '{"metric": "torn', '{"time": "x"}', "\0" * 40),
+    ]
+    lines = data.draw(st.permutations(lines))
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / dead_letters.FILE
+        file.write_text("\n".join(lines))
+        failed = list(ledger.failed_points(spec, [file], began))
+    book = settled(schedule, read_as(schedule, claimed), back, 0, failed)
+    assert book.failed_logged == expected["dead"]
+    assert book.claimed_missing == expected["dead of an earlier run"]
+    assert dict(book.failed_reasons) == {
+        key[1]: n for key, n in expected.items() if key[0] == "dead" and isinstance(key, tuple)
+    }
+    assert book.equations[2].holds == (not book.claimed_missing)
+    text = verdict.readback_part(book).text
+    for reason, count in book.failed_reasons:
+        assert f"{count:,} × {reason}" in text
+        assert f"{count:,} × {reason}" in " ".join(book.notes)
+    document = book.to_json()
+    assert sum(one["points"] for one in document["failed_reasons"]) == expected["dead"]
+
+
+def test_of_many_reasons_the_most_frequent_are_named():
+    spec = load_samples.spec_of(sensors=12, ticks=3)
+    schedule = Schedule(spec)
+    failed = [
+        ledger.FailedPoint(label_of(spec, series), t, f"reason {series.number}")
+        for series in schedule.series()
+        for t, _ in load_samples.points_of(schedule, series)
+    ]
+    everything_gone = {series.number: [] for series in schedule.series()}
+    book = settled(schedule, read_as(schedule, "acknowledged"), everything_gone, 0, failed)
+    assert book.failed_logged == 36
+    assert len(book.failed_reasons) == ledger.NAMED_REASONS
+    assert ledger.reasons(book).endswith("; 21 for other reasons")

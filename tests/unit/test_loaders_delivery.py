@@ -268,6 +268,48 @@ async def test_client_error_is_final_and_keeps_the_body(tmp_path: Path) -> None:
     assert measured(tmp_path).get_total_count() == 0
 
 
+@pytest.mark.parametrize(
+    ("body", "outcome"),
+    [
+        (
+            '{"taken": 3, "refused": 2, "errors": ["SENSOR_1: ttl 700000000 is too long"]}',
+            "unknown",
+        ),
+        ('{"errors": ["' + "x" * 5000 + '"], "refused": 2, "taken": 3}', "unknown"),
+        ('{"taken": 0, "refused": 5, "errors": ["all of them"]}', "rejected"),
+        ('{"errors": ["KairosDB says no more than this"]}', "rejected"),
+        ("[1]", "rejected"),
+        ('{"taken": "some"}', "rejected"),
+        ("<html>", "rejected"),
+    ],
+)
+async def test_a_request_of_which_some_was_taken_is_unknown(
+    tmp_path: Path, body: str, outcome: str
+) -> None:
+    """Which of its points were refused is in sentences only, and the rest must not be missed."""
+    async with Sink() as sink:
+        sink.status, sink.body = 400, body
+        spec = make(sink, sensors=5, ticks=2, warmup_ticks=0, sensors_per_request=5)
+        result = await work(spec, tmp_path)
+        assert sink.requests == 2, "sending it again would tell no more"
+    assert result[outcome] == result["scheduled"] == result["sent"] == 10
+    assert {row["outcome"] for row in outcomes(tmp_path)} == {outcome}
+    # A quick refusal is not a fast acknowledgement.
+    assert measured(tmp_path).get_total_count() == 0
+    assert result["errors"] == {"http_400": 2}
+
+
+async def test_retry_after_goes_all_the_way(tmp_path: Path) -> None:
+    async with Sink() as sink:
+        sink.first, sink.headers = [503], {"Retry-After": "1"}
+        spec = make(sink, sensors=1, ticks=1, warmup_ticks=0)
+        result = await work(spec, tmp_path)
+        first, second = sink.arrivals
+        assert second - first >= 1
+    assert result["acknowledged"] == 1
+    assert result["retries"] == 1
+
+
 async def test_server_errors_are_tried_again(tmp_path: Path) -> None:
     async with Sink() as sink:
         sink.first, sink.body = [503, 500, 502, 503], "later"
@@ -616,6 +658,9 @@ class Nodes:
     def answered(self, node: int) -> None:
         pass
 
+    def refused(self, node: int) -> None:
+        pass
+
 
 ACKNOWLEDGED = Reply(Answer.ACKNOWLEDGED)
 FULL = Reply(Answer.FAILED, "http_503", "full")
@@ -639,6 +684,32 @@ async def test_a_request_that_failed_leaves_its_connection_to_others() -> None:
     await servers.answer(FULL)
     assert servers.sent == [(0, 0), (1, 0)]
     await servers.end()
+
+
+@pytest.mark.parametrize(("asked_s", "waited_s"), [(0.0, 0.05), (0.02, 0.05), (0.4, 0.4)])
+async def test_a_server_is_left_alone_for_as_long_as_it_asks(
+    monkeypatch: pytest.MonkeyPatch, asked_s: float, waited_s: float
+) -> None:
+    slept: list[float] = []
+    sleep = asyncio.sleep
+
+    async def note(seconds: float) -> None:
+        slept.append(seconds)
+        await sleep(0)
+
+    servers = Nodes(1)
+    task = await servers.deliver(0)
+    with monkeypatch.context() as patched:
+        patched.setattr(asyncio, "sleep", note)
+        on_reach, future = servers._answers.pop(0)
+        on_reach()
+        future.set_result(dataclasses.replace(FULL, unwilling=True, retry_after_s=asked_s))
+        for _ in range(20):
+            await sleep(0)
+    assert slept == [waited_s]
+    await servers.answer(ACKNOWLEDGED)
+    assert task.result() == (Outcome.ACKNOWLEDGED, "")
+    assert servers.sent == [(0, 0), (0, 0)]
 
 
 async def test_what_nothing_can_reach_is_tried_by_one_request_at_a_time() -> None:

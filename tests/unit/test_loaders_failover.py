@@ -100,6 +100,55 @@ def test_any_answer_ends_the_silence() -> None:
         assert rule.later(60) == []
 
 
+def test_a_node_that_takes_nothing_is_as_good_as_silent() -> None:
+    rule = Rule(2)
+    for _ in range(4):
+        rule.failover.asked(1)
+        rule.failover.refused(1)
+        assert rule.later(1) == []
+    rule.failover.answered(1)  # for once it took something
+    rule.failover.asked(1)
+    rule.failover.refused(1)
+    assert rule.later(4.9) == []
+    rule.failover.refused(1)
+    assert rule.later(0.1) == [(NODE_DOWN, 1)]
+    assert rule.seen[0].detail == "takes nothing for 5.0 s; its sensors go to node 0"
+
+
+def test_a_node_that_is_not_healthy_is_down_though_it_answers() -> None:
+    rule = Rule(3)
+    rule.failover.checked(1, healthy=False)
+    for _ in range(4):
+        rule.failover.asked(1)
+        rule.failover.answered(1)
+        rule.failover.checked(1, healthy=False)
+        assert rule.later(1) == []
+    assert rule.later(1) == [(NODE_DOWN, 1)]
+    assert rule.seen[0].detail == "not healthy for 5.0 s; its sensors go to node 0, 2"
+
+
+@pytest.mark.parametrize("well", [True, None])
+def test_health_counts_in_one_piece(well: bool | None) -> None:
+    rule = Rule(2)
+    for _ in range(5):
+        rule.failover.checked(1, healthy=False)
+        assert rule.later(4.9) == []
+        rule.failover.checked(1, healthy=well)
+        assert rule.later(60) == []
+
+
+@pytest.mark.parametrize("apart_s", [0.0, 0.1, 2.0, 4.9])
+def test_if_no_node_is_healthy_nothing_moves(apart_s: float) -> None:
+    """The store is away: each of them notices it when it looks."""
+    rule = Rule(3)
+    for node in range(3):
+        rule.failover.checked(node, healthy=False)
+        assert rule.later(apart_s / 2) == []
+    assert rule.later(100) == []
+    rule.failover.checked(2, healthy=True)
+    assert rule.later(0) == [(NODE_DOWN, 0), (NODE_DOWN, 1)]
+
+
 def test_the_last_node_is_never_given_up() -> None:
     rule = Rule(3)
     rule.failover.asked(0)
@@ -249,6 +298,7 @@ AFTER_S = 1.0
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(failover, "_LOOK_S", 0.05)
     monkeypatch.setattr(failover, "_PROBE_EVERY_US", 100_000)
+    monkeypatch.setattr(failover, "_HEALTH_EVERY_S", 0.05)
 
 
 def home(sensor: str, count: int = 3) -> int:
@@ -327,6 +377,52 @@ async def test_a_node_that_refuses_is_gone_around(tmp_path: Path) -> None:
         await sink.listen()
 
     await lose_a_node(tmp_path, go_down, come_back)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_node_that_takes_nothing_is_gone_around(tmp_path: Path) -> None:
+    """Its disk is full: it answers 503 at once, and says so in its health check."""
+
+    async def go_down(sink: Sink) -> None:
+        sink.status, sink.healthy = 503, False
+
+    async def come_back(sink: Sink) -> None:
+        sink.status, sink.healthy = 204, True
+
+    await lose_a_node(tmp_path, go_down, come_back)
+
+
+@pytest.mark.usefixtures("quick")
+async def test_a_node_that_is_not_healthy_is_gone_around(tmp_path: Path) -> None:
+    async def go_down(sink: Sink) -> None:
+        sink.healthy = False
+
+    async def come_back(sink: Sink) -> None:
+        sink.healthy = True
+
+    async with Sink() as zero, Sink() as one:
+        spec = make(zero, one, ticks=30, failover_after_s=AFTER_S)
+
+        async def trouble() -> None:
+            await go_down(one)
+            await until(lambda: events(tmp_path))
+            await come_back(one)
+
+        result = await work(spec, tmp_path, trouble)
+        assert received(zero, one) == Counter(expected_points(spec))
+    assert result["acknowledged"] == result["scheduled"]
+    assert [row["event"] for row in events(tmp_path)] == [NODE_DOWN, NODE_UP]
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("healthy", [None, True])
+async def test_a_node_without_a_health_check_stays(tmp_path: Path, healthy: bool | None) -> None:
+    async with Sink() as zero, Sink() as one:
+        one.healthy = healthy
+        spec = make(zero, one, ticks=10, failover_after_s=0.2)
+        result = await work(spec, tmp_path)
+        assert one.probes > 0
+    assert result["failovers"] == 0
 
 
 @pytest.mark.usefixtures("quick")

@@ -7,16 +7,19 @@ import math
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from kairoscope import hocon, paths
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
 from kairoscope.inventory import jvm_options
 from kairoscope.plan import Plan, make, render
 from kairoscope.plan.load import requests_per_tick
+from kairoscope.verify import judge
 from loaders.schedule import Schedule
 from loaders.spec import LoadSpec, Queries, Step
 
@@ -229,11 +232,27 @@ def what_holds_for_the_coalescing_queue(plan: Plan) -> tuple[int, int, int]:
     if plan.load["queries"]:
         assert plan.load["queries"]["lag_s"] >= window_s + 5
     memory: int = kairosdb["queue_memory_mb"] * 1_048_576
-    held = rate_after_failure(plan) * window_s * 121
-    held += plan.totals["series_per_node_after_failover"] * 1024
+    held = rate_after_failure(plan) * window_s * 16
     assert memory * 0.75 >= held, "a whole window, without releasing early"
+    assert memory * 0.25 >= in_flight * kairosdb["batch_size"] * nodes * 64
     assert not any("released early" in notice for notice in plan.notices)
+    what_holds_for_its_disk(plan)
     return batch_bytes, in_flight, memory
+
+
+def what_holds_for_its_disk(plan: Plan) -> None:
+    """It has room for what it holds while all is well, twice."""
+    kairosdb, assume = plan.kairosdb, plan.experiment.assume
+    seconds = kairosdb["queue_window_ms"] / 1000 + kairosdb["queue_keep_s"]
+    seconds += kairosdb["checkpoint_s"]
+    points = rate_after_failure(plan) * seconds
+    if plan.load["replay"]:
+        points = max(points, plan.load["replay_queue_points"])
+    usual = points * (assume.bytes_per_point_in_queue + 32)
+    assert kairosdb["queue_disk_mb"] * 1_048_576 >= 2 * usual
+    assert kairosdb["queue_disk_mb"] >= 512
+    assert kairosdb["queue_keep_s"] >= 10, "a commit log is on the disk by then"
+    assert kairosdb["queue_latest_expiry_s"] == 2**31 - 2
 
 
 @settings(max_examples=60)
@@ -298,16 +317,21 @@ def test_the_laptop_to_the_number() -> None:
         "read_consistency": "QUORUM",
         "queue": "coalescing",
         "queue_window_ms": 15_000,
-        "queue_memory_mb": 192,
+        "queue_memory_mb": 32,
         "queue_batch_kib": 32,
         "batch_size": 1000,
         "queue_in_flight": 4,
+        "queue_keep_s": 30,
+        "queue_disk_mb": 4096,
+        "queue_disk_free_mb": 300,
+        "queue_sync_ms": 0,
+        "queue_latest_expiry_s": 2_147_483_646,
         "connections_per_host": 2,
         "max_requests_per_connection": 12,
         "row_key_cache_size": 50_000,
         "string_cache_size": 50_000,
         "checkpoint_s": 10,
-        "heap_mb": 1024,
+        "heap_mb": 768,
     }
     assert plan.storage["batch_size_fail_kib"] == 1024
     assert plan.load["workers"] == 2
@@ -317,9 +341,14 @@ def test_the_laptop_to_the_number() -> None:
     assert plan.totals["points"] == 2_880_000
     assert plan.setting("kairosdb.queue_window_ms").arithmetic == "15 points × 1,000 ms = 15,000"
     assert plan.setting("kairosdb.queue_memory_mb").arithmetic == (
-        "24,000 points/s × (15 + 20) s × 121 B + 24,000 series × 1024 B, / 0.75 = 161, rounded up "
-        "to 32s"
+        "24,000 points/s × (15 + 20) s × 16 B / 0.75 = 18, or 4,000 points in flight × 3 nodes × "
+        "64 B / 0.25 = 3; 18 rounded up to 32s"
     )
+    assert plan.setting("kairosdb.queue_disk_mb").arithmetic == (
+        "24,000 points/s × (4 h + 30 s) × 132 B = 43,597, at most 4,096 on a machine that all "
+        "servers share; 4,096 MiB last for 21.7 min without the store"
+    )
+    assert plan.setting("kairosdb.queue_keep_s").arithmetic.endswith("takes 95 MB of disk")
     assert "one Java heap per node" in plan.notices[0]
 
 
@@ -456,13 +485,143 @@ def test_the_window_follows_the_rate_and_the_memory_follows_the_window() -> None
 
     assert [window(rate) for rate in (10, 2, 1, 0.5, 0.1)] == [1500, 7500, 15_000, 30_000, 30_000]
     plan = planned(load={"sensors": 60_000}, kairosdb={"queue_window_ms": 30_000})
-    assert plan.kairosdb["queue_memory_mb"] == 544
+    assert plan.kairosdb["queue_memory_mb"] == 64
     assert any("longer than load.warmup_s" in notice for notice in plan.notices)
 
 
 def test_memory_that_a_window_does_not_fit_in_is_remarked_on() -> None:
-    plan = planned(load={"sensors": 60_000}, kairosdb={"queue_memory_mb": 64})
+    plan = planned(load={"sensors": 60_000}, kairosdb={"queue_memory_mb": 8})
     assert any("series are released early" in notice for notice in plan.notices)
+
+
+MIB = 1_048_576
+
+
+@pytest.mark.parametrize(
+    ("target", "sensors", "nodes", "volume_gib", "derived"),
+    [
+        # A few points need a few pages; on a shared machine 4 GiB are much.
+        ("local", 10, 1, 200, 576),
+        ("local", 60_000, 1, 200, 4096),
+        # Four hours of an unreachable store, or what the volume has.
+        ("aws", 60_000, 1, 200, 108_992),
+        ("aws", 180_000, 3, 200, 163_520),
+        ("aws", 180_000, 3, 100, 92_160),
+        ("hosts", 60_000, 1, 200, 65_536),
+        # Never less than twice what it takes while all is well.
+        ("hosts", 9_000_000, 1, 200, 125_184),
+    ],
+)
+def test_the_queues_disk(
+    target: str, sensors: int, nodes: int, volume_gib: int, derived: int
+) -> None:
+    described_ = described(
+        cluster={"kairosdb_nodes": nodes},
+        load={"sensors": sensors},
+        queries={"sensors": 1},
+        aws={"queue_volume_gib": volume_gib},
+    )
+    plan = make(Experiment.model_validate(described_), target)
+    assert plan.kairosdb["queue_disk_mb"] == derived
+    assert ("queue_latest_expiry_s" in plan.kairosdb) == (target == "local")
+
+
+def test_a_queue_without_room_for_what_it_always_has_is_refused() -> None:
+    with pytest.raises(UserError, match=r"queue_disk_mb: 1,024 MiB are less than .* 3,225 MiB"):
+        planned(
+            load={"sensors": 60_000},
+            kairosdb={"queue_disk_mb": 1024, "queue_keep_s": 368},
+        )
+    plan = planned(load={"sensors": 60_000}, kairosdb={"queue_disk_mb": 65_536})
+    assert plan.kairosdb["queue_disk_mb"] == 65_536
+    assert "last for 2.4 h" in plan.setting("kairosdb.queue_disk_mb").arithmetic
+    assert any("kairosdb.queue_disk_free_mb ends" in notice for notice in plan.notices)
+
+
+def test_what_is_kept_for_less_than_a_commit_log_takes_is_remarked_on() -> None:
+    def remarked(keep_s: int) -> bool:
+        notices = planned(kairosdb={"queue_keep_s": keep_s}).notices
+        return any("has its commit log on the disk" in notice for notice in notices)
+
+    assert [remarked(s) for s in (0, 9, 10, 30)] == [True, True, False, False]
+    assert planned(kairosdb={"queue_keep_s": 0, "queue_sync_ms": 5}).kairosdb["queue_sync_ms"] == 5
+
+
+# Seconds since 1970, in November 2026.
+NOW = 1_795_000_000
+WIDTH = 1_814_400
+
+
+def test_no_point_may_expire_when_the_engine_cannot_say_it() -> None:
+    def at(ttl_s: int, target: str = "local", **load: Any) -> Plan:
+        data = described(storage={"ttl_s": ttl_s}, load=load)
+        return make(Experiment.model_validate(data), target, NOW)
+
+    run = 120
+    last = 2_147_483_646 - NOW - run - WIDTH
+    assert at(last).storage["ttl_s"] == last
+    with pytest.raises(UserError) as refused:
+        at(last + 1)
+    assert "storage.ttl_s: " in refused.value.message
+    assert "from 2026-11-" in refused.value.message
+    assert "after 2038-01-19 03:14:06 UTC" in refused.value.message
+    assert f"At most {last:,} today" in refused.value.message
+    # History ends now: its points are written now.
+    at(last + run, replay=True, warmup_s=None)
+    # ScyllaDB has no such end, and the schema bounds what it takes.
+    assert at(630_720_000 - WIDTH, "hosts").storage["ttl_s"] == 628_905_600
+    for queue in ("stock", "coalescing"):
+        with pytest.raises(UserError, match="after 2038"):
+            planned(storage={"ttl_s": 628_905_600}, kairosdb={"queue": queue})
+
+
+def rendered(plan: Plan) -> dict[str, Any]:
+    """KairosDB's configuration as the role renders it, by key."""
+    template = (paths.KAIROSDB_CONF / "templates" / "kairosdb.conf.j2").read_text()
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701
+    text = environment.from_string(template).render(
+        plan=plan,
+        ansible_managed="made by a test",
+        secured=False,
+        home="/home",
+        address="127.0.0.1",
+        http_port=8080,
+        telnet_port=4242,
+        inventory_hostname="kairosdb-1",
+        kairosdb_keyspace="kairosdb",
+        groups={"storage": ["storage-1"]},
+        hostvars={"storage-1": {"address": "127.0.0.1", "native_transport_port": 9042}},
+    )
+    found: dict[str, Any] = hocon.parse(text, "kairosdb.conf")
+    return found
+
+
+@pytest.mark.parametrize("target", ["local", "hosts"])
+@pytest.mark.parametrize("queue", ["coalescing", "stock"])
+def test_kairosdb_is_told_of_its_queue(target: str, queue: str) -> None:
+    data = described(kairosdb={"queue": queue}, storage={"ttl_s": 86_400})
+    plan = make(Experiment.model_validate(data), target)
+    told = rendered(plan)
+    known = set((paths.KAIROSDB_CONF / "documented-keys.txt").read_text().splitlines())
+    prefix = "kairosdb.kairoscope.queue."
+    ours = {key.removeprefix(prefix): told[key] for key in told if key.startswith(prefix)}
+    assert {prefix + key for key in ours} <= known
+    if queue == "stock":
+        assert ours == {}
+        return
+    latest = {"latest_expiry_s": 2_147_483_646} if target == "local" else {}
+    assert {key: int(value) for key, value in ours.items()} == {
+        "window_ms": 15_000,
+        "memory_mb": 32,
+        "batch_bytes": 32_768,
+        "in_flight_per_host": 4,
+        "disk_mb": plan.kairosdb["queue_disk_mb"],
+        "disk_free_mb": 300,
+        "keep_s": 30,
+        "sync_ms": 0,
+        **latest,
+    }
+    assert judge.planned_settings(plan).items() <= told.items()
 
 
 def test_a_small_heap_is_remarked_on() -> None:
@@ -636,7 +795,7 @@ def test_replay_of_a_day() -> None:
     assert any("Replay goes as fast as" in notice for notice in plan.notices)
     # Its queue is the one that it is let fill: 10 GB more than with none.
     less = planned(load={**load, "replay_queue_points": 0})
-    assert plan.totals["disk_bytes"] - less.totals["disk_bytes"] == (10**8 - 50_000) * 100
+    assert plan.totals["disk_bytes"] - less.totals["disk_bytes"] == (10**8 - 275_000) * 132
 
 
 def test_giving_up_before_failing_over_is_remarked_on() -> None:

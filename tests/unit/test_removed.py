@@ -29,10 +29,11 @@ def answers(monkeypatch: pytest.MonkeyPatch, logs: dict[str, str]) -> None:
 
 
 def test_what_it_had_given_up_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers(monkeypatch, {"/logs/failed.log": "one\n", "/logs/failed.2.log": "two\n"})
+    logs = {"/logs/failed.log": "one\n", "/logs/failed.2.log": "two\n"}
+    answers(monkeypatch, {**logs, "/queue/dead_letters.jsonl": "{}\n"})
     kept = removed.keep("lab", HOST)
     assert removed.given_up("lab", HOST) == sorted(kept)
-    assert sorted(path.read_text() for path in kept) == ["one\n", "two\n"]
+    assert sorted(path.read_text() for path in kept) == ["one\n", "two\n", "{}\n"]
     assert removed.given_up("lab", OTHER) == []
 
 

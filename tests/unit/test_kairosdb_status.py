@@ -1,0 +1,137 @@
+"""What KairosDB nodes say of their queues, and what becomes of it."""
+
+import contextlib
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from kairoscope import client, status
+from kairoscope.client import NO_ANSWER, Client, KairosDBStatus
+from kairoscope.errors import UserError
+from kairoscope.inventory import Host, Inventory
+from kairoscope.operate import drain
+from kairoscope.verify import checks
+
+HOST = Host("kairosdb-1", "kairosdb", {"address": "127.0.0.1", "http_port": 8080})
+HERE = Inventory(Path("/nowhere"), [], [HOST], [])
+STOCK = {"waiting": 3, "since_checkpoint": 5}
+OURS = STOCK | {
+    "oldest_ms": 12_345,
+    "disk_bytes": 52_428_800,
+    "dead_letters": 2,
+    "unreadable": 0,
+    "healthy": True,
+    "troubles": [],
+}
+FULL = "The disk has 12 MB left, and the queue takes nothing below 300 MB."
+
+
+class Node(Client):
+    """A KairosDB node that says these things; its health check answers or not."""
+
+    def __init__(self, queue: dict[str, Any] | None, *, healthy: bool = True) -> None:
+        super().__init__()
+        object.__setattr__(self, "queue", queue)
+        object.__setattr__(self, "healthy", healthy)
+
+    def get(self, host: Host, path: str, timeout_s: float = 5) -> bytes:
+        assert path.endswith("/health/check")
+        if not self.healthy:  # type: ignore[attr-defined]
+            raise OSError("HTTP Error 500")
+        return b""
+
+    def get_json(self, host: Host, path: str, timeout_s: float = 5) -> Any:
+        queue = self.queue  # type: ignore[attr-defined]
+        if queue is None:
+            raise OSError("refused")
+        if path.endswith("/queue"):
+            return queue
+        ours = "oldest_ms" in queue
+        name = "io.kairoscope.Q" if ours else "org.kairosdb.core.queue.FileQueueProcessor"
+        return {"read_only": False, "settings": {"kairosdb.queue_processor.class": name}}
+
+
+def said(found: KairosDBStatus) -> tuple[bool, str]:
+    text = io.StringIO()
+    console = Console(file=text, width=300, highlight=False)
+    return status.queues(HERE, {HOST.name: found}, console), text.getvalue()
+
+
+def test_a_node_that_is_well() -> None:
+    found = Node(OURS).kairosdb(HOST)
+    assert found == KairosDBStatus(True, 3, 5, False, False, 12_345, 52_428_800, 2, 0, ())
+    well, text = said(found)
+    assert well
+    assert "12.3 s" in text
+    assert "52.4 MB" in text
+    assert "kairosdb-1: points that it took are not in the store: kairoscope queue inspect" in text
+
+
+def test_the_stock_queue_does_not_tell_everything() -> None:
+    found = Node(STOCK).kairosdb(HOST)
+    assert found == KairosDBStatus(True, 3, 5, False, True)
+    assert said(found)[0]
+
+
+@pytest.mark.parametrize("by_check", [True, False])
+def test_a_queue_in_trouble_says_why_whatever_the_health_check_says(by_check: bool) -> None:
+    queue = OURS | {"healthy": False, "troubles": [FULL]}
+    found = Node(queue, healthy=by_check).kairosdb(HOST)
+    assert (found.healthy, found.waiting, found.troubles) == (False, 3, (FULL,))
+    well, text = said(found)
+    assert not well
+    assert f"kairosdb-1: {FULL}" in text
+
+
+def test_a_failing_health_check_alone_is_enough() -> None:
+    assert not Node(OURS, healthy=False).kairosdb(HOST).healthy
+
+
+def test_no_answer() -> None:
+    assert Node(None).kairosdb(HOST) == NO_ANSWER
+    assert not NO_ANSWER.answers
+    well, text = said(NO_ANSWER)
+    assert not well
+    assert " no " in text
+
+
+def drained(monkeypatch: pytest.MonkeyPatch, queue: dict[str, Any] | None, **how: bool) -> str:
+    node = Node(queue, healthy=how.pop("healthy", True))
+    monkeypatch.setattr(client, "connect", lambda *_: contextlib.nullcontext(node))
+    return drain.wait(HOST, HERE, 0, **how)
+
+
+def test_a_node_that_is_not_healthy_is_drained_all_the_same(monkeypatch) -> None:
+    empty = OURS | {"waiting": 0}
+    assert drained(monkeypatch, empty, healthy=False, for_good=True) == "drained"
+    assert drained(monkeypatch, None, for_good=False) == "it does not answer"
+    left = drained(monkeypatch, OURS, healthy=False, for_good=False)
+    assert left == "3 points wait, 5 since its checkpoint"
+    with pytest.raises(UserError, match="3 points wait"):
+        drained(monkeypatch, OURS, healthy=False, for_good=True)
+
+
+@pytest.mark.parametrize(
+    ("queue", "healthy", "found"),
+    [
+        (OURS | {"dead_letters": 0}, True, ["healthy", "none"]),
+        (OURS, True, ["healthy", "2 refused by the store; see: kairoscope queue inspect"]),
+        (
+            OURS | {"healthy": False, "troubles": [FULL], "dead_letters": 0, "unreadable": 7},
+            False,
+            [FULL, "7 unreadable; see: kairoscope queue inspect"],
+        ),
+        (STOCK, True, ["healthy", "none"]),
+        (None, True, ["not healthy", "does not tell"]),
+    ],
+)
+def test_verify(queue: dict[str, Any] | None, healthy: bool, found: list[str]) -> None:
+    here: Any = None
+    context = checks.Context("local", HERE, here, {HOST.name}, Node(queue, healthy=healthy))
+    findings = [*checks.healthy(context, "health"), *checks.given_up(context, "given up")]
+    assert [one.found for one in findings] == found
+    for one in findings:
+        assert (one.state.value == "ok") == (one.found in ("healthy", "none"))
