@@ -66,17 +66,30 @@ final class Retrier implements Lanes.Outcome {
     batch.failed++;
     batch.failures().increment();
     Refusal refusal = Refusal.of(error);
-    if (refusal == Refusal.TROUBLE) {
+    if (refusal == Refusal.TROUBLE || refusal == Refusal.OURS) {
       troubles.refused(batch.table(), node, error);
     }
-    if (refusal == Refusal.TOO_LARGE && divide(batch)) {
-      stats.splits.increment();
-    } else if (refusal == Refusal.STORE
-        || refusal == Refusal.TROUBLE
-        || refusal == Refusal.UNSURE && batch.failed < PATIENCE) {
-      again(batch, error);
-    } else {
-      judge(batch, node, refusal, error);
+    switch (refusal) {
+      case TOO_LARGE:
+        if (divide(batch)) {
+          stats.splits.increment();
+        } else {
+          judge(batch, node, refusal, error);
+        }
+        break;
+      case CONTENT:
+        judge(batch, node, refusal, error);
+        break;
+      case UNSURE:
+      case OURS:
+        if (batch.failed < PATIENCE) {
+          again(batch, error);
+        } else {
+          judge(batch, node, refusal, error);
+        }
+        break;
+      default:
+        again(batch, error);
     }
   }
 
@@ -101,6 +114,8 @@ final class Retrier implements Lanes.Outcome {
       again(batch, error);
     } else if (!batch.halves().isEmpty()) {
       divide(batch);
+    } else if (refusal == Refusal.OURS) {
+      again(batch, error);
     } else if (++batch.refusals < (refusal == Refusal.UNSURE ? UNSURE_REFUSALS : REFUSALS)) {
       again(batch, error);
     } else if (lanes.close(batch)) {

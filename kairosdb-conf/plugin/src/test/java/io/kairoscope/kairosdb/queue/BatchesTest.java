@@ -14,14 +14,22 @@ import org.junit.jupiter.api.Test;
 
 /** Both limits hold, nothing is lost, and a partition is in several batches only if it must. */
 class BatchesTest {
+  private static final List<Node> NODES =
+      List.of(new Node("a", null), new Node("b", null), new Node("c", null));
+
   private static Partition partition(int key, int points, Random random) {
     List<Point> list = new ArrayList<>();
     for (int i = 0; i < points; i++) {
       list.add(new Point(key * 1_000L + i, i, 0, 0, new byte[random.nextInt(100)], null));
     }
     ByteBuffer bytes = ByteBuffer.allocate(20 + random.nextInt(100)).putInt(0, key);
-    Place place = new Place("host" + random.nextInt(3), random.nextInt(4), random.nextLong());
+    Place place =
+        new Place(List.of(NODES.get(random.nextInt(3))), random.nextInt(4), random.nextLong());
     return new Partition(null, bytes, place, CompletableFuture.completedFuture(null), list);
+  }
+
+  private static List<List<Partition>> cut(int points, int bytes, List<Partition> partitions) {
+    return new Batches(points, bytes).cut(partitions, place -> place.nodes().get(0));
   }
 
   @Test
@@ -35,7 +43,7 @@ class BatchesTest {
         partitions.add(partition(key, 1 + random.nextInt(30), random));
       }
       Set<Long> seen = new HashSet<>();
-      for (List<Partition> batch : new Batches(maxPoints, maxBytes).cut(partitions)) {
+      for (List<Partition> batch : cut(maxPoints, maxBytes, partitions)) {
         int points = 0;
         int bytes = 0;
         Place last = null;
@@ -43,7 +51,7 @@ class BatchesTest {
           points += part.points().size();
           bytes += part.bytes();
           part.points().forEach(point -> assertTrue(seen.add(point.index()), "twice"));
-          assertTrue(last == null || last.host().equals(part.place().host()), "two hosts");
+          assertTrue(last == null || last.nodes().equals(part.place().nodes()), "two hosts");
           assertTrue(last == null || last.compareTo(part.place()) <= 0, "not sorted");
           last = part.place();
           Partition whole = partitions.get(part.key().getInt(0));

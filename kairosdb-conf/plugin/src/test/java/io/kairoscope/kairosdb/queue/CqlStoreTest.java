@@ -1,16 +1,12 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.BatchStatement;
 import com.datastax.driver.core.BoundStatement;
 import com.datastax.driver.core.ConsistencyLevel;
 import com.datastax.driver.core.ResultSet;
-import com.datastax.driver.core.exceptions.InvalidQueryException;
-import com.datastax.driver.core.exceptions.OverloadedException;
 import com.google.common.collect.ImmutableSortedMap;
 import com.google.common.util.concurrent.SettableFuture;
 import com.google.inject.Guice;
@@ -24,25 +20,28 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.CoreModule;
 import org.kairosdb.core.KairosRootConfig;
 import org.kairosdb.datastore.cassandra.BatchStats;
 import org.kairosdb.datastore.cassandra.CassandraConfiguration;
 import org.kairosdb.datastore.cassandra.CassandraModule;
-import org.kairosdb.datastore.cassandra.DataPointsRowKey;
 import org.kairosdb.datastore.cassandra.RowSpec;
 
 /** The statements are those that KairosDB's queries expect, by its own row specification. */
 class CqlStoreTest {
   private static final String PREFIX = "kairosdb.datastore.cassandra.";
+  private static final Node NODE = new Node("any", null);
   private static final long NOW = 1_800_000_000_000L;
 
   private List<BatchStatement> sent;
   private List<SettableFuture<ResultSet>> answers;
 
   private CqlStore store(Map<String, ?> settings) throws IOException {
+    return store(settings, Long.MAX_VALUE);
+  }
+
+  private CqlStore store(Map<String, ?> settings, long latestExpiryS) throws IOException {
     Map<String, Object> all = new HashMap<>(settings);
     all.put(PREFIX + "write_cluster.write_consistency_level", "LOCAL_QUORUM");
     KairosRootConfig config = TestConfig.of(all);
@@ -52,7 +51,12 @@ class CqlStoreTest {
     FakeCluster cluster = new FakeCluster(configuration);
     sent = cluster.sent;
     answers = cluster.answers;
-    return new CqlStore(cluster, configuration, new BatchStats(), () -> NOW);
+    return new CqlStore(
+        cluster,
+        configuration,
+        new BatchStats(),
+        CqlStore.ttl(configuration, latestExpiryS),
+        () -> NOW);
   }
 
   private static Series series() {
@@ -91,7 +95,7 @@ class CqlStoreTest {
     CqlStore store = store(Map.of());
     long rowTime = 900 * RowSpec.DEFAULT_ROW_WIDTH;
     Row row = store.rows(new Group(series(), List.of(point(rowTime + 7, 60)))).get(0);
-    store.writePoints(List.of(partition(store, row)));
+    store.writePoints(NODE, List.of(partition(store, row)));
     assertEquals(ConsistencyLevel.LOCAL_QUORUM, sent.get(0).getConsistencyLevel());
     assertTrue(sent.get(0).isIdempotent());
     BoundStatement insert = statement(0, 0);
@@ -106,7 +110,7 @@ class CqlStoreTest {
     CqlStore store = store(settings);
     Row row = store.rows(new Group(series(), List.of(points))).get(0);
     CompletableFuture<?> written =
-        store.writePoints(List.of(partition(store, row))).toCompletableFuture();
+        store.writePoints(NODE, List.of(partition(store, row))).toCompletableFuture();
     if (sent.isEmpty()) {
       assertTrue(written.isDone(), "nothing to write is written");
       return List.of();
@@ -117,16 +121,16 @@ class CqlStoreTest {
   @Test
   void timesToLiveAreThoseOfKairosDb() throws IOException {
     Point none = point(NOW - 10_000, 0);
-    Point own = point(NOW - 10_000, 60);
+    Point own = point(NOW - 9_999, 60);
     Map<String, Object> settings = new HashMap<>();
     assertEquals(List.of(0, 60), ttls(settings, none, own));
     settings.put(PREFIX + "datapoint_ttl", 1_000);
     assertEquals(List.of(1_000, 60), ttls(settings, none, own));
     settings.put(PREFIX + "align_datapoint_ttl_with_timestamp", true);
-    assertEquals(List.of(990, 50), ttls(settings, none, own));
+    assertEquals(List.of(990, 51), ttls(settings, none, own));
     assertEquals(List.of(), ttls(settings, point(NOW - 60_000, 60)));
     settings.put(PREFIX + "force_default_datapoint_ttl", true);
-    assertEquals(List.of(990, 990), ttls(settings, none, own));
+    assertEquals(List.of(990, 991), ttls(settings, none, own));
   }
 
   @Test
@@ -142,13 +146,15 @@ class CqlStoreTest {
   @Test
   void theIndexIsWrittenWhenAllOfItIs() throws Exception {
     CqlStore store = store(Map.of());
-    DataPointsRowKey key =
-        new DataPointsRowKey("metric", "any", 5_000, "kairos_long", series().tags());
+    Series longs = new Series("metric", series().tags(), "kairos_long");
+    RowKey key = new RowKey(longs, "any", 5_000);
     CompletableFuture<?> written =
         store
-            .writeIndex(List.of(new IndexEntry(key, 77, true), new IndexEntry(key, 77, false)))
+            .writeIndex(
+                NODE, List.of(new IndexEntry(key, 77, false), new IndexEntry(key, 77, true)), NOW)
             .toCompletableFuture();
-    assertEquals(3, sent.get(0).size());
+    assertEquals(2, sent.get(0).size());
+    assertEquals(NOW, sent.get(0).getDefaultTimestamp());
     BoundStatement row = statement(0, 0);
     assertEquals("metric", row.getString(0));
     assertEquals("data_points", row.getString(1));
@@ -173,25 +179,64 @@ class CqlStoreTest {
   }
 
   @Test
-  void onlySizeIsToldFromOtherFailures() throws IOException {
+  void aPointIsNotYoungerForHavingWaited() throws Exception {
     CqlStore store = store(Map.of());
-    Row row = store.rows(new Group(series(), List.of(point(NOW, 0)))).get(0);
-    Map<Throwable, Class<?>> failures =
-        Map.of(
-            new InvalidQueryException("Batch too large"),
-            TooLargeException.class,
-            new InvalidQueryException("unconfigured table"),
-            InvalidQueryException.class,
-            new OverloadedException(null, "Batch too large"),
-            OverloadedException.class);
-    failures.forEach(
-        (failure, expected) -> {
-          answers.clear();
-          CompletableFuture<?> written =
-              store.writePoints(List.of(partition(store, row))).toCompletableFuture();
-          answers.get(0).setException(failure);
-          Throwable told = assertThrows(ExecutionException.class, written::get).getCause();
-          assertInstanceOf(expected, told);
-        });
+    Point old = new Point(0, NOW - 1, NOW - 40_000, 60, new byte[1], null);
+    Point over = new Point(1, NOW, NOW - 60_000, 60, new byte[1], null);
+    Row row = store.rows(new Group(series(), List.of(old, over))).get(0);
+    CompletableFuture<Integer> written =
+        store.writePoints(NODE, List.of(partition(store, row))).toCompletableFuture();
+    assertEquals(1, sent.get(0).size());
+    assertEquals(20, statement(0, 0).getInt(3));
+    answers.get(0).set(null);
+    assertEquals(1, written.get(), "the other is told as expired");
+  }
+
+  @Test
+  void ofTheSameTimeTheLastPutIsWritten() throws IOException {
+    CqlStore store = store(Map.of());
+    Point first = new Point(7, NOW, NOW, 0, new byte[] {9}, null);
+    Point last = new Point(8, NOW, NOW, 0, new byte[] {1}, null);
+    for (List<Point> points : List.of(List.of(first, last), List.of(last, first))) {
+      sent.clear();
+      Row row = store.rows(new Group(series(), points)).get(0);
+      store.writePoints(NODE, List.of(partition(store, row)));
+      assertEquals(1, sent.get(0).size());
+      assertEquals(1, statement(0, 0).getBytesUnsafe(2).get(0));
+    }
+  }
+
+  @Test
+  void theIndexHasNoTimeToLiveThatTheStoreRefuses() throws IOException {
+    CqlStore store = store(Map.of());
+    Row row = store.rows(new Group(series(), List.of(point(NOW, Ttl.MAX_S)))).get(0);
+    assertEquals(Ttl.MAX_S, row.indexTtlS());
+    // An entry from before an outage, at a store that takes nothing that lives after a day.
+    CqlStore soon = store(Map.of(), NOW / 1_000 + 10_000);
+    RowKey key = new RowKey(series(), "any", 0);
+    soon.writeIndex(NODE, List.of(new IndexEntry(key, 20_000, false)), NOW);
+    int ttl = statement(0, 0).getInt(5);
+    assertTrue(ttl < 10_000 && ttl > 9_000, "" + ttl);
+  }
+
+  @Test
+  void noQueryFindsACanary() throws Exception {
+    CqlStore store = store(Map.of(PREFIX + "align_datapoint_ttl_with_timestamp", true));
+    Place anywhere = new Place(List.of(), 0, 0);
+    CompletableFuture<?> points =
+        store.canary(Store.Table.POINTS, NODE, anywhere).toCompletableFuture();
+    assertEquals(1, sent.get(0).size(), "aligned or not, it is written");
+    assertEquals(60, statement(0, 0).getInt(3));
+    assertEquals(ConsistencyLevel.LOCAL_QUORUM, sent.get(0).getConsistencyLevel());
+    answers.get(0).set(null);
+    points.get();
+    store.canary(Store.Table.INDEX, NODE, anywhere);
+    for (int at = 0; at < 2; at++) {
+      assertEquals("kairoscope_canary", statement(1, at).getString(1), "not in data_points");
+    }
+    assertEquals(
+        ByteBuffer.wrap("kairoscope_canary".getBytes(StandardCharsets.UTF_8)),
+        statement(1, 2).getBytesUnsafe(0));
+    store.prepareCanary();
   }
 }

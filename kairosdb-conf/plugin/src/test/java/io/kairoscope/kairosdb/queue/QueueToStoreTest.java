@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
@@ -20,7 +21,6 @@ import org.kairosdb.datastore.cassandra.DataCache;
  */
 class QueueToStoreTest {
   private static final int RUNS = 300;
-  private static final int IN_FLIGHT = 10_000;
 
   private Random random;
   private FakeStore store;
@@ -43,21 +43,22 @@ class QueueToStoreTest {
 
     Life() {
       Random chance = random;
-      Retrier retrier = new Retrier(timer, new Backoff(() -> chance), stats);
       // Small ones too: then rows are forgotten and written to the index again.
       int cached = 1 + random.nextInt(100);
-      RowIndex index =
-          new RowIndex(
+      writer =
+          new Writer(
               store,
-              retrier,
               new DataCache<>(cached),
               new DataCache<>(cached),
               row -> {},
+              new Batches(1 + random.nextInt(50), 200 + random.nextInt(5_000)),
+              new DeadLetters(Path.of("never")),
+              timer,
+              () -> chance,
+              queue::done,
               stats,
-              IN_FLIGHT);
-      Batches batches = new Batches(1 + random.nextInt(50), 200 + random.nextInt(5_000));
-      writer =
-          new Writer(store, index, batches, retrier, queue::done, stats, () -> nowMs, IN_FLIGHT);
+              new Writer.Clocks(() -> nowMs, () -> nowMs),
+              new Writer.Limits(1 + random.nextInt(20), Long.MAX_VALUE, 1_000));
     }
 
     void deliver() throws IOException, InterruptedException {

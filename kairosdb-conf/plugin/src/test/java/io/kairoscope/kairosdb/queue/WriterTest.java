@@ -1,9 +1,9 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
@@ -18,8 +18,11 @@ import java.util.concurrent.CompletionStage;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
 import org.kairosdb.datastore.cassandra.DataCache;
 import org.kairosdb.datastore.cassandra.DataPointsRowKey;
 import org.kairosdb.datastore.cassandra.TimedString;
@@ -36,24 +39,35 @@ class WriterTest {
   private final List<DataPointsRowKey> announced = new ArrayList<>();
   private final Set<Point> done = new HashSet<>();
   private final Map<Point, Series> written = new HashMap<>();
+  @TempDir Path folder;
   // Whether all that was acknowledged was found at that moment.
   private boolean found = true;
-  private Writer writer = writer(100, 10_000, new Random(1));
+  private Writer writer;
+
+  @BeforeEach
+  void setUp() {
+    writer = writer(100, 10_000, new Random(1));
+  }
 
   private Writer writer(int batchPoints, int batchBytes, Random random) {
-    Retrier retrier = new Retrier(timer, new Backoff(() -> random), stats);
-    RowIndex index =
-        new RowIndex(
-            store, retrier, rowKeys, metrics, row -> announced.add(row.rowKey()), stats, IN_FLIGHT);
+    return writer(store, batchPoints, batchBytes, random, IN_FLIGHT, Long.MAX_VALUE);
+  }
+
+  private Writer writer(
+      Store to, int batchPoints, int batchBytes, Random random, int inFlight, long maxBytes) {
     return new Writer(
-        store,
-        index,
+        to,
+        rowKeys,
+        metrics,
+        row -> announced.add(row.rowKey()),
         new Batches(batchPoints, batchBytes),
-        retrier,
+        new DeadLetters(folder.resolve("dead_letters.jsonl")),
+        timer,
+        () -> random,
         points -> points.forEach(this::acknowledged),
         stats,
-        () -> 0,
-        IN_FLIGHT);
+        new Writer.Clocks(() -> store.nowS * 1_000, timer::nowMs),
+        new Writer.Limits(inFlight, maxBytes, 1_000));
   }
 
   private void acknowledged(Point point) {
@@ -84,7 +98,7 @@ class WriterTest {
   }
 
   @Test
-  void pointsAreDoneOnlyWhenTheIndexHasTheirRow() throws InterruptedException {
+  void pointsAreDoneOnlyWhenTheIndexHasTheirRow() {
     writer.write(List.of(group(1, 0, 10)));
     store.succeed(askedForPoints());
     assertEquals(0, done.size());
@@ -93,7 +107,7 @@ class WriterTest {
   }
 
   @Test
-  void laterPointsOfARowWaitForTheIndexWriteOfTheFirst() throws InterruptedException {
+  void laterPointsOfARowWaitForTheIndexWriteOfTheFirst() {
     writer.write(List.of(group(1, 0, 1)));
     store.succeed(askedForPoints());
     writer.write(List.of(group(1, 1, 1)));
@@ -108,7 +122,7 @@ class WriterTest {
   }
 
   @Test
-  void anotherSeriesOfTheMetricWaitsForTheMetricsName() throws InterruptedException {
+  void anotherSeriesOfTheMetricWaitsForTheMetricsName() {
     writer.write(List.of(group(1, 0, 1)));
     FakeStore.Asked first = askedForIndex();
     writer.write(List.of(group(8, 1, 1)));
@@ -121,18 +135,19 @@ class WriterTest {
   }
 
   @Test
-  void aRowIsWrittenToTheIndexAgainAfterADeleteEmptiedTheCaches() throws InterruptedException {
+  void aRowIsWrittenToTheIndexAgainAfterADeleteEmptiedTheCaches() {
     writer.write(List.of(group(1, 0, 1)));
     FakeStore.Asked first = askedForIndex();
     rowKeys.clear();
     metrics.clear();
     store.succeed(first);
     writer.write(List.of(group(1, 1, 1)));
-    assertTrue(askedForIndex().entries.get(0).newMetric());
+    assertTrue(askedForIndex().entries.get(0).ofMetric());
+    assertEquals(2, askedForIndex().entries.size());
   }
 
   @Test
-  void aFailedBatchIsTriedUntilItIsWritten() throws InterruptedException {
+  void aFailedBatchIsTriedUntilItIsWritten() {
     writer.write(List.of(group(1, 0, 5)));
     store.succeed(askedForIndex());
     for (int i = 0; i < 1_000; i++) {
@@ -147,14 +162,14 @@ class WriterTest {
   }
 
   @Test
-  void aBatchThatIsTooLargeGoesOutInParts() throws InterruptedException {
+  void aBatchThatIsTooLargeGoesOutInParts() {
     store.maxPartitions = 3;
     List<Group> groups = new ArrayList<>();
     for (int i = 0; i < 20; i++) {
       groups.add(group(i, i * 10L, 2));
     }
     writer.write(groups);
-    assertEquals(0, timer.size(), "too large is no reason to wait");
+    assertEquals(1, timer.size(), "too large is no reason to wait");
     while (!store.asked.isEmpty()) {
       store.succeed(store.asked.get(0));
     }
@@ -163,21 +178,7 @@ class WriterTest {
   }
 
   @Test
-  void aWriteThatFailedHalfwayCanBeMadeAgain() throws InterruptedException {
-    List<Group> groups = List.of(group(1, 0, 2), group(2, 10, 2), group(3, 20, 2));
-    for (int places = 0; places < 3; places++) {
-      store.placesLeft = places;
-      assertThrows(IllegalStateException.class, () -> writer.write(groups));
-    }
-    writer.write(groups);
-    while (!store.asked.isEmpty()) {
-      store.succeed(store.asked.get(0));
-    }
-    assertEquals(6, done.size());
-  }
-
-  @Test
-  void theKeyIsSerialisedOnceForAllPointsOfARow() throws InterruptedException {
+  void theKeyIsSerialisedOnceForAllPointsOfARow() {
     for (int i = 0; i < 10; i++) {
       writer.write(List.of(group(1, i * 10L, 10)));
     }
@@ -185,7 +186,7 @@ class WriterTest {
   }
 
   @Test
-  void whatIsDoneIsFoundWhateverTheStoreAnswers() throws InterruptedException {
+  void whatIsDoneIsFoundWhateverTheStoreAnswers() {
     for (int seed = 0; seed < 300; seed++) {
       Random random = new Random(seed);
       store.maxPartitions = 1 + random.nextInt(10);
@@ -239,13 +240,18 @@ class WriterTest {
     private final AtomicInteger most = new AtomicInteger();
 
     @Override
-    public CompletionStage<?> writePoints(List<Partition> batch) {
+    public CompletionStage<Integer> writePoints(Node node, List<Partition> batch) {
       most.accumulateAndGet(underWay.incrementAndGet(), Math::max);
-      return CompletableFuture.runAsync(underWay::decrementAndGet, answering);
+      return CompletableFuture.supplyAsync(
+          () -> {
+            underWay.decrementAndGet();
+            return 0;
+          },
+          answering);
     }
 
     @Override
-    public CompletionStage<?> writeIndex(List<IndexEntry> entries) {
+    public CompletionStage<?> writeIndex(Node node, List<IndexEntry> entries, long atMs) {
       return CompletableFuture.completedFuture(null);
     }
 
@@ -259,15 +265,23 @@ class WriterTest {
   void noMoreBatchesThanAllowedAreUnderWayToAHost() throws InterruptedException {
     CountDownLatch left = new CountDownLatch(1_000);
     try (Counting counting = new Counting()) {
-      Retrier retrier = new Retrier(timer, new Backoff(() -> new Random(1)), stats);
-      RowIndex index = new RowIndex(counting, retrier, rowKeys, metrics, row -> {}, stats, 1);
-      Batches single = new Batches(1, 10_000);
       Writer narrow =
           new Writer(
-              counting, index, single, retrier, done -> left.countDown(), stats, () -> 0, 2);
+              counting,
+              rowKeys,
+              metrics,
+              row -> {},
+              new Batches(1, 10_000),
+              new DeadLetters(folder.resolve("dead_letters.jsonl")),
+              new FakeTimer(),
+              () -> new Random(1),
+              some -> left.countDown(),
+              stats,
+              new Writer.Clocks(() -> 0, () -> 0),
+              new Writer.Limits(2, Long.MAX_VALUE, 1_000));
       // One partition, so one host: a thousand batches of a point each.
       narrow.write(List.of(group(1, 0, 1_000)));
-      left.await();
+      assertTrue(left.await(30, TimeUnit.SECONDS));
       assertTrue(counting.most.get() <= 2);
     }
   }
