@@ -1,12 +1,15 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.BatchStatement;
 import com.datastax.driver.core.BoundStatement;
 import com.datastax.driver.core.ConsistencyLevel;
+import com.datastax.driver.core.FakeHost;
 import com.datastax.driver.core.ResultSet;
+import com.datastax.driver.core.policies.FallthroughRetryPolicy;
 import com.google.common.collect.ImmutableSortedMap;
 import com.google.common.util.concurrent.SettableFuture;
 import com.google.inject.Guice;
@@ -34,6 +37,7 @@ class CqlStoreTest {
   private static final Node NODE = new Node("any", null);
   private static final long NOW = 1_800_000_000_000L;
 
+  private FakeCluster cluster;
   private List<BatchStatement> sent;
   private List<SettableFuture<ResultSet>> answers;
 
@@ -48,7 +52,7 @@ class CqlStoreTest {
     CassandraConfiguration configuration =
         Guice.createInjector(new CoreModule(config), new CassandraModule(config))
             .getInstance(CassandraConfiguration.class);
-    FakeCluster cluster = new FakeCluster(configuration);
+    cluster = new FakeCluster(configuration);
     sent = cluster.sent;
     answers = cluster.answers;
     return new CqlStore(
@@ -238,5 +242,31 @@ class CqlStoreTest {
         ByteBuffer.wrap("kairoscope_canary".getBytes(StandardCharsets.UTF_8)),
         statement(1, 2).getBytesUnsafe(0));
     store.prepareCanary();
+  }
+
+  @Test
+  void aBatchGoesToTheNodeThatWasChosenAndIsNotRepeatedByTheDriver() throws IOException {
+    CqlStore store = store(Map.of());
+    for (int port = 1; port <= 6; port++) {
+      cluster.hosts.add(FakeHost.at(port));
+    }
+    Row row = store.rows(new Group(series(), List.of(point(NOW, 0)))).get(0);
+    Partition partition = partition(store, row);
+    List<Node> nodes = partition.place().nodes();
+    assertEquals(4, nodes.size());
+    assertSame(nodes, store.place(partition.key()).nodes(), "one list for all of a range");
+    Node second = nodes.get(1);
+    store.writePoints(second, List.of(partition));
+    assertSame(second.host, sent.get(0).getHost());
+    assertSame(FallthroughRetryPolicy.INSTANCE, sent.get(0).getRetryPolicy());
+    store.writeIndex(second, List.of(new IndexEntry(partition.rowKey(), 0, true)), NOW);
+    assertSame(second.host, sent.get(1).getHost());
+    assertSame(second.host, sent.get(2).getHost());
+    // A canary is found that is on the same replicas.
+    store.canary(Store.Table.POINTS, second, partition.place());
+    assertSame(second.host, sent.get(3).getHost());
+    ByteBuffer key = statement(3, 0).getBytesUnsafe(0);
+    assertEquals(nodes, store.place(key).nodes());
+    assertTrue(!key.equals(partition.key()));
   }
 }
