@@ -37,10 +37,10 @@ POINTS_TOGETHER = 15
 WINDOW_MIN_MS, WINDOW_MAX_MS = 1_000, 30_000
 # What the plugin (kairosdb-conf/plugin, io.kairoscope.kairosdb.queue) has in memory of points. They
 # wait as a hash of their series and a place in the file: a series costs nothing while it waits.
-BYTES_PER_WAITING_POINT = 16
+BYTES_PER_WAITING_POINT = 20
 # Those on their way to the store are objects, and may take a quarter of the memory: what waits has
 # the rest, and is released early when that is full.
-BYTES_PER_POINT_IN_FLIGHT = 64
+BYTES_PER_POINT_IN_FLIGHT = 140
 IN_FLIGHT_SHARE = 1 / 4
 WAITING_SHARE = 1 - IN_FLIGHT_SHARE
 MEMORY_STEP_MIB = 32

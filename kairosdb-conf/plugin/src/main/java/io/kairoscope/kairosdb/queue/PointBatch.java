@@ -76,6 +76,7 @@ final class PointBatch extends Batch {
     if (indexDead) {
       means.settler.bury(partition.rowKey(), partition.points(), RowIndex.reason(partition));
     } else {
+      means.stats.stored.add(partition.points().size());
       means.settler.settle(partition.rowKey(), partition.points());
     }
   }
@@ -90,7 +91,8 @@ final class PointBatch extends Batch {
     }
     means.stats.batchPoints.addValue(points);
     means.stats.batchBytes.addValue(bytes);
-    means.stats.stored.add(points - expired);
+    // They are counted as stored when they are settled.
+    means.stats.stored.add(-expired);
     means.stats.expired.add(expired);
   }
 

@@ -36,8 +36,11 @@ enum Refusal {
   /** The store of the moment, whatever is written: it is tried again until it is written. */
   STORE,
 
-  /** As {@link #STORE}, but it takes somebody to mend it: a table, a permission, this program. */
-  TROUBLE;
+  /** As {@link #STORE}, but it takes somebody to mend it: a table, a permission. */
+  TROUBLE,
+
+  /** This program or its machine: what is not touched by it is written, and nothing given up. */
+  OURS;
 
   // What Cassandra and ScyllaDB say, with nothing else to tell it by.
   private static final String BATCH_TOO_LARGE = "batch too large";
@@ -73,7 +76,7 @@ enum Refusal {
     }
     // Classes that do not fit each other, memory, a page that cannot be read: no point's fault.
     if (error instanceof LinkageError || error instanceof VirtualMachineError) {
-      return TROUBLE;
+      return OURS;
     }
     return UNSURE;
   }
@@ -82,12 +85,11 @@ enum Refusal {
     if (message.contains(BATCH_TOO_LARGE)) {
       return TOO_LARGE;
     }
+    // At its beginning only: what comes later may be out of a point.
     boolean schema =
-        message.contains("unconfigured")
-            || message.contains("does not exist")
-            || message.contains("no keyspace has been specified")
-            || message.contains("unknown identifier")
-            || message.contains("undefined column");
+        message.startsWith("unconfigured ")
+            || message.startsWith("no keyspace has been specified")
+            || message.matches("keyspace \\S+ does not exist.*");
     return schema ? TROUBLE : CONTENT;
   }
 

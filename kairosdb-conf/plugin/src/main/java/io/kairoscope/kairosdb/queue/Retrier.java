@@ -1,5 +1,6 @@
 package io.kairoscope.kairosdb.queue;
 
+import io.kairoscope.kairosdb.queue.Store.Table;
 import java.util.List;
 import java.util.function.LongSupplier;
 import org.slf4j.Logger;
@@ -22,6 +23,8 @@ final class Retrier implements Lanes.Outcome {
   // Refusals of something that cannot be divided, each with a canary that was written after it.
   private static final int REFUSALS = 2;
   private static final int UNSURE_REFUSALS = 4;
+  // Minutes, as the canary of an index may be on other replicas, and all points of a row are lost.
+  private static final int UNSURE_INDEX_REFUSALS = 20;
   // For dividing, a canary may be this old.
   private static final long CANARY_MS = 1_000;
 
@@ -66,17 +69,30 @@ final class Retrier implements Lanes.Outcome {
     batch.failed++;
     batch.failures().increment();
     Refusal refusal = Refusal.of(error);
-    if (refusal == Refusal.TROUBLE) {
+    if (refusal == Refusal.TROUBLE || refusal == Refusal.OURS) {
       troubles.refused(batch.table(), node, error);
     }
-    if (refusal == Refusal.TOO_LARGE && divide(batch)) {
-      stats.splits.increment();
-    } else if (refusal == Refusal.STORE
-        || refusal == Refusal.TROUBLE
-        || refusal == Refusal.UNSURE && batch.failed < PATIENCE) {
-      again(batch, error);
-    } else {
-      judge(batch, node, refusal, error);
+    switch (refusal) {
+      case TOO_LARGE:
+        if (divide(batch)) {
+          stats.splits.increment();
+        } else {
+          judge(batch, node, refusal, error);
+        }
+        break;
+      case CONTENT:
+        judge(batch, node, refusal, error);
+        break;
+      case UNSURE:
+      case OURS:
+        if (batch.failed < PATIENCE) {
+          again(batch, error);
+        } else {
+          judge(batch, node, refusal, error);
+        }
+        break;
+      default:
+        again(batch, error);
     }
   }
 
@@ -101,13 +117,22 @@ final class Retrier implements Lanes.Outcome {
       again(batch, error);
     } else if (!batch.halves().isEmpty()) {
       divide(batch);
-    } else if (++batch.refusals < (refusal == Refusal.UNSURE ? UNSURE_REFUSALS : REFUSALS)) {
+    } else if (refusal == Refusal.OURS) {
+      again(batch, error);
+    } else if (++batch.refusals < enough(batch, refusal)) {
       again(batch, error);
     } else if (lanes.close(batch)) {
       String reason = Troubles.reason(error);
       logger.warn("Refused for good while the store takes others: {}", reason);
       batch.dead(reason);
     }
+  }
+
+  private static int enough(Batch batch, Refusal refusal) {
+    if (refusal != Refusal.UNSURE) {
+      return REFUSALS;
+    }
+    return batch.table() == Table.POINTS ? UNSURE_REFUSALS : UNSURE_INDEX_REFUSALS;
   }
 
   private boolean divide(Batch batch) {

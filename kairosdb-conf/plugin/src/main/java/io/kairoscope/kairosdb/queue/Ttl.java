@@ -110,9 +110,12 @@ final class Ttl {
     return forceDefault || ttlS == 0 ? defaultS : ttlS;
   }
 
-  // In whole seconds first: the time of a point may be anything, and must not overflow.
   private long leftS(int ttl, long timeMs, long takenAtMs, long nowMs) {
-    return ttl - (seconds(nowMs) - seconds(align ? timeMs : takenAtMs));
+    long since = align ? timeMs : takenAtMs;
+    long age = nowMs - since;
+    // The time of a point may be anything: nanoseconds, or the end of all longs.
+    boolean overflow = ((nowMs ^ since) & (nowMs ^ age)) < 0;
+    return ttl - (overflow ? (since < 0 ? Long.MAX_VALUE : Long.MIN_VALUE) / 2_000 : age / 1_000);
   }
 
   private static long seconds(long ms) {

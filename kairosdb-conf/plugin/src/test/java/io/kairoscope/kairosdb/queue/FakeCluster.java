@@ -1,8 +1,11 @@
 package io.kairoscope.kairosdb.queue;
 
 import com.datastax.driver.core.BatchStatement;
+import com.datastax.driver.core.CodecRegistry;
 import com.datastax.driver.core.DataType;
 import com.datastax.driver.core.FakePrepared;
+import com.datastax.driver.core.Host;
+import com.datastax.driver.core.ProtocolVersion;
 import com.datastax.driver.core.ResultSet;
 import com.datastax.driver.core.ResultSetFuture;
 import com.datastax.driver.core.Statement;
@@ -12,6 +15,7 @@ import com.google.common.util.concurrent.SettableFuture;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.EnumSet;
@@ -30,6 +34,7 @@ import org.kairosdb.datastore.cassandra.RowSpec;
 final class FakeCluster extends ClusterConnection {
   final List<BatchStatement> sent = Collections.synchronizedList(new ArrayList<>());
   final List<SettableFuture<ResultSet>> answers = new ArrayList<>();
+  final List<Host> hosts = new ArrayList<>();
   boolean answersAtOnce;
 
   private final RowSpec spec =
@@ -75,11 +80,17 @@ final class FakeCluster extends ClusterConnection {
 
   @Override
   public LoadBalancingPolicy getLoadBalancingPolicy() {
-    return proxy(LoadBalancingPolicy.class, (self, method, args) -> noHost());
+    return proxy(LoadBalancingPolicy.class, (self, method, args) -> plan((Statement) args[1]));
   }
 
-  private static Iterator<Object> noHost() {
-    return Collections.emptyIterator();
+  // By the key, as a ring has it: each key has another first one.
+  private Iterator<Host> plan(Statement statement) {
+    List<Host> plan = new ArrayList<>(hosts);
+    if (!plan.isEmpty()) {
+      ByteBuffer key = statement.getRoutingKey(ProtocolVersion.V4, CodecRegistry.DEFAULT_INSTANCE);
+      Collections.rotate(plan, Math.floorMod(key.hashCode(), plan.size()));
+    }
+    return plan.iterator();
   }
 
   @Override

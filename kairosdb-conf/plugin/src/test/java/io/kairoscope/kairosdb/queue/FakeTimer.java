@@ -27,6 +27,17 @@ final class FakeTimer extends ScheduledThreadPoolExecutor {
     return due.size();
   }
 
+  long nowMs() {
+    return nowMs;
+  }
+
+  /** Time passes in small steps, as it does: so that nothing looks as if it had stood still. */
+  void pass(long ms) {
+    for (long left = ms; left > 0; left -= 10) {
+      advance(Math.min(10, left));
+    }
+  }
+
   void advance(long ms) {
     nowMs += ms;
     while (!due.isEmpty() && due.peek().atMs() <= nowMs) {

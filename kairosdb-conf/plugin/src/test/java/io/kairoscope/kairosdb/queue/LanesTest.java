@@ -1,0 +1,241 @@
+package io.kairoscope.kairosdb.queue;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.kairoscope.kairosdb.queue.Store.Table;
+import java.util.ArrayList;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
+import java.util.concurrent.atomic.LongAdder;
+import org.junit.jupiter.api.Test;
+
+/** A node that falls silent costs the others nothing, and no batch waits for it. */
+class LanesTest {
+  private static final int SLOTS = 2;
+
+  private final Node a = new Node("a", null);
+  private final Node b = new Node("b", null);
+  private final Node c = new Node("c", null);
+  private final FakeTimer timer = new FakeTimer();
+  private final QueueStats stats = new QueueStats();
+  private final Set<Node> frozen = new HashSet<>();
+  private final List<Sent> sent = new ArrayList<>();
+  private final List<Batch> written = new ArrayList<>();
+  private final List<Batch> failed = new ArrayList<>();
+  private final Lanes lanes =
+      new Lanes(new Timer(timer, stats), timer::nowMs, SLOTS, 1_000, stats);
+
+  private record Sent(Node node, Batch batch, CompletableFuture<Object> answer) {}
+
+  LanesTest() {
+    lanes.outcome(
+        new Lanes.Outcome() {
+          @Override
+          public void written(Batch batch, Object result) {
+            assertFalse(written.contains(batch), "told twice");
+            written.add(batch);
+          }
+
+          @Override
+          public void failed(Batch batch, Node node, Throwable error) {
+            failed.add(batch);
+          }
+        });
+  }
+
+  private final class One extends Batch {
+    One(Node... nodes) {
+      super(new Place(List.of(nodes), 0, 0));
+    }
+
+    @Override
+    Place newPlace(Store store) {
+      return place();
+    }
+
+    @Override
+    Table table() {
+      return Table.POINTS;
+    }
+
+    @Override
+    LongAdder failures() {
+      return stats.retries;
+    }
+
+    @Override
+    CompletionStage<?> send(Node node) {
+      CompletableFuture<Object> answer = new CompletableFuture<>();
+      sent.add(new Sent(node, this, answer));
+      return answer;
+    }
+
+    @Override
+    List<Batch> halves() {
+      return List.of();
+    }
+
+    @Override
+    void written(Object result) {}
+
+    @Override
+    void dead(String reason) {}
+  }
+
+  /** Those that are not frozen answer. */
+  private void answer() {
+    for (Sent one : List.copyOf(sent)) {
+      if (!frozen.contains(one.node)) {
+        sent.remove(one);
+        one.answer.complete(0);
+      }
+    }
+  }
+
+  private void pass(long ms) {
+    for (long i = 0; i < ms; i += 10) {
+      timer.advance(10);
+      answer();
+    }
+  }
+
+  @Test
+  void aSilentNodesBatchesAreWrittenByAnother() {
+    frozen.add(a);
+    for (int i = 0; i < 10; i++) {
+      lanes.add(new One(a, b, c));
+    }
+    for (int i = 0; i < 150; i++) {
+      lanes.add(new One(b, c, a));
+      pass(10);
+    }
+    assertEquals(160, written.size());
+    assertEquals(List.of("a"), lanes.silent());
+    assertEquals(1, stats.silences.sum());
+    assertEquals(SLOTS, stats.hedged.sum());
+    // New ones go elsewhere at once.
+    lanes.add(new One(a, b, c));
+    answer();
+    assertEquals(161, written.size());
+  }
+
+  @Test
+  void aLateAnswerCountsAndBringsTheNodeBack() {
+    frozen.add(a);
+    lanes.add(new One(a, b, c));
+    frozen.add(c);
+    for (int i = 0; i < 150; i++) {
+      lanes.add(new One(b, c, a));
+      pass(10);
+    }
+    assertEquals(151, written.size());
+    frozen.clear();
+    answer();
+    assertEquals(List.of(), lanes.silent());
+    assertEquals(151, written.size());
+    lanes.add(new One(a, b, c));
+    assertEquals(a, sent.get(0).node);
+    answer();
+    assertEquals(152, written.size());
+  }
+
+  @Test
+  void aSilentNodeIsTriedNowAndThenWithoutAnyoneWaiting() {
+    frozen.add(a);
+    lanes.add(new One(a, b, c));
+    for (int i = 0; i < 1_000; i++) {
+      lanes.add(new One(b, c, a));
+      pass(10);
+      assertTrue(i < 150 || written.size() == i + 2, "nobody waits");
+    }
+    long probes = sent.stream().filter(one -> one.node == a).count();
+    assertTrue(probes >= 3 && probes <= 5, probes + " in ten seconds, the first one included");
+  }
+
+  @Test
+  void withAllSilentNothingIsSentTwice() {
+    frozen.addAll(Set.of(a, b, c));
+    for (int i = 0; i < 10; i++) {
+      lanes.add(new One(a, b, c));
+      lanes.add(new One(b, c, a));
+      lanes.add(new One(c, a, b));
+    }
+    pass(20_000);
+    assertEquals(3 * SLOTS, sent.size());
+    assertEquals(List.of(), lanes.silent());
+    frozen.clear();
+    pass(100);
+    assertEquals(30, written.size());
+  }
+
+  @Test
+  void aBatchThatOnlyASilentNodeHasIsNotSentThereAgainAndAgain() {
+    frozen.add(a);
+    lanes.add(new One(a));
+    lanes.add(new One(a, b));
+    for (int i = 0; i < 300; i++) {
+      lanes.add(new One(b, c));
+      pass(10);
+    }
+    long toA = sent.stream().filter(one -> one.node == a).count();
+    assertTrue(toA <= 3, "" + toA);
+    frozen.clear();
+    pass(100);
+    assertEquals(302, written.size());
+  }
+
+  @Test
+  void aProcessThatStoodStillBlamesNobody() {
+    frozen.addAll(Set.of(a, b, c));
+    lanes.add(new One(a, b, c));
+    lanes.add(new One(b, c, a));
+    timer.advance(60_000);
+    frozen.clear();
+    frozen.add(a);
+    answer();
+    timer.advance(200);
+    frozen.clear();
+    answer();
+    assertEquals(0, stats.silences.sum());
+    assertEquals(2, written.size());
+  }
+
+  @Test
+  void aFailureOfTheGivenUpAttemptDoesNotMatter() {
+    frozen.add(a);
+    One batch = new One(a, b, c);
+    lanes.add(batch);
+    Sent first = sent.get(0);
+    frozen.add(c);
+    for (int i = 0; i < 150 && written.size() < i + 2; i++) {
+      lanes.add(new One(b, c, a));
+      pass(10);
+    }
+    first.answer.completeExceptionally(new IllegalStateException("timed out at last"));
+    assertEquals(List.of(), failed);
+    assertTrue(written.contains(batch));
+  }
+
+  @Test
+  void slotsAreGivenBackWhateverIsAnswered() {
+    for (int i = 0; i < 100; i++) {
+      lanes.add(new One(a));
+    }
+    for (int i = 0; i < 100; i++) {
+      assertTrue(sent.size() <= SLOTS);
+      Sent one = sent.remove(0);
+      if (i % 3 == 0) {
+        one.answer.completeExceptionally(new NoSuchMethodError("oh"));
+      } else {
+        one.answer.complete(0);
+      }
+    }
+    assertEquals(34, failed.size());
+    assertEquals(66, written.size());
+  }
+}
