@@ -161,7 +161,7 @@ final class Lanes {
     }
     long now = elapsedMs.getAsLong();
     for (Lane lane : lanes.values()) {
-      if (lane.silent && now - lane.probedMs >= PROBE_MS) {
+      if (lane.silent && lane.node.up() && now - lane.probedMs >= PROBE_MS) {
         lane.probedMs = now;
         probes.add(new Attempt(attempt.batch, lane, true));
       }
@@ -330,7 +330,8 @@ final class Lanes {
   synchronized List<String> silent() {
     List<String> names = new ArrayList<>();
     for (Lane lane : lanes.values()) {
-      if (lane.silent) {
+      // One that the driver takes for down is known to be.
+      if (lane.silent && lane.node.up()) {
         names.add(lane.node.name);
       }
     }
