@@ -17,8 +17,8 @@ import org.slf4j.LoggerFactory;
  * Sends batches: so many at a time to each node, and the next when one is answered. Nobody waits
  * here, and no node for another.
  *
- * <p>A node that owes an answer for some time, while others give theirs, is taken for silent: frozen,
- * or behind a network that is gone. What is under way to it is sent again by another node, which is
+ * <p>A node that owes an answer for some time, while others give theirs, is taken for silent:
+ * frozen, or behind a network that is gone. What is under way to it is sent again by another node, which is
  * the same write, and the first answer is taken. Until it answers anything it gets nothing but a
  * copy of a batch now and then.
  */
