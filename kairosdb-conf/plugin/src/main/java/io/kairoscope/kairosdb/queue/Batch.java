@@ -12,7 +12,7 @@ import java.util.concurrent.atomic.LongAdder;
 abstract class Batch {
   private Place place;
 
-  /** Attempts that failed, those of the batch that this is a part of included. */
+  /** Attempts that failed; some of those of the batch that this is a part of included. */
   int failed;
 
   /** Refusals of this very batch while the store took a canary on the same nodes. */

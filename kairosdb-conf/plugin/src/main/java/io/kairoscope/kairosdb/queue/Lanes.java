@@ -17,8 +17,8 @@ import org.slf4j.LoggerFactory;
  * Sends batches: so many at a time to each node, and the next when one is answered. Nobody waits
  * here, and no node for another.
  *
- * <p>A node that owes an answer for some time, while others give theirs, is taken for silent: frozen,
- * or behind a network that is gone. What is under way to it is sent again by another node, which is
+ * <p>A node that owes an answer for some time, while others give theirs, is taken for silent:
+ * frozen, or behind a network that is gone. What is under way to it is sent again by another node, which is
  * the same write, and the first answer is taken. Until it answers anything it gets nothing but a
  * copy of a batch now and then.
  */
@@ -161,7 +161,7 @@ final class Lanes {
     }
     long now = elapsedMs.getAsLong();
     for (Lane lane : lanes.values()) {
-      if (lane.silent && now - lane.probedMs >= PROBE_MS) {
+      if (lane.silent && lane.node.up() && now - lane.probedMs >= PROBE_MS) {
         lane.probedMs = now;
         probes.add(new Attempt(attempt.batch, lane, true));
       }
@@ -330,7 +330,8 @@ final class Lanes {
   synchronized List<String> silent() {
     List<String> names = new ArrayList<>();
     for (Lane lane : lanes.values()) {
-      if (lane.silent) {
+      // One that the driver takes for down is known to be.
+      if (lane.silent && lane.node.up()) {
         names.add(lane.node.name);
       }
     }

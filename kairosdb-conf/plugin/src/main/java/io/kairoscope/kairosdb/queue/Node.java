@@ -13,9 +13,6 @@ final class Node {
   /** The driver's; null in tests, and for the node that stands for "whichever the driver takes". */
   final Host host;
 
-  /** ScyllaDB's shards, 0 while it is not known; see {@link CqlStore}. */
-  volatile int shards;
-
   Node(String name, Host host) {
     this.name = name;
     this.host = host;

@@ -142,7 +142,8 @@ final class Retrier implements Lanes.Outcome {
     }
     if (lanes.close(batch)) {
       for (Batch half : halves) {
-        half.failed = batch.failed;
+        // Judged at its next failure, but it does not wait as long as the whole would have.
+        half.failed = Math.min(batch.failed, PATIENCE - 1);
         lanes.add(half);
       }
     }

@@ -43,7 +43,7 @@ interface Store {
    */
   CompletionStage<?> canary(Table table, Node node, Place like);
 
-  /** Whether a canary's series is worked out as any other: rows, key, place. Throws if it is not. */
+  /** Works a canary's series out as any other: rows, key, place. Throws if that cannot be. */
   void prepareCanary();
 
   /** What fails together. */

@@ -65,8 +65,11 @@ class FakeStore implements Store {
 
   private Throwable mayFail(String method) {
     int left = throwsLeft.getOrDefault(method, 0);
+    if (left <= 0) {
+      return null;
+    }
     throwsLeft.put(method, left - 1);
-    return left > 0 ? thrown.get(method) : null;
+    return thrown.get(method);
   }
 
   private void mayThrow(String method) {

@@ -222,6 +222,23 @@ class LanesTest {
   }
 
   @Test
+  void aBatchThatFailedElsewhereIsNotToldAgainByTheGivenUpAttempt() {
+    frozen.addAll(Set.of(a, b));
+    One batch = new One(a, b, c);
+    lanes.add(batch);
+    Sent first = sent.get(0);
+    for (int i = 0; i < 150; i++) {
+      lanes.add(new One(c, b, a));
+      pass(10);
+    }
+    Sent second =
+        sent.stream().filter(one -> one.batch == batch && one != first).findFirst().orElseThrow();
+    second.answer.completeExceptionally(new IllegalStateException("no"));
+    first.answer.completeExceptionally(new IllegalStateException("timed out at last"));
+    assertEquals(List.of(batch), failed, "it would be tried twice from now on");
+  }
+
+  @Test
   void slotsAreGivenBackWhateverIsAnswered() {
     for (int i = 0; i < 100; i++) {
       lanes.add(new One(a));
