@@ -109,10 +109,17 @@ class Storage(Section):
         le=65536,
     )
     compression: Literal[
-        "LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "none"
+        "LZ4Compressor",
+        "SnappyCompressor",
+        "DeflateCompressor",
+        "ZstdCompressor",
+        "LZ4WithDictsCompressor",
+        "ZstdWithDictsCompressor",
+        "none",
     ] = described(
         "",
-        "How data files are compressed; LZ4 is the default of both engines and nearly free.",
+        "How data files are compressed; LZ4 is what both engines have and nearly free. Those with "
+        "dictionaries are ScyllaDB's, from 2025.2 on.",
         default="LZ4Compressor",
     )
     ttl_s: int = described(

@@ -29,6 +29,7 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
     if target not in ENGINES:
         raise UserError(f"target {target} is not available yet; available: {', '.join(ENGINES)}")
     draft = Draft(experiment)
+    draft.engine = ENGINES[target]
     types = aws.shape(draft) if target == "aws" else None
     if target == "aws" and types is None:
         raise UserError("\n".join(draft.problems))
@@ -50,7 +51,7 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
     return Plan(
         experiment_file=experiment.source.shown,
         target=target,
-        engine=ENGINES[target],
+        engine=draft.engine,
         # A fresh copy: line numbers belong to the file, not to the plan.
         experiment=Experiment.model_validate(experiment.model_dump()),
         settings=tuple(draft.settings),
@@ -96,7 +97,7 @@ def _security(draft: Draft, target: str) -> dict[str, bool]:
 def _notices(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:
     """What to know before starting."""
     copies = draft.experiment.cluster.replication_factor
-    if ENGINES[target] == "cassandra":
+    if draft.engine == "cassandra":
         draft.notices.append(
             f"Target {target} stores in Apache Cassandra, not ScyllaDB: it has no shards "
             "(connections per host only bound parallelism), one Java heap per node, and its "

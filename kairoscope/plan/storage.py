@@ -6,6 +6,7 @@ from typing import Any
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.plan.numbers import bounded, count, in_bytes, n, up
 from kairoscope.plan.queue import Queue
+from kairoscope.releases import number
 
 # ScyllaDB's own default for refusing a batch; Cassandra's 50 KiB would refuse KairosDB's batches.
 BATCH_FAIL_MIN_KIB = 1_024
@@ -19,11 +20,17 @@ COMPACTION_HEADROOM = 2
 # KairosDB's queue files are pages of 50 MiB; one is written while the one before is still read.
 QUEUE_PAGES, QUEUE_PAGE_BYTES = 2, 52_428_800
 
+# Compressors that not every engine has, and the first release that does. Read in compress.cc and
+# zstd.cc of ScyllaDB 5.2.19, 6.2.3 and 2025.1.14, which know LZ4, Snappy, Deflate and Zstd only, in
+# compress.cc of 2025.2.0 and sstables/compressor.cc of 2025.4.10 and 2026.2.5, which know these too.
+SCYLLAS_COMPRESSORS = {"LZ4WithDictsCompressor": "2025.2.0", "ZstdWithDictsCompressor": "2025.2.0"}
+
 
 def settings(draft: Draft, queue: Queue) -> dict[str, Any]:
     """How the store keeps what comes in a queue's batches: its templates' final values."""
     cluster = draft.experiment.cluster
     values = draft.given("storage", skip=("batch_size_fail_kib",))
+    _compression(draft, values["compression"], values["scylla_version"])
     wanted = math.ceil(queue.batch_bytes * BATCH_FAIL_HEADROOM / 1024)
     derived, bound = bounded(wanted, BATCH_FAIL_MIN_KIB)
     fail = draft.derive(
@@ -59,6 +66,25 @@ def settings(draft: Draft, queue: Queue) -> dict[str, Any]:
         "batch_size_fail_kib": fail,
         "batch_size_warn_kib": warn,
     }
+
+
+def _compression(draft: Draft, compressor: str, scylla_version: str) -> None:
+    """Refuse a compressor that the store would refuse, at the schema and so after all hosts."""
+    since = SCYLLAS_COMPRESSORS.get(compressor)
+    if since is None:
+        return
+    if draft.engine != "scylla":
+        draft.refuse(
+            "storage.compression",
+            f"{compressor} is ScyllaDB's alone; this target stores in {draft.engine}: take "
+            f"{compressor.replace('WithDicts', '')}",
+        )
+    elif number(scylla_version) < number(since):
+        draft.refuse(
+            "storage.compression",
+            f"{compressor} is not known to ScyllaDB {scylla_version}, only from {since} on: take "
+            f"{compressor.replace('WithDicts', '')} or a later storage.scylla_version",
+        )
 
 
 def totals(draft: Draft, checkpoint_s: int) -> None:

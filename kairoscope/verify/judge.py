@@ -178,14 +178,6 @@ def disk_well(free: int, total: int) -> bool:
     return free >= DISK_FREE_SHARE * total
 
 
-def same_release(found: str, wanted: str) -> bool:
-    """Whether a version is the wanted one, which may lack what was built into it.
-
-    KairosDB 1.3.0-1 calls itself "1.3.0-1.2021…", ScyllaDB 6.2.3 "6.2.3-0.2025…".
-    """
-    return bool(wanted) and re.match(rf"{re.escape(wanted)}(?![0-9])", found) is not None
-
-
 def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Settings that KairosDB tells: those whose key names a secret it keeps to itself."""
     return {
