@@ -49,7 +49,7 @@ class StatementError(UserError):
 
 
 # The driver gives what a node says now as the one, now as the other; neither is a kind of both.
-_SAID = (DriverException, ErrorMessage, NoHostAvailable)
+SAID = (DriverException, ErrorMessage, NoHostAvailable)
 
 
 class _EndPoint(DefaultEndPoint):  # type: ignore[misc]
@@ -158,21 +158,26 @@ def session(
         cluster.shutdown()
 
 
-def touch(
+@contextmanager
+def one_node(
     host: str,
     port: int,
-    keyspace: str,
     access: Access | None = None,
     endpoints: Endpoints | None = None,
-) -> None:
-    """Have one node coordinate one read.
+) -> Iterator[Session]:
+    """A session to one node alone, for what each node has of its own; errors are the driver's."""
+    only = ExecutionProfile(WhiteListRoundRobinPolicy([host]))
+    with _cluster([host], port, only, access, endpoints) as cluster:
+        yield cluster.connect()
+
+
+def touch(db: Session, keyspace: str) -> None:
+    """Have the node of a session coordinate one read.
 
     Cassandra registers its client request histograms with the first request that a node
     coordinates; before it, nodetool proxyhistograms says "Server is not initialized yet".
     """
-    only = ExecutionProfile(WhiteListRoundRobinPolicy([host]))
-    with _cluster([host], port, only, access, endpoints) as cluster:
-        cluster.connect().execute(f"SELECT * FROM {keyspace}.spec WHERE spec_type = 'none'")  # noqa: S608
+    db.execute(f"SELECT * FROM {keyspace}.spec WHERE spec_type = 'none'")  # noqa: S608
 
 
 def statements(text: str) -> list[str]:
@@ -213,7 +218,7 @@ def execute(db: Session, statement: str) -> None:
     try:
         future = db.execute_async(statement)
         future.result()
-    except _SAID as error:
+    except SAID as error:
         host = getattr(future, "coordinator_host", None) if future else None
         where = f"storage node {host}" if host else "the storage nodes"
         raise StatementError(refusal(statement, where, error)) from error

@@ -28,6 +28,7 @@ from kairoscope import (
     client,
     conclusion,
     cql,
+    engine,
     failed_logs,
     inventory,
     ledger,
@@ -84,7 +85,8 @@ def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
             loader_hosts.connect(hosts.loader, limit_ms) as fleet,
         ):
             _check_healthy(hosts, talk)
-            state = _open(plan, hosts)
+            servers = _servers(hosts, talk)
+            state = _open(plan, hosts, servers)
             return _run(state, talk, fleet, console, always_read_back)
 
 
@@ -143,12 +145,26 @@ def _check_healthy(hosts: Inventory, talk: Client) -> None:
             raise UserError(f"{host.name} at {host.url} is in read-only mode. See its log.")
 
 
-def _open(plan: Plan, hosts: Inventory) -> State:
+def _servers(hosts: Inventory, talk: Client) -> dict[str, engine.Server]:
+    """What each storage node says it is. UserError if one is not what was deployed."""
+    answers = remote.on_all(hosts.storage, talk.server)
+    found = {host.name: server for host, server in zip(hosts.storage, answers, strict=True)}
+    deployed = hosts.storage[0].vars
+    name = str(deployed["storage_engine"])
+    if wrong := engine.problems(found, name, str(deployed[f"{name}_version"])):
+        raise UserError(
+            "The storage nodes are not what was deployed, so no figure of a run would be what it "
+            f"says: {'; '.join(wrong)}. First: make deploy with the same EXPERIMENT="
+        )
+    return found
+
+
+def _open(plan: Plan, hosts: Inventory, servers: dict[str, engine.Server]) -> State:
     """Create the run folder with what is known before anything is sent."""
     now = time.time()
     folder = paths.runs_dir() / f"{stamp(now)}-{plan.experiment.name}-{plan.target}"
     # What takes time comes before the folder, so that Ctrl-C leaves none, or one with a verdict.
-    manifest = _manifest(plan, folder.name, now, hosts)
+    manifest = _manifest(plan, folder.name, now, hosts, servers)
     for sub in ("load", "latency", "proxyhistograms"):
         (folder / sub).mkdir(parents=True)
     (folder / "plan.json").write_text(plan.to_json())
@@ -161,10 +177,14 @@ def _open(plan: Plan, hosts: Inventory) -> State:
     partial.unlink(missing_ok=True)
     partial.symlink_to(folder.name)
     partial.replace(latest)
-    return State(folder, plan, hosts, now, JsonLines(folder / "events.jsonl"))
+    state = State(folder, plan, hosts, now, JsonLines(folder / "events.jsonl"))
+    state.incomplete += engine.untold(servers)
+    return state
 
 
-def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, Any]:
+def _manifest(
+    plan: Plan, run: str, now: float, hosts: Inventory, servers: dict[str, engine.Server]
+) -> dict[str, Any]:
     kairosdb = bundles.bundle("kairosdb")
     # Named by what the bundle holds, such as scylla-driver-core-3.10.2-scylla-1.
     driver = f"driver-{plan.kairosdb['driver']}/"
@@ -182,8 +202,7 @@ def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, A
         "versions": {
             "kairoscope": __version__,
             "kairosdb": kairosdb.version,
-            "engine": plan.engine,
-            "engine_version": hosts.storage[0].vars[f"{plan.engine}_version"],
+            **engine.summary(servers),
             "driver": next(Path(name).stem for name in jars if name.startswith(driver)),
             "java": _java(hosts.kairosdb[0]),
             "python": platform.python_version(),

@@ -20,7 +20,7 @@ class Draft:
         self.totals: dict[str, int | float] = {}
         self.notices: list[str] = []
         self.problems: list[str] = []
-        # Of one storage node, and what stores there; `derive.make` knows by which rule of which target.
+        # Of one storage node, and what stores; `derive.make` knows by which rule of which target.
         self.shards = 0
         self.engine = ""
 

@@ -21,8 +21,8 @@ COMPACTION_HEADROOM = 2
 QUEUE_PAGES, QUEUE_PAGE_BYTES = 2, 52_428_800
 
 # Compressors that not every engine has, and the first release that does. Read in compress.cc and
-# zstd.cc of ScyllaDB 5.2.19, 6.2.3 and 2025.1.14, which know LZ4, Snappy, Deflate and Zstd only, in
-# compress.cc of 2025.2.0 and sstables/compressor.cc of 2025.4.10 and 2026.2.5, which know these too.
+# zstd.cc of ScyllaDB 5.2.19, 6.2.3 and 2025.1.14, which know LZ4, Snappy, Deflate and Zstd only;
+# compress.cc of 2025.2.0, sstables/compressor.cc of 2025.4.10 and 2026.2.5 know these too.
 SCYLLAS_COMPRESSORS = {"LZ4WithDictsCompressor": "2025.2.0", "ZstdWithDictsCompressor": "2025.2.0"}
 
 

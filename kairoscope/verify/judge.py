@@ -57,12 +57,6 @@ def schema_well(versions: Mapping[str, Sequence[str]], nodes: int) -> bool:
     return "UNREACHABLE" not in versions and [len(v) for v in versions.values()] == [nodes]
 
 
-def release(version: str) -> str:
-    """The version in what `nodetool version` prints, "" if there is none."""
-    match = re.search(r"ReleaseVersion:\s*(\S+)", version)
-    return match[1] if match else ""
-
-
 def replication(plan: Plan) -> dict[str, int]:
     """Copies by datacenter that the plan wants."""
     return {plan.storage["datacenter"]: plan.storage["replication_factor"]}

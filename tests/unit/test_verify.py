@@ -129,10 +129,6 @@ class TestJudging:
     def test_copies(self, replication, well):
         assert (judge.replicas(replication) == judge.replication(planned())) == well
 
-    def test_nodetool_version(self):
-        assert judge.release("ReleaseVersion: 5.0.9\n") == "5.0.9"
-        assert judge.release("nodetool: Failed to connect") == ""
-
     def test_planned_settings_are_the_keys_that_are_rendered(self):
         template = (paths.KAIROSDB_CONF / "templates" / "kairosdb.conf.j2").read_text()
         for key in judge.planned_settings(planned()):
