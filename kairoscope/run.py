@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cassandra.cluster import NoHostAvailable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -66,6 +65,10 @@ from loaders.schedule import Schedule
 
 # Workers import numpy and aiohttp before they can send: on two busy cores that takes seconds.
 START_DELAY_S = 5
+
+# A storage node that was killed near the end of a load is given so long, in s, to be back before
+# what it would have said of itself is missing for good.
+CAPTURE_PATIENCE_S = 60
 
 
 def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
@@ -247,15 +250,23 @@ def _schedule(state: State) -> Schedule:
 
 def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, console: Console) -> None:
     """Capture before, load with all samplers running, watch the queue drain, capture after."""
-    histogram = ProxyHistograms(
-        state.inventory.storage, state.folder / "proxyhistograms", state.events
-    )
-    console.print("before the load: flush, nodetool proxyhistograms …")
-    for host in state.inventory.storage:
-        with contextlib.suppress(NoHostAvailable):  # The capture will say so.
+
+    def touch(host: Host) -> None:
+        with contextlib.suppress(*cql.SAID, OSError, UserError):  # The capture will say so.
             talk.touch(host)
+
+    histogram = ProxyHistograms(
+        state.inventory.storage, state.folder / "proxyhistograms", state.events, touch
+    )
+    console.print("before the load: nodetool proxyhistograms, flush …")
+    for host in state.inventory.storage:
+        touch(host)
+    if failed := histogram.capture("before", CAPTURE_PATIENCE_S):
+        # Now, and not only when the load has gone on for long.
+        console.print(
+            f"not captured: {', '.join(failed)}; the run will be incomplete (Ctrl-C ends it)"
+        )
     state.disk_before = _keyspace_bytes(state)
-    histogram.capture("before")
 
     def low_disk(message: str) -> None:
         if not state.stop.is_set():
@@ -296,9 +307,13 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
             sampler.stop()
             if sampler.error:
                 state.incomplete.append(f"a capture ended early: {sampler.error}")
-    console.print("after the load: flush, nodetool proxyhistograms …")
-    histogram.capture("after")
+    console.print("after the load: nodetool proxyhistograms, flush …")
+    histogram.without({host.name for host in state.inventory.storage if _removed(state, host)})
+    histogram.capture("after", CAPTURE_PATIENCE_S)
     state.disk_after = _keyspace_bytes(state)
+    everyone = (*state.inventory.storage, *state.inventory.kairosdb)
+    state.removed = {host.name for host in everyone if _removed(state, host)}
+    state.captured = True
 
 
 def _processes(state: State, low_disk: Callable[[str], None]) -> Periodic | HostProbes:

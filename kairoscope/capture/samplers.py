@@ -30,6 +30,9 @@ MIN_FREE_BYTES = 300_000_000
 # curve.
 DISK_EVERY = 5
 
+# Between two attempts at a node that has just been started again, in s.
+_AGAIN_S = 2.0
+
 _PROBE = Path(host_probe.__file__)
 
 
@@ -56,7 +59,7 @@ class Periodic(threading.Thread):
     """
 
     def __init__(
-        self, name: str, every_s: float, sample: Callable[[], None], after_s: float = 0
+        self, name: str, every_s: float, sample: Callable[[], object], after_s: float = 0
     ) -> None:
         """Not started yet; `sample` is called from this thread only, first after `after_s`."""
         super().__init__(name=name, daemon=True)
@@ -94,34 +97,63 @@ def stamp(t: float) -> str:
 class ProxyHistograms:
     """`nodetool proxyhistograms` of every storage node: raw text kept, parsed beside it."""
 
-    def __init__(self, hosts: list[Host], folder: Path, events: JsonLines) -> None:
-        """Raw files go to folder/<node>/, all parsed captures to folder/captures.json."""
+    def __init__(
+        self, hosts: list[Host], folder: Path, events: JsonLines, touch: Callable[[Host], None]
+    ) -> None:
+        """Raw files go to folder/<node>/, all parsed captures to folder/captures.json.
+
+        `touch` has a node coordinate a read, without which Cassandra has no figures; never raises.
+        """
         self._hosts = hosts
         self._folder = folder
         self._events = events
+        self._touch = touch
         self._captures: list[dict[str, Any]] = []
         for host in hosts:
             (folder / host.name).mkdir(parents=True)
 
-    def capture(self, phase: str) -> None:
+    def capture(self, phase: str, patience_s: float = 0) -> list[str]:
         """Capture every node once, one after another; `phase` is before, during or after.
 
-        A node that does not answer is an event, not an error: it may be what the run is about.
+        A node that does not answer for `patience_s` is an event, not an error: it may be what the
+        run is about. Returns the names of those.
         """
+        failed = []
+        deadline = time.monotonic() + patience_s
         for host in self._hosts:
-            t = time.time()
-            try:
-                text = nodetool.run(host, "proxyhistograms")
-                rows = nodetool.parse_proxyhistograms(text)
-            except (nodetool.NodetoolError, nodetool.FormatError) as error:
-                self._events.write(t=t, what="capture failed", detail=f"{host.name}: {error}")
-                continue
-            file = Path(host.name) / f"{phase}-{stamp(t)}.txt"
-            (self._folder / file).write_text(text)
-            self._captures.append(
-                {"t": t, "node": host.name, "phase": phase, "file": str(file), "rows": rows}
-            )
+            while (trouble := self._one(host, phase)) and time.monotonic() < deadline:
+                time.sleep(_AGAIN_S)
+                self._touch(host)
+            if trouble:
+                failed.append(host.name)
+                self._events.write(
+                    t=time.time(),
+                    what="capture failed",
+                    detail=f"{host.name}: {trouble}",
+                    node=host.name,
+                    phase=phase,
+                )
         (self._folder / "captures.json").write_text(json.dumps(self._captures, indent=1))
+        return failed
+
+    def without(self, names: set[str]) -> None:
+        """Ask nodes that were taken away no more."""
+        self._hosts = [host for host in self._hosts if host.name not in names]
+
+    def _one(self, host: Host, phase: str) -> str:
+        """Capture a node; why it could not be, else ""."""
+        t = time.time()
+        try:
+            text = nodetool.run(host, "proxyhistograms")
+            rows = nodetool.parse_proxyhistograms(text)
+        except (nodetool.NodetoolError, nodetool.FormatError) as error:
+            return str(error) or type(error).__name__
+        file = Path(host.name) / f"{phase}-{stamp(t)}.txt"
+        (self._folder / file).write_text(text)
+        self._captures.append(
+            {"t": t, "node": host.name, "phase": phase, "file": str(file), "rows": rows}
+        )
+        return ""
 
 
 class QueueDepth:

@@ -7,7 +7,7 @@ from cassandra import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import client, engine, remote, run
+from kairoscope import client, engine, run
 from kairoscope.engine import Server
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host, Inventory
@@ -87,7 +87,7 @@ class TestRun:
 
     def test_another_engine_than_deployed_does_not_run(self):
         talk = self.talk(Server("cassandra", "5.0.9"), engine.ask(SCYLLA))
-        with pytest.raises(UserError, match="storage-2 is scylla 5.2.19.* inventory says cass"):
+        with pytest.raises(UserError, match=r"storage-2 is scylla 5\.2\.19.* inventory says cass"):
             run._servers(self.hosts(), talk)
 
     def test_one_that_does_not_tell_is_unknown(self):
