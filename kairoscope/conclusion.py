@@ -62,7 +62,7 @@ def times(state: State) -> dict[str, Any] | None:
     times = {"start_ms": spec.start_ms, "end_ms": spec.end_ms}
     if not spec.replay:
         return times
-    start, end = _window(state.schedule, state.folder / "load")
+    start, end = measured_window(state.schedule, state.folder / "load")
     if not end:
         return None
     return {"start_ms": round(start * 1000), "end_ms": round(end * 1000), "history": times}
@@ -76,7 +76,7 @@ def failing(state: State) -> str | None:
     load = state.folder / "load"
     if late := _loader_limits(load, state.plan.experiment.limits.send_error_p99_ms):
         return late[0]
-    window = _window(schedule, load)
+    window = measured_window(schedule, load)
     found = outcomes.read(schedule, load)
     book = ledger.not_read_back(ledger.open_ledger(found), "not yet")
     latency = _latency(schedule, window, load, "worker")
@@ -94,7 +94,7 @@ def judge(state: State) -> verdict.Verdict:
         return verdict.judge({}, [], reasons)
     for log in load.glob("*.hlog"):
         shutil.move(log, state.folder / "latency" / log.name)
-    window = _window(schedule, load)
+    window = measured_window(schedule, load)
     latency = _latency(schedule, window, state.folder / "latency", "worker")
     write_json(state.folder / "latency" / "merged.json", latency)
 
@@ -276,7 +276,7 @@ def _read_json(path: Path) -> Any:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def _window(schedule: Schedule, folder: Path) -> tuple[float, float]:
+def measured_window(schedule: Schedule, folder: Path) -> tuple[float, float]:
     """Epoch seconds of the measured part of the load: after the warm-up, to the last point; of a
     replay all of it."""
     spec = schedule.spec

@@ -50,6 +50,7 @@ from kairoscope.capture.samplers import (
     Processes,
     ProxyHistograms,
     QueueDepth,
+    StoreWindow,
     stamp,
 )
 from kairoscope.client import Client
@@ -291,6 +292,7 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
         lambda: histogram.capture("during"),
         after_s=START_DELAY_S + capture.proxyhistograms_every_s,
     )
+    window = _store_window(state)
     for sampler in samplers:
         sampler.start()
     try:
@@ -299,6 +301,9 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
             _refuse_old_history(schedule, _urls(state, talk), talk.access)
         state.schedule = schedule
         during.start()
+        if window and not schedule.spec.replay:
+            begin, end = conclusion.measured_window(schedule, state.folder / "load")
+            window.start(begin - time.time(), end - time.time())
         _emulate(state, schedule, talk, fleet, console, queue)
         during.stop()
         _watch_drain(state, talk, console, queue)
@@ -307,6 +312,8 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
             sampler.stop()
             if sampler.error:
                 state.incomplete.append(f"a capture ended early: {sampler.error}")
+        if window:
+            window.stop()
     console.print("after the load: nodetool proxyhistograms, flush …")
     histogram.without({host.name for host in state.inventory.storage if _removed(state, host)})
     histogram.capture("after", CAPTURE_PATIENCE_S)
@@ -314,6 +321,14 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
     everyone = (*state.inventory.storage, *state.inventory.kairosdb)
     state.removed = {host.name for host in everyone if _removed(state, host)}
     state.captured = True
+
+
+def _store_window(state: State) -> StoreWindow | None:
+    """What has the store's own counts of the measured time; Cassandra has none by such a way."""
+    storage = state.inventory.storage
+    if storage[0].vars["storage_engine"] != "scylla":
+        return None
+    return StoreWindow(storage, state.folder / "proxyhistograms" / "window.json", state.events)
 
 
 def _processes(state: State, low_disk: Callable[[str], None]) -> Periodic | HostProbes:

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 
 from kairoscope import remote, supervisor
-from kairoscope.capture import host_probe, nodetool
+from kairoscope.capture import host_probe, nodetool, scylla_rest
 from kairoscope.client import Client
 from kairoscope.inventory import Host
 
@@ -154,6 +154,65 @@ class ProxyHistograms:
             {"t": t, "node": host.name, "phase": phase, "file": str(file), "rows": rows}
         )
         return ""
+
+
+class StoreWindow:
+    """What ScyllaDB's nodes counted of their requests in exactly the measured time of a run.
+
+    `proxyhistograms` cannot say that: its figures are a sample of the last requests, or forget.
+    """
+
+    def __init__(self, hosts: list[Host], path: Path, events: JsonLines) -> None:
+        """The document goes to `path` when it ends."""
+        self._hosts = hosts
+        self._path = path
+        self._events = events
+        self._looks: list[dict[str, Any]] = [{}, {}]
+        self._timers: list[threading.Timer] = []
+
+    def start(self, begin_s: float, end_s: float) -> None:
+        """Look in so many seconds from now, twice."""
+        for place, delay_s in enumerate((begin_s, end_s)):
+            timer = threading.Timer(max(delay_s, 0), self._look, (place,))
+            timer.daemon = True
+            timer.start()
+            self._timers.append(timer)
+
+    def stop(self) -> None:
+        """Write what there is; looks that were not due yet are not taken any more."""
+        for timer in self._timers:
+            timer.cancel()
+            timer.join()
+        nodes = {}
+        for host in self._hosts:
+            (t0, before), (t1, after) = (look.get(host.name, (0.0, {})) for look in self._looks)
+            try:
+                counted = {
+                    name: scylla_rest.window(before[name], after[name])
+                    for name in scylla_rest.COUNTED
+                }
+            except (LookupError, TypeError, ValueError) as error:
+                why = str(error) if isinstance(error, ValueError) else "a look is missing"
+                self._note(host, why)
+                continue
+            nodes[host.name] = {"begin": t0, "end": t1, **counted}
+        self._path.write_text(json.dumps({"nodes": nodes}, indent=1))
+
+    def _look(self, place: int) -> None:
+        def one(host: Host) -> tuple[float, Any] | None:
+            t = time.time()
+            try:
+                return t, json.loads(nodetool.rest(host, "counters"))
+            except (nodetool.NodetoolError, ValueError) as error:
+                self._note(host, str(error))
+                return None
+
+        found = zip(self._hosts, remote.on_all(self._hosts, one), strict=True)
+        self._looks[place] = {host.name: look for host, look in found if look is not None}
+
+    def _note(self, host: Host, why: str) -> None:
+        detail = f"{host.name}: {why}"
+        self._events.write(t=time.time(), what="store's own counts not captured", detail=detail)
 
 
 class QueueDepth:
