@@ -100,6 +100,13 @@ class Cluster(Section):
 class Storage(Section):
     """How the store keeps the data."""
 
+    engine: Literal["cassandra", "scylla"] | None = described(
+        "",
+        "What stores. ScyllaDB has to be had from its maker (docs/scylla.md), Cassandra comes with "
+        "the bundles.",
+        absent="cassandra on targets `local` and `lab`, scylla on `aws` and `hosts`",
+        default=None,
+    )
     heap_mb: int = described(
         "MiB",
         "Java heap of one Cassandra node; 1 GiB lets three of them share a laptop. ScyllaDB has "
@@ -147,7 +154,7 @@ class Storage(Section):
     )
     scylla_version: str = described(
         "",
-        "Of ScyllaDB, where it is the store (targets aws and hosts). Up to 6.2 it is open source; "
+        "Of ScyllaDB, where it is the store. Up to 6.2 it is open source; "
         "from 2025.1 on free up to 50 vCPUs and 10 TB an organisation "
         "(https://www.scylladb.com/source-available-faq).",
         allowed="a version such as 2026.1.11",

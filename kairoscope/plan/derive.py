@@ -11,7 +11,7 @@ from kairoscope.plan.model import Plan
 from kairoscope.plan.numbers import n
 
 ENGINES = {"local": "cassandra", "lab": "cassandra", "aws": "scylla", "hosts": "scylla"}
-"""Targets that can be planned for, and the storage engine of each: the target decides it."""
+"""Targets that can be planned for, and what stores there unless the experiment or ENGINE= says."""
 
 SHARED = ("local", "lab")
 """Targets of which all servers share the cores of this machine, for as long as it takes."""
@@ -29,7 +29,13 @@ def make(experiment: Experiment, target: str = "local") -> Plan:
     if target not in ENGINES:
         raise UserError(f"target {target} is not available yet; available: {', '.join(ENGINES)}")
     draft = Draft(experiment)
-    draft.engine = ENGINES[target]
+    draft.engine = experiment.storage.engine or ENGINES[target]
+    if target == "aws" and draft.engine != "scylla":
+        draft.refuse(
+            "storage.engine",
+            f"target aws makes its storage hosts of ScyllaDB's image; {draft.engine} can be had on "
+            "the others, on machines of AWS too by target hosts",
+        )
     types = aws.shape(draft) if target == "aws" else None
     if target == "aws" and types is None:
         raise UserError("\n".join(draft.problems))

@@ -29,7 +29,7 @@ SCYLLAS_COMPRESSORS = {"LZ4WithDictsCompressor": "2025.2.0", "ZstdWithDictsCompr
 def settings(draft: Draft, queue: Queue) -> dict[str, Any]:
     """How the store keeps what comes in a queue's batches: its templates' final values."""
     cluster = draft.experiment.cluster
-    values = draft.given("storage", skip=("batch_size_fail_kib",))
+    values = draft.given("storage", skip=("batch_size_fail_kib",), absent={"engine": draft.engine})
     _compression(draft, values["compression"], values["scylla_version"])
     wanted = math.ceil(queue.batch_bytes * BATCH_FAIL_HEADROOM / 1024)
     derived, bound = bounded(wanted, BATCH_FAIL_MIN_KIB)
