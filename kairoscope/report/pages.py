@@ -78,6 +78,7 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "queue_note": view.queue_note(run),
         "warmup_points": view.warmup_points(run),
         "captures": view.captures(run),
+        "store_window": view.store_window(run),
         "few_captured": view.few_captured(run),
         "processes": view.processes(run),
         "costs": view.costs(run),
