@@ -1,9 +1,14 @@
 """What of a run was not captured, and why."""
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
+from test_nodetool import SIX
 
+from kairoscope.capture import samplers
 from kairoscope.capture.completeness import Wanted, missing, phases
+from kairoscope.inventory import Host
 
 NODES = ("storage-1", "storage-2", "storage-3")
 WHOLE = {"before": 1, "after": 2}
@@ -60,3 +65,34 @@ def test_nothing_is_said_exactly_if_nothing_is_missing(due, made, sampled, disk)
     assert {name for name in (*NODES, "kairosdb-1") if name in text["process of"]} == unseen
     assert any("bytes per point" in line for line in said) == (None in disk.values())
     assert bool(said) == bool(lacking or unseen or None in disk.values())
+
+
+def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):
+    """One that was killed near the end of a load answers again some seconds later."""
+    monkeypatch.setattr(samplers, "_AGAIN_S", 0)
+    (tmp_path / "text").write_text(SIX)
+    tool = tmp_path / "nodetool"
+    tool.write_text(
+        "#!/bin/sh\n"
+        f'echo x >> "{tmp_path}/calls"\n'
+        f'[ "$(wc -l < "{tmp_path}/calls")" -gt 2 ] || {{ echo down >&2; exit 1; }}\n'
+        f'cat "{tmp_path}/text"\n'
+    )
+    tool.chmod(0o755)
+    vars_ = {"ansible_connection": "local", "nodetool": str(tool)}
+    touched = []
+    histograms = samplers.ProxyHistograms(
+        [Host("storage-1", "storage", vars_)],
+        tmp_path / "captures",
+        samplers.JsonLines(tmp_path / "events.jsonl"),
+        touched.append,
+    )
+    assert histograms.capture("during") == ["storage-1"], "at once or not at all"
+    event = json.loads((tmp_path / "events.jsonl").read_text())
+    assert (event["node"], event["phase"]) == ("storage-1", "during")
+    assert histograms.capture("after", patience_s=60) == []
+    assert [host.name for host in touched] == ["storage-1"]
+    listed = json.loads((tmp_path / "captures" / "captures.json").read_text())
+    assert [capture["phase"] for capture in listed] == ["after"]
+    histograms.without({"storage-1"})
+    assert histograms.capture("after") == []
