@@ -104,6 +104,18 @@ def test_an_archive_that_is_not_whole_leaves_nothing(tmp_path_factory, share):
     assert list((tmp_path / "home").iterdir()) == []
 
 
+@pytest.mark.parametrize("linkname", ["/etc/passwd", "../../../outside"])
+def test_an_archive_that_reaches_outside_is_not_unpacked(tmp_path, linkname):
+    path = tmp_path / "scylla.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        member = tarfile.TarInfo("scylla-x/scylla/libreloc")
+        member.type, member.linkname = tarfile.SYMTYPE, linkname
+        tar.addfile(member)
+    with pytest.raises(UserError, match="outside of its own folder"):
+        scylla_server.given(path, "local", tmp_path / "home")
+    assert list((tmp_path / "home").iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
