@@ -10,6 +10,8 @@ SENSORS ?=
 RATE ?=
 DURATION ?=
 PROTOCOL ?=
+ENGINE ?=
+SCYLLA ?=
 ACCOUNT ?= terraform/account.tfvars
 INVENTORY ?=
 BACKEND ?=
@@ -37,7 +39,7 @@ CHECKOV_VENV := .venv-checkov
 TERRAFORM = TF_DATA_DIR='$(CURDIR)/.kairoscope/terraform-lint' $(KAIROSCOPE) terraform -chdir=terraform
 SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
   $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)') \
-  $(if $(PROTOCOL),--protocol '$(PROTOCOL)')
+  $(if $(PROTOCOL),--protocol '$(PROTOCOL)') $(if $(ENGINE),--engine '$(ENGINE)')
 
 HOSTS = $(CLOUD) $(if $(INVENTORY),--inventory '$(INVENTORY)')
 CLOUD = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)')
@@ -53,7 +55,7 @@ plan: $(VENV)/installed ## Show what EXPERIMENT resolves to: every setting, its 
 
 .PHONY: deploy
 deploy: setup ## Deploy TARGET for EXPERIMENT; run again at any time, changes only what differs
-	@$(KAIROSCOPE) deploy $(SCALED) $(HOSTS)
+	@$(KAIROSCOPE) deploy $(SCALED) $(HOSTS) $(if $(SCYLLA),--scylla '$(SCYLLA)')
 
 .PHONY: plan-aws
 plan-aws: $(VENV)/installed ## Show what deploying EXPERIMENT on aws would create, change and delete
@@ -161,7 +163,7 @@ clean: ## Remove what was built: virtual environment, bundles (destroy first); r
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
-	@printf '\nTARGET=%s EXPERIMENT=%s; SENSORS=, RATE= (points/s each), DURATION= (s) scale an experiment, PROTOCOL= changes how it sends.\n' '$(TARGET)' '$(EXPERIMENT)'
+	@printf '\nTARGET=%s EXPERIMENT=%s; SENSORS=, RATE= (points/s each), DURATION= (s) scale an experiment, PROTOCOL= changes how it sends, ENGINE= what stores.\n' '$(TARGET)' '$(EXPERIMENT)'
 	@printf 'make ends with status 0 or 2; `.venv/bin/kairoscope load` with 0 pass, 1 fail, 2 invalid or incomplete.\n'
 
 # Everything pinned, with checksums; done anew when a pin changes.

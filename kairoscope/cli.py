@@ -62,13 +62,27 @@ def plan(as_json: bool, **wanted: Any) -> None:
 
 
 @main.command()
+@click.option(
+    "--scylla",
+    "server",
+    type=click.Path(path_type=Path),
+    help="SCYLLA= a ScyllaDB server of yours, for ENGINE=scylla on this machine: its maker's "
+    "archive, or a folder with one",
+)
 @host_options
 @plan_options
-def deploy(account: Path, backend: Path | None, inventory: Path | None, **wanted: Any) -> None:
+def deploy(
+    account: Path,
+    backend: Path | None,
+    inventory: Path | None,
+    server: Path | None,
+    **wanted: Any,
+) -> None:
     """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
     from kairoscope import deploy
 
-    deploy.deploy(make_plan(**wanted), deploy_options(account, backend, inventory), console)
+    options = deploy_options(account, backend, inventory, server)
+    deploy.deploy(make_plan(**wanted), options, console)
 
 
 @main.command()

@@ -13,7 +13,8 @@ from typing import Any
 from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 
-from kairoscope import cql, secrets
+from kairoscope import cql, engine, secrets
+from kairoscope.engine import Server
 from kairoscope.errors import UserError
 from kairoscope.inventory import Host, Inventory
 from kairoscope.reach import Ways, open_ways
@@ -183,11 +184,25 @@ class Client:
         """What the database asks for now: a load outlives a change of its passwords."""
         return secrets.access(self.access.folder) if self.access else None
 
+    @contextmanager
+    def one_node(self, host: Host) -> Iterator[Session]:
+        """A session to one storage node alone; see `cql.one_node`."""
+        port = int(host.vars["native_transport_port"])
+        with cql.one_node(host.address, port, self._access(), self.ways.endpoints) as db:
+            yield db
+
     def touch(self, host: Host) -> None:
         """Have one storage node coordinate one read; see `cql.touch`."""
-        keyspace = str(host.vars["kairosdb_keyspace"])
-        port = int(host.vars["native_transport_port"])
-        cql.touch(host.address, port, keyspace, self._access(), self.ways.endpoints)
+        with self.one_node(host) as db:
+            cql.touch(db, str(host.vars["kairosdb_keyspace"]))
+
+    def server(self, host: Host) -> Server:
+        """What a storage node says it is. Never raises: one that does not tell is unknown."""
+        try:
+            with self.one_node(host) as db:
+                return engine.ask(db)
+        except (*cql.SAID, OSError, UserError) as error:
+            return Server.silent(" ".join(str(error).split()) or type(error).__name__)
 
 
 def access_of(inventory: Inventory) -> Access | None:

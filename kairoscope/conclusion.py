@@ -13,6 +13,7 @@ from typing import Any
 import psutil
 
 from kairoscope import ledger, measure, outcomes, verdict
+from kairoscope.capture import completeness
 from kairoscope.capture.samplers import JsonLines
 from kairoscope.inventory import Inventory
 from kairoscope.ledger import Ledger
@@ -47,6 +48,10 @@ class State:
     drain_watched: bool = False
     disk_before: int | None = None
     disk_after: int | None = None
+    # Whether all of the captures were attempted, so that what is missing can be said.
+    captured: bool = False
+    # Nodes that were taken away meanwhile by one of our verbs.
+    removed: set[str] = field(default_factory=set)
 
 
 def times(state: State) -> dict[str, Any] | None:
@@ -57,7 +62,7 @@ def times(state: State) -> dict[str, Any] | None:
     times = {"start_ms": spec.start_ms, "end_ms": spec.end_ms}
     if not spec.replay:
         return times
-    start, end = _window(state.schedule, state.folder / "load")
+    start, end = measured_window(state.schedule, state.folder / "load")
     if not end:
         return None
     return {"start_ms": round(start * 1000), "end_ms": round(end * 1000), "history": times}
@@ -71,7 +76,7 @@ def failing(state: State) -> str | None:
     load = state.folder / "load"
     if late := _loader_limits(load, state.plan.experiment.limits.send_error_p99_ms):
         return late[0]
-    window = _window(schedule, load)
+    window = measured_window(schedule, load)
     found = outcomes.read(schedule, load)
     book = ledger.not_read_back(ledger.open_ledger(found), "not yet")
     latency = _latency(schedule, window, load, "worker")
@@ -89,7 +94,7 @@ def judge(state: State) -> verdict.Verdict:
         return verdict.judge({}, [], reasons)
     for log in load.glob("*.hlog"):
         shutil.move(log, state.folder / "latency" / log.name)
-    window = _window(schedule, load)
+    window = measured_window(schedule, load)
     latency = _latency(schedule, window, state.folder / "latency", "worker")
     write_json(state.folder / "latency" / "merged.json", latency)
 
@@ -102,6 +107,8 @@ def judge(state: State) -> verdict.Verdict:
     write_json(state.folder / "measurements.json", measured)
     wrong_answers = _queries(state, schedule, window)
 
+    if state.captured:
+        state.incomplete += _not_captured(state, schedule, window, measured)
     state.invalid += _loader_limits(load, state.plan.experiment.limits.send_error_p99_ms)
     parts = _parts(state, schedule, window, latency, found, book, wrong_answers)
     judged = verdict.judge(parts, state.invalid, state.incomplete)
@@ -109,6 +116,31 @@ def judge(state: State) -> verdict.Verdict:
     for happened in _disturbances(state, schedule):
         judged.summary = f"{judged.summary.rstrip('.')}. {happened}."
     return judged
+
+
+def _not_captured(
+    state: State, schedule: Schedule, window: tuple[float, float], measured: dict[str, Any]
+) -> list[str]:
+    """What of the store and its processes is not known though it should be; see `completeness`."""
+    spec = schedule.spec
+    load_s = window[1] - window[0] if spec.replay else spec.duration_s
+    disk = {"before": state.disk_before, "after": state.disk_after}
+    storage = [host.name for host in state.inventory.storage]
+    if state.removed & set(storage):
+        # Its data went to the others, and its folder with it: no figure is to be had.
+        disk = dict.fromkeys(disk, 0)
+    wanted = completeness.Wanted(
+        [name for name in storage if name not in state.removed],
+        [host.name for host in state.inventory.kairosdb if host.name not in state.removed],
+        completeness.phases(load_s, state.plan.experiment.capture.proxyhistograms_every_s),
+    )
+    return completeness.missing(
+        wanted,
+        _read_json(state.folder / "proxyhistograms" / "captures.json") or [],
+        _json_lines(state.folder / "events.jsonl"),
+        measured["cpu_cores"],
+        disk,
+    )
 
 
 def _parts(
@@ -244,7 +276,7 @@ def _read_json(path: Path) -> Any:
     return json.loads(path.read_text()) if path.exists() else None
 
 
-def _window(schedule: Schedule, folder: Path) -> tuple[float, float]:
+def measured_window(schedule: Schedule, folder: Path) -> tuple[float, float]:
     """Epoch seconds of the measured part of the load: after the warm-up, to the last point; of a
     replay all of it."""
     spec = schedule.spec

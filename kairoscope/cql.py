@@ -5,7 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from cassandra import AuthenticationFailed, ConsistencyLevel
+from cassandra import (
+    AuthenticationFailed,
+    ConsistencyLevel,
+    DriverException,
+    RequestValidationException,
+)
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import (
     EXEC_PROFILE_DEFAULT,
@@ -21,6 +26,7 @@ from cassandra.policies import (
     TokenAwarePolicy,
     WhiteListRoundRobinPolicy,
 )
+from cassandra.protocol import ErrorMessage
 
 from kairoscope.errors import UserError
 from kairoscope.secrets import Access, Login
@@ -34,6 +40,16 @@ Endpoints = Mapping[Endpoint, Endpoint]
 
 class LoginError(UserError):
     """A storage node refused a role or its password."""
+
+
+class StatementError(UserError):
+    """A storage node refused a statement, or did not carry it out. Exit status 1: it was asked."""
+
+    exit_code = 1
+
+
+# The driver gives what a node says now as the one, now as the other; neither is a kind of both.
+SAID = (DriverException, ErrorMessage, NoHostAvailable)
 
 
 class _EndPoint(DefaultEndPoint):  # type: ignore[misc]
@@ -142,21 +158,26 @@ def session(
         cluster.shutdown()
 
 
-def touch(
+@contextmanager
+def one_node(
     host: str,
     port: int,
-    keyspace: str,
     access: Access | None = None,
     endpoints: Endpoints | None = None,
-) -> None:
-    """Have one node coordinate one read.
+) -> Iterator[Session]:
+    """A session to one node alone, for what each node has of its own; errors are the driver's."""
+    only = ExecutionProfile(WhiteListRoundRobinPolicy([host]))
+    with _cluster([host], port, only, access, endpoints) as cluster:
+        yield cluster.connect()
+
+
+def touch(db: Session, keyspace: str) -> None:
+    """Have the node of a session coordinate one read.
 
     Cassandra registers its client request histograms with the first request that a node
     coordinates; before it, nodetool proxyhistograms says "Server is not initialized yet".
     """
-    only = ExecutionProfile(WhiteListRoundRobinPolicy([host]))
-    with _cluster([host], port, only, access, endpoints) as cluster:
-        cluster.connect().execute(f"SELECT * FROM {keyspace}.spec WHERE spec_type = 'none'")  # noqa: S608
+    db.execute(f"SELECT * FROM {keyspace}.spec WHERE spec_type = 'none'")  # noqa: S608
 
 
 def statements(text: str) -> list[str]:
@@ -165,21 +186,58 @@ def statements(text: str) -> list[str]:
     return [s.strip() for s in "\n".join(lines).split(";") if s.strip()]
 
 
+def _map(column: Any) -> dict[str, str]:
+    """A map of the schema; the driver gives None for an empty one."""
+    return dict(column or {})
+
+
 def _schema(db: Session, keyspace: str) -> dict[str, Any]:
     tables = db.execute(
         "SELECT table_name, compression, compaction, id FROM system_schema.tables "
         "WHERE keyspace_name = %s",
         [keyspace],
     )
-    return {row.table_name: (dict(row.compression), dict(row.compaction), row.id) for row in tables}
+    return {row.table_name: (_map(row.compression), _map(row.compaction), row.id) for row in tables}
 
 
 def apply_schema(db: Session, keyspace: str, script: str) -> bool:
     """Run a schema script; True if it changed anything."""
     before = _schema(db, keyspace)
     for statement in statements(script):
-        db.execute(statement)
+        execute(db, statement)
     return _schema(db, keyspace) != before
+
+
+def execute(db: Session, statement: str) -> None:
+    """Run one statement of a script.
+
+    Raises:
+        StatementError: which statement, on which node, what that said, and what to do.
+    """
+    future = None
+    try:
+        future = db.execute_async(statement)
+        future.result()
+    except SAID as error:
+        host = getattr(future, "coordinator_host", None) if future else None
+        where = f"storage node {host}" if host else "the storage nodes"
+        raise StatementError(refusal(statement, where, error)) from error
+
+
+def refusal(statement: str, where: str, error: Exception) -> str:
+    """The sentence on a statement that the store did not carry out."""
+    shown = " ".join(statement.split())
+    # An exception of the driver has what the node said in `message`, without the code around it.
+    said = str(getattr(error, "message", "") or error).strip()
+    refused = isinstance(error, RequestValidationException | ErrorMessage)
+    todo = (
+        "Change what it names, in the experiment's storage settings or in "
+        "kairosdb-conf/schema/schema.cql.j2; then deploy again: statements before this one stay"
+        if refused
+        else "Are all storage nodes up? See: make status; then deploy again, which goes on"
+    )
+    verb = "refuses" if refused else "did not carry out"
+    return f"{where} {verb} the statement\n  {shown}\nand says: {said}\n{todo}."
 
 
 def row_key(metric: str, row_time_ms: int, tags: dict[str, str], data_type: str) -> bytes:

@@ -21,12 +21,14 @@ from kairoscope import (
     own_hosts,
     paths,
     preflight,
+    scylla_server,
     secrets,
     supervisor,
 )
 from kairoscope.aws import target as aws
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
+from kairoscope.plan.derive import SHARED
 
 
 def plan_file(target: str) -> Path:
@@ -69,6 +71,11 @@ def check_shape(plan: Plan, target: str) -> None:
                 f"Target {target} is deployed on {was_net}.*, not on {net}.*: set "
                 f"KAIROSCOPE_LOCAL_NET={was_net}, or first: make destroy TARGET={target}"
             )
+    if (was := deployed_plan(target).engine) != plan.engine:
+        raise UserError(
+            f"Target {target} is deployed with {was}, the plan wants {plan.engine}: neither reads "
+            f"the other's data. First: make destroy TARGET={target}"
+        )
     old, new = deployed_plan(target).experiment.cluster, plan.experiment.cluster
     for field in ("storage_nodes", "kairosdb_nodes", "replication_factor", "datacenter"):
         was, wanted = getattr(old, field), getattr(new, field)
@@ -88,23 +95,37 @@ class Options:
         account: the AWS account's variables.
         backend: settings of an S3 backend of Terraform; without it the state is a file here.
         inventory: the hosts of target `hosts`.
+        scylla: a ScyllaDB server of the user's: its maker's archive, or a folder with one.
         let_go: a host that holds no data any more, and may be given back.
     """
 
     account: Path
     backend: Path | None = None
     inventory: Path | None = None
+    scylla: Path | None = None
     let_go: str | None = None
 
 
 def deploy(plan: Plan, options: Options, console: Console) -> None:
     """Bring the target to what the plan says. Safe to run again, also after an interruption."""
+    _check_engine(plan, options)
     bundles.build(with_java=plan.target != "local")
     with changes.alone(plan.target):
         changes.check_none_unfinished(plan.target)
         check_shape(plan, plan.target)
         prepare(plan, options, console)
         apply(plan, "deploy")
+
+
+def _check_engine(plan: Plan, options: Options) -> None:
+    """UserError where what is to store cannot be had: before anything takes long."""
+    if plan.engine != "scylla" or plan.target not in SHARED:
+        return
+    server = scylla_server.given(options.scylla, plan.target, paths.home() / "scylla")
+    raise UserError(
+        f"{server.program} is ScyllaDB {server.version} and starts here. Deploying it on target "
+        f"{plan.target} is not built yet: take TARGET=hosts, or leave ENGINE= out."
+    )
 
 
 def prepare(plan: Plan, options: Options, console: Console) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def plan_options(command: click.decorators.FC) -> click.decorators.FC:
     """Which experiment, on which target, and scaled how."""
     for option in (
+        click.option("--engine", help="ENGINE= what stores, cassandra or scylla"),
         click.option("--protocol", help="PROTOCOL= rest, rest-gzip, telnet-put or telnet-putm"),
         click.option(
             "--duration",
@@ -74,11 +75,13 @@ def host_options(command: click.decorators.FC) -> click.decorators.FC:
     return account_options(option(command))
 
 
-def deploy_options(account: Path, backend: Path | None, inventory: Path | None) -> Options:
-    """What the options of `host_options` say."""
+def deploy_options(
+    account: Path, backend: Path | None, inventory: Path | None, server: Path | None = None
+) -> Options:
+    """What the options of `host_options` say, and which ScyllaDB `server` is given."""
     from kairoscope.deploy import Options
 
-    return Options(account.absolute(), absolute(backend), absolute(inventory))
+    return Options(account.absolute(), absolute(backend), absolute(inventory), absolute(server))
 
 
 def absolute(path: Path | None) -> Path | None:

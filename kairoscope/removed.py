@@ -1,7 +1,8 @@
-"""KairosDB nodes that were taken away from a target: what a load that had used them needs of them.
+"""Nodes that were taken away from a target: what a load that had used them needs of them.
 
-A load keeps the nodes it began with. One that was drained for good and removed meanwhile has
-nothing in its queue any more, and what the store had refused of it is kept here.
+A load keeps the nodes it began with. A KairosDB node that was drained for good and removed
+meanwhile has nothing in its queue any more, and what the store had refused of it is kept here. A
+storage node that left has given its data to the others, and nothing more is to be captured of it.
 """
 
 from pathlib import Path
@@ -25,10 +26,15 @@ def keep(target: str, host: Host) -> list[Path]:
         UserError: the host does not hand them out; it is not noted then.
     """
     copies = failed_logs.fetch(host, _folder(target))
+    gone(target, host)
+    return copies
+
+
+def gone(target: str, host: Host) -> None:
+    """Note that a host is gone."""
     note = _note(target, host)
     note.parent.mkdir(parents=True, exist_ok=True)
     note.touch()
-    return copies
 
 
 def since(target: str, host: Host, start: float) -> bool:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cassandra.cluster import NoHostAvailable
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -28,6 +27,7 @@ from kairoscope import (
     client,
     conclusion,
     cql,
+    engine,
     failed_logs,
     inventory,
     ledger,
@@ -50,6 +50,7 @@ from kairoscope.capture.samplers import (
     Processes,
     ProxyHistograms,
     QueueDepth,
+    StoreWindow,
     stamp,
 )
 from kairoscope.client import Client
@@ -65,6 +66,10 @@ from loaders.schedule import Schedule
 
 # Workers import numpy and aiohttp before they can send: on two busy cores that takes seconds.
 START_DELAY_S = 5
+
+# A storage node that was killed near the end of a load is given so long, in s, to be back before
+# what it would have said of itself is missing for good.
+CAPTURE_PATIENCE_S = 60
 
 
 def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
@@ -84,7 +89,8 @@ def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
             loader_hosts.connect(hosts.loader, limit_ms) as fleet,
         ):
             _check_healthy(hosts, talk)
-            state = _open(plan, hosts)
+            servers = _servers(hosts, talk)
+            state = _open(plan, hosts, servers)
             return _run(state, talk, fleet, console, always_read_back)
 
 
@@ -144,12 +150,26 @@ def _check_healthy(hosts: Inventory, talk: Client) -> None:
             raise UserError(f"{host.name} at {host.url} is in read-only mode. See its log.")
 
 
-def _open(plan: Plan, hosts: Inventory) -> State:
+def _servers(hosts: Inventory, talk: Client) -> dict[str, engine.Server]:
+    """What each storage node says it is. UserError if one is not what was deployed."""
+    answers = remote.on_all(hosts.storage, talk.server)
+    found = {host.name: server for host, server in zip(hosts.storage, answers, strict=True)}
+    deployed = hosts.storage[0].vars
+    name = str(deployed["storage_engine"])
+    if wrong := engine.problems(found, name, str(deployed[f"{name}_version"])):
+        raise UserError(
+            "The storage nodes are not what was deployed, so no figure of a run would be what it "
+            f"says: {'; '.join(wrong)}. First: make deploy with the same EXPERIMENT="
+        )
+    return found
+
+
+def _open(plan: Plan, hosts: Inventory, servers: dict[str, engine.Server]) -> State:
     """Create the run folder with what is known before anything is sent."""
     now = time.time()
     folder = paths.runs_dir() / f"{stamp(now)}-{plan.experiment.name}-{plan.target}"
     # What takes time comes before the folder, so that Ctrl-C leaves none, or one with a verdict.
-    manifest = _manifest(plan, folder.name, now, hosts)
+    manifest = _manifest(plan, folder.name, now, hosts, servers)
     for sub in ("load", "latency", "proxyhistograms"):
         (folder / sub).mkdir(parents=True)
     (folder / "plan.json").write_text(plan.to_json())
@@ -162,10 +182,14 @@ def _open(plan: Plan, hosts: Inventory) -> State:
     partial.unlink(missing_ok=True)
     partial.symlink_to(folder.name)
     partial.replace(latest)
-    return State(folder, plan, hosts, now, JsonLines(folder / "events.jsonl"))
+    state = State(folder, plan, hosts, now, JsonLines(folder / "events.jsonl"))
+    state.incomplete += engine.untold(servers)
+    return state
 
 
-def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, Any]:
+def _manifest(
+    plan: Plan, run: str, now: float, hosts: Inventory, servers: dict[str, engine.Server]
+) -> dict[str, Any]:
     kairosdb = bundles.bundle("kairosdb")
     # Named by what the bundle holds, such as scylla-driver-core-3.10.2-scylla-1.
     driver = f"driver-{plan.kairosdb['driver']}/"
@@ -183,8 +207,7 @@ def _manifest(plan: Plan, run: str, now: float, hosts: Inventory) -> dict[str, A
         "versions": {
             "kairoscope": __version__,
             "kairosdb": kairosdb.version,
-            "engine": plan.engine,
-            "engine_version": hosts.storage[0].vars[f"{plan.engine}_version"],
+            **engine.summary(servers),
             "driver": next(Path(name).stem for name in jars if name.startswith(driver)),
             "java": _java(hosts.kairosdb[0]),
             "python": platform.python_version(),
@@ -229,15 +252,23 @@ def _schedule(state: State) -> Schedule:
 
 def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, console: Console) -> None:
     """Capture before, load with all samplers running, watch the queue drain, capture after."""
-    histogram = ProxyHistograms(
-        state.inventory.storage, state.folder / "proxyhistograms", state.events
-    )
-    console.print("before the load: flush, nodetool proxyhistograms …")
-    for host in state.inventory.storage:
-        with contextlib.suppress(NoHostAvailable):  # The capture will say so.
+
+    def touch(host: Host) -> None:
+        with contextlib.suppress(*cql.SAID, OSError, UserError):  # The capture will say so.
             talk.touch(host)
+
+    histogram = ProxyHistograms(
+        state.inventory.storage, state.folder / "proxyhistograms", state.events, touch
+    )
+    console.print("before the load: nodetool proxyhistograms, flush …")
+    for host in state.inventory.storage:
+        touch(host)
+    if failed := histogram.capture("before", CAPTURE_PATIENCE_S):
+        # Now, and not only when the load has gone on for long.
+        console.print(
+            f"not captured: {', '.join(failed)}; the run will be incomplete (Ctrl-C ends it)"
+        )
     state.disk_before = _keyspace_bytes(state)
-    histogram.capture("before")
 
     def low_disk(message: str) -> None:
         if not state.stop.is_set():
@@ -262,6 +293,7 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
         lambda: histogram.capture("during"),
         after_s=START_DELAY_S + capture.proxyhistograms_every_s,
     )
+    window = _store_window(state)
     for sampler in samplers:
         sampler.start()
     try:
@@ -270,6 +302,9 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
             _refuse_old_history(schedule, _urls(state, talk), talk.access)
         state.schedule = schedule
         during.start()
+        if window and not schedule.spec.replay:
+            begin, end = conclusion.measured_window(schedule, state.folder / "load")
+            window.start(begin - time.time(), end - time.time())
         _emulate(state, schedule, talk, fleet, console, queue)
         during.stop()
         _watch_drain(state, talk, console, queue)
@@ -278,9 +313,23 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
             sampler.stop()
             if sampler.error:
                 state.incomplete.append(f"a capture ended early: {sampler.error}")
-    console.print("after the load: flush, nodetool proxyhistograms …")
-    histogram.capture("after")
+        if window:
+            window.stop()
+    console.print("after the load: nodetool proxyhistograms, flush …")
+    histogram.without({host.name for host in state.inventory.storage if _removed(state, host)})
+    histogram.capture("after", CAPTURE_PATIENCE_S)
     state.disk_after = _keyspace_bytes(state)
+    everyone = (*state.inventory.storage, *state.inventory.kairosdb)
+    state.removed = {host.name for host in everyone if _removed(state, host)}
+    state.captured = True
+
+
+def _store_window(state: State) -> StoreWindow | None:
+    """What has the store's own counts of the measured time; Cassandra has none by such a way."""
+    storage = state.inventory.storage
+    if storage[0].vars["storage_engine"] != "scylla":
+        return None
+    return StoreWindow(storage, state.folder / "proxyhistograms" / "window.json", state.events)
 
 
 def _processes(state: State, low_disk: Callable[[str], None]) -> Periodic | HostProbes:

@@ -5,11 +5,19 @@ The two printed forms: six columns (Read, Write, Range, CAS Read, CAS Write, Vie
 """
 
 import re
+from pathlib import Path
 
 from kairoscope import remote
+from kairoscope.capture import scylla_rest
 from kairoscope.inventory import Host
+from kairoscope.releases import number
 
 PERCENTILES = ("50%", "75%", "95%", "98%", "99%", "Min", "Max")
+
+# ScyllaDB's own; releases before have a program in Java, which needs JMX and packages of its own.
+NATIVE_SINCE = (6, 0)
+
+_REST = Path(scylla_rest.__file__)
 
 # Two words at most before "Latency"; the header's columns touch each other in some versions.
 _COLUMN = re.compile(r"((?:CAS |View )?(?:Read|Write|Range)) Latency")
@@ -26,16 +34,38 @@ class FormatError(ValueError):
 def run(host: Host, *arguments: str, timeout_s: float = 60) -> str:
     """Run one nodetool command for a storage node, on its host, and return what it printed.
 
-    At the lowest priority: the store is being measured on the same machine.
+    At the lowest priority: the store is being measured on the same machine. By the REST API, in the
+    same form, where the node's release of ScyllaDB has no nodetool of its own.
 
     Raises:
         NodetoolError: it fails, or the host is not reached.
     """
-    tool = str(host.vars["nodetool"])
+    if by_rest(host):
+        return rest(host, *arguments, timeout_s=timeout_s)
+    return _run(host, [str(host.vars["nodetool"]), *arguments], None, timeout_s)
+
+
+def by_rest(host: Host) -> bool:
+    """Whether a storage node is asked by ScyllaDB's REST API instead of by nodetool."""
+    release = number(str(host.vars.get("scylla_version", "")))
+    return host.vars.get("storage_engine") == "scylla" and bool(release) and release < NATIVE_SINCE
+
+
+def rest(host: Host, *arguments: str, timeout_s: float = 60) -> str:
+    """The same by the REST API of a ScyllaDB of any release; what there is: `scylla_rest.VERBS`.
+
+    Raises:
+        NodetoolError: it does not answer, or the host is not reached.
+    """
+    api = str(host.vars.get("scylla_api", scylla_rest.API))
+    program = ["python3", "-", "--api", api, *arguments]
+    return _run(host, program, _REST.read_text(), timeout_s)
+
+
+def _run(host: Host, program: list[str], stdin: str | None, timeout_s: float) -> str:
+    line = ["nice", "-n", "19", *program]
     try:
-        return remote.run(
-            host, ["nice", "-n", "19", tool, *arguments], sudo=True, timeout_s=timeout_s
-        )
+        return remote.run(host, line, sudo=True, stdin=stdin, timeout_s=timeout_s)
     except remote.RemoteError as error:
         raise NodetoolError(str(error)) from error
 

@@ -19,7 +19,7 @@ from kairoscope.experiment.problems import Source, report
 
 @dataclass(frozen=True)
 class Overrides:
-    """What the command line may change: SENSORS=, RATE=, DURATION= (seconds) and PROTOCOL=.
+    """What the command line may change: SENSORS=, RATE=, DURATION= (seconds), PROTOCOL=, ENGINE=.
 
     Text is taken as typed, so that a bad value can be refused by its Makefile name. None and ""
     leave the experiment's value.
@@ -29,13 +29,16 @@ class Overrides:
     rate: float | str | None = None
     duration_s: int | str | None = None
     protocol: str | None = None
+    engine: str | None = None
 
 
+# Field of the overrides: its Makefile variable, and the section it is in.
 _VARIABLES = {
-    "sensors": "SENSORS",
-    "rate": "RATE",
-    "duration_s": "DURATION",
-    "protocol": "PROTOCOL",
+    "sensors": ("SENSORS", "load"),
+    "rate": ("RATE", "load"),
+    "duration_s": ("DURATION", "load"),
+    "protocol": ("PROTOCOL", "load"),
+    "engine": ("ENGINE", "storage"),
 }
 
 
@@ -78,16 +81,16 @@ def _apply(overrides: Overrides, data: dict[str, Any]) -> tuple[dict[str, str], 
     """Lay the command line over the file's data; returns Source.command_line and .replaced."""
     command_line: dict[str, str] = {}
     replaced: dict[str, str] = {}
-    for name, variable in _VARIABLES.items():
+    for name, (variable, section_name) in _VARIABLES.items():
         given = getattr(overrides, name)
         if given is None or given == "":
             continue
-        fields = data.setdefault("load", {})
+        fields = data.setdefault(section_name, {})
         if not isinstance(fields, dict):
-            break  # the schema says what is wrong with it
-        command_line[f"load.{name}"] = f"{variable}={given}"
+            continue  # the schema says what is wrong with it
+        command_line[f"{section_name}.{name}"] = f"{variable}={given}"
         if name in fields:
-            replaced[f"load.{name}"] = str(fields[name])
+            replaced[f"{section_name}.{name}"] = str(fields[name])
         fields[name] = _as_number(given)
         if name == "duration_s" and "points" in fields:
             replaced["load.duration_s"] = f"points: {fields.pop('points')}"

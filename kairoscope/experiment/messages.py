@@ -89,7 +89,8 @@ def _quotes(value: Any) -> str:
 def _plain(info: FieldInfo) -> Any:
     """A field's type without its `| None`."""
     annotation = info.annotation
-    if typing.get_origin(annotation) is types.UnionType:
+    # A Literal with `| None` is a typing.Union, not one of Python's own.
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         return next(a for a in typing.get_args(annotation) if a is not types.NoneType)
     return annotation
 

@@ -104,6 +104,13 @@ class Cluster(Section):
 class Storage(Section):
     """How the store keeps the data."""
 
+    engine: Literal["cassandra", "scylla"] | None = described(
+        "",
+        "What stores. ScyllaDB has to be had from its maker (docs/scylla.md), Cassandra comes with "
+        "the bundles.",
+        absent="cassandra on targets `local` and `lab`, scylla on `aws` and `hosts`",
+        default=None,
+    )
     heap_mb: int = described(
         "MiB",
         "Java heap of one Cassandra node; 1 GiB lets three of them share a laptop. ScyllaDB has "
@@ -113,10 +120,17 @@ class Storage(Section):
         le=65536,
     )
     compression: Literal[
-        "LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "none"
+        "LZ4Compressor",
+        "SnappyCompressor",
+        "DeflateCompressor",
+        "ZstdCompressor",
+        "LZ4WithDictsCompressor",
+        "ZstdWithDictsCompressor",
+        "none",
     ] = described(
         "",
-        "How data files are compressed; LZ4 is the default of both engines and nearly free.",
+        "How data files are compressed; LZ4 is what both engines have and nearly free. Those with "
+        "dictionaries are ScyllaDB's, from 2025.2 on.",
         default="LZ4Compressor",
     )
     ttl_s: int = described(
@@ -146,7 +160,7 @@ class Storage(Section):
     )
     scylla_version: str = described(
         "",
-        "Of ScyllaDB, where it is the store (targets aws and hosts). Up to 6.2 it is open source; "
+        "Of ScyllaDB, where it is the store. Up to 6.2 it is open source; "
         "from 2025.1 on free up to 50 vCPUs and 10 TB an organisation "
         "(https://www.scylladb.com/source-available-faq).",
         allowed="a version such as 2026.1.11",

@@ -104,6 +104,7 @@ def decommission(target: Target, plan: Plan, limit: str | None) -> None:
             others = [h for h in target.inventory.storage if h.name != leaving.name]
             target.playbook(verb, operate_host=leaving.name)
             state.wait_until_gone(others, leaving.address, SETTLE_S)
+            removed.gone(target.name, leaving)
             changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
         _give_back(target, wanted.host)
         target.prepare(plan, let_go=wanted.host)

@@ -13,7 +13,7 @@ from kairoscope.plan.model import Plan
 from kairoscope.plan.numbers import n
 
 ENGINES = {"local": "cassandra", "lab": "cassandra", "aws": "scylla", "hosts": "scylla"}
-"""Targets that can be planned for, and the storage engine of each: the target decides it."""
+"""Targets that can be planned for, and what stores there unless the experiment or ENGINE= says."""
 
 SHARED = ("local", "lab")
 """Targets of which all servers share the cores of this machine, for as long as it takes."""
@@ -39,6 +39,13 @@ def make(experiment: Experiment, target: str = "local", now: float | None = None
     if target not in ENGINES:
         raise UserError(f"target {target} is not available yet; available: {', '.join(ENGINES)}")
     draft = Draft(experiment)
+    draft.engine = experiment.storage.engine or ENGINES[target]
+    if target == "aws" and draft.engine != "scylla":
+        draft.refuse(
+            "storage.engine",
+            f"target aws makes its storage hosts of ScyllaDB's image; {draft.engine} can be had on "
+            "the others, on machines of AWS too by target hosts",
+        )
     types = aws.shape(draft) if target == "aws" else None
     if target == "aws" and types is None:
         raise UserError("\n".join(draft.problems))
@@ -63,7 +70,7 @@ def make(experiment: Experiment, target: str = "local", now: float | None = None
     return Plan(
         experiment_file=experiment.source.shown,
         target=target,
-        engine=ENGINES[target],
+        engine=draft.engine,
         # A fresh copy: line numbers belong to the file, not to the plan.
         experiment=Experiment.model_validate(experiment.model_dump()),
         settings=tuple(draft.settings),
@@ -120,7 +127,7 @@ def _security(draft: Draft, target: str) -> dict[str, bool]:
 def _notices(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:
     """What to know before starting."""
     copies = draft.experiment.cluster.replication_factor
-    if ENGINES[target] == "cassandra":
+    if draft.engine == "cassandra":
         draft.notices.append(
             f"Target {target} stores in Apache Cassandra, not ScyllaDB: it has no shards "
             "(connections per host only bound parallelism), one Java heap per node, and its "

@@ -20,7 +20,7 @@ class Draft:
         self.totals: dict[str, int | float] = {}
         self.notices: list[str] = []
         self.problems: list[str] = []
-        # Of one storage node; `derive.make` knows by which rule of which target.
+        # Of one storage node, and what stores; `derive.make` knows by which rule of which target.
         self.shards = 0
         # Most that a KairosDB node's disk has for its queue, in MiB, and what says so.
         self.queue_disk = (0, "")

@@ -9,6 +9,7 @@ from kairoscope.experiment.schema import ROW_WIDTH_S
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.plan.numbers import bounded, count, in_bytes, n, up
 from kairoscope.plan.queue import INDEX_BYTES, LATEST_EXPIRY_S, Queue
+from kairoscope.releases import number
 
 # ScyllaDB's own default for refusing a batch; Cassandra's 50 KiB would refuse KairosDB's batches.
 BATCH_FAIL_MIN_KIB = 1_024
@@ -22,11 +23,17 @@ COMPACTION_HEADROOM = 2
 # KairosDB's queue files are pages of 50 MiB; one is written while the one before is still read.
 QUEUE_PAGES, QUEUE_PAGE_BYTES = 2, 52_428_800
 
+# Compressors that not every engine has, and the first release that does. Read in compress.cc and
+# zstd.cc of ScyllaDB 5.2.19, 6.2.3 and 2025.1.14, which know LZ4, Snappy, Deflate and Zstd only;
+# compress.cc of 2025.2.0, sstables/compressor.cc of 2025.4.10 and 2026.2.5 know these too.
+SCYLLAS_COMPRESSORS = {"LZ4WithDictsCompressor": "2025.2.0", "ZstdWithDictsCompressor": "2025.2.0"}
+
 
 def settings(draft: Draft, queue: Queue) -> dict[str, Any]:
     """How the store keeps what comes in a queue's batches: its templates' final values."""
     cluster = draft.experiment.cluster
-    values = draft.given("storage", skip=("batch_size_fail_kib",))
+    values = draft.given("storage", skip=("batch_size_fail_kib",), absent={"engine": draft.engine})
+    _compression(draft, values["compression"], values["scylla_version"])
     wanted = math.ceil(queue.batch_bytes * BATCH_FAIL_HEADROOM / 1024)
     derived, bound = bounded(wanted, BATCH_FAIL_MIN_KIB)
     fail = draft.derive(
@@ -64,6 +71,25 @@ def settings(draft: Draft, queue: Queue) -> dict[str, Any]:
     }
 
 
+def _compression(draft: Draft, compressor: str, scylla_version: str) -> None:
+    """Refuse a compressor that the store would refuse, at the schema and so after all hosts."""
+    since = SCYLLAS_COMPRESSORS.get(compressor)
+    if since is None:
+        return
+    if draft.engine != "scylla":
+        draft.refuse(
+            "storage.compression",
+            f"{compressor} is ScyllaDB's alone; this target stores in {draft.engine}: take "
+            f"{compressor.replace('WithDicts', '')}",
+        )
+    elif number(scylla_version) < number(since):
+        draft.refuse(
+            "storage.compression",
+            f"{compressor} is not known to ScyllaDB {scylla_version}, only from {since} on: take "
+            f"{compressor.replace('WithDicts', '')} or a later storage.scylla_version",
+        )
+
+
 def refuse_late_expiry(draft: Draft, now: float) -> None:
     """Refuse a TTL whose points, or their index, would expire later than the engine can say.
 
@@ -81,8 +107,8 @@ def refuse_late_expiry(draft: Draft, now: float) -> None:
         draft.refuse(
             "storage.ttl_s",
             f"{n(ttl)} s from {today} on, {n(run)} s of load and {n(ROW_WIDTH_S)} s of a row's "
-            f"width end after {end} UTC, the last moment at which Cassandra (targets local and "
-            f"lab) can let something expire: it would refuse every point. At most "
+            f"width end after {end} UTC, the last moment at which Cassandra can let "
+            f"something expire: it would refuse every point. At most "
             f"{n(max(0, ttl - (expiry - latest)))} today, or 0 to keep points for ever",
         )
 

@@ -66,6 +66,7 @@ class RunData:
     measurements: Json = field(default_factory=dict)
     latency: Json = field(default_factory=dict)
     captures: tuple[Capture, ...] = ()
+    window: Json = field(default_factory=dict)  # the store's own counts, where it has any
     queue: tuple[Json, ...] = ()
     processes: tuple[Json, ...] = ()
     events: tuple[Json, ...] = ()
@@ -154,7 +155,7 @@ def read(run_dir: Path) -> RunData:
     load = run_dir / "load"
     finals = sorted(p.name for p in load.glob("worker-*.json") if p.name.count(".") == 1)
     logs = sorted(p.name for p in load.glob("worker-*.jsonl") if p.name.count(".") == 1)
-    plan = objects("plan.json")
+    plan, window = objects("plan.json"), "proxyhistograms/window.json"
     with_queries = bool(part(plan, "load", "queries")) or (run_dir / "queries.json").exists()
     hosts = tree("load/hosts.json") if (load / "hosts.json").exists() else []
     data = RunData(
@@ -166,6 +167,7 @@ def read(run_dir: Path) -> RunData:
         measurements=objects("measurements.json"),
         latency=objects("latency/merged.json"),
         captures=_captures(run_dir, tree("proxyhistograms/captures.json")),
+        window=objects(window) if (run_dir / window).exists() else {},
         queue=lines("queue.jsonl"),
         processes=lines("processes.jsonl"),
         events=lines("events.jsonl"),

@@ -61,7 +61,8 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
     return {
         "run": run,
         "title": _title(run),
-        "engine": str(run.plan.get("engine") or part(run.manifest, "versions").get("engine") or ""),
+        # What the servers said; the plan only says what they should be.
+        "engine": str(part(run.manifest, "versions").get("engine") or run.plan.get("engine") or ""),
         "verdict": view.verdict(run),
         "targets": view.targets(run),
         "sending": view.sending(run),
@@ -77,6 +78,7 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "queue_note": view.queue_note(run),
         "warmup_points": view.warmup_points(run),
         "captures": view.captures(run),
+        "store_window": view.store_window(run),
         "few_captured": view.few_captured(run),
         "processes": view.processes(run),
         "costs": view.costs(run),

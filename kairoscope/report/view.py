@@ -545,6 +545,23 @@ def captures(run: RunData) -> tuple[NodeCaptures, ...]:
     return tuple(found)
 
 
+def store_window(run: RunData) -> Table:
+    """What ScyllaDB's nodes counted in exactly the measured time; a node of 0 requests included.
+
+    A percentile that lies beyond the last bucket's beginning is not known.
+    """
+    percentiles = ("50", "75", "95", "98", "99", "99.9")
+    rows = []
+    for node in sorted(part(run.window, "nodes")):
+        for name in ("write", "read"):
+            counted = part(run.window, "nodes", node, name)
+            values = (number(counted.get(f"p{p.replace('.', '_')}_us")) for p in percentiles)
+            cells = [NONE if us is None else units.milliseconds(us / 1000) for us in values]
+            rows.append((node, name, units.count(counted.get("count")), *cells))
+    head = ("node", "operation", "requests", *(f"p{p} ≤" for p in percentiles))
+    return Table(head, tuple(rows), numeric=tuple(range(2, len(head))))
+
+
 def few_captured(run: RunData) -> str:
     """A sentence if storage nodes of the plan have no capture at all; else nothing."""
     planned = number(part(run.plan, "experiment", "cluster").get("storage_nodes"))

@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from kairoscope import deploy, hocon, loader_hosts, remote, secrets, services
+from kairoscope import deploy, hocon, loader_hosts, releases, remote, secrets, services
 from kairoscope.capture import nodetool
 from kairoscope.client import Client
 from kairoscope.errors import UserError
@@ -257,15 +257,19 @@ def versions(context: Context, check: str) -> Iterable[Finding]:
     wanted = str(context.hosts.storage[0].vars.get(f"{engine}_version", ""))
 
     def store(host: Host) -> tuple[str, bool]:
-        found = judge.release(nodetool.run(host, "version"))
-        return f"{engine} {found}", judge.same_release(found, wanted)
+        # By CQL: nodetool says 3.0.8 of every ScyllaDB.
+        found = context.client.server(host)
+        if found.trouble:
+            raise OSError(f"did not tell: {found.trouble}")
+        well = found.engine == engine and releases.same_release(found.version, wanted)
+        return f"{found.engine} {found.version}", well
 
     yield from _each(check, context.storage, f"{engine} {wanted}", store)
     wanted_kairosdb = str(context.hosts.kairosdb[0].vars["kairosdb_version"])
 
     def kairosdb(host: Host) -> tuple[str, bool]:
         found = str(context.client.get_json(host, "/api/v1/version", _REQUEST_S)["version"])
-        return found, judge.same_release(found.removeprefix("KairosDB "), wanted_kairosdb)
+        return found, releases.same_release(found.removeprefix("KairosDB "), wanted_kairosdb)
 
     yield from _each(check, context.kairosdb, f"KairosDB {wanted_kairosdb}", kairosdb)
     current = loader_hosts.current_version()

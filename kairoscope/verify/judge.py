@@ -57,12 +57,6 @@ def schema_well(versions: Mapping[str, Sequence[str]], nodes: int) -> bool:
     return "UNREACHABLE" not in versions and [len(v) for v in versions.values()] == [nodes]
 
 
-def release(version: str) -> str:
-    """The version in what `nodetool version` prints, "" if there is none."""
-    match = re.search(r"ReleaseVersion:\s*(\S+)", version)
-    return match[1] if match else ""
-
-
 def replication(plan: Plan) -> dict[str, int]:
     """Copies by datacenter that the plan wants."""
     return {plan.storage["datacenter"]: plan.storage["replication_factor"]}
@@ -185,14 +179,6 @@ def certificate_problems(shown: Certificate, host: Host, now: float) -> list[str
 def disk_well(free: int, total: int) -> bool:
     """Whether enough of a disk is free."""
     return free >= DISK_FREE_SHARE * total
-
-
-def same_release(found: str, wanted: str) -> bool:
-    """Whether a version is the wanted one, which may lack what was built into it.
-
-    KairosDB 1.3.0-1 calls itself "1.3.0-1.2021…", ScyllaDB 6.2.3 "6.2.3-0.2025…".
-    """
-    return bool(wanted) and re.match(rf"{re.escape(wanted)}(?![0-9])", found) is not None
 
 
 def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:

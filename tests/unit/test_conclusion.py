@@ -19,6 +19,7 @@ from loaders.schedule import Schedule
 
 NOW_S = 1_790_000_000
 NODES = ("kairosdb-1", "kairosdb-2")
+STORAGE = ("storage-1", "storage-2", "storage-3")
 
 
 def state_of(
@@ -66,14 +67,30 @@ def state_of(
     for second in range(30):
         for node in NODES:
             queue.write(t=began_s + second, node=node, waiting=7)
-    hosts = [Host(name, "kairosdb", {}) for name in NODES]
-    inventory = Inventory(tmp_path / "inventory.yml", [], hosts, [])
+    processes = JsonLines(tmp_path / "processes.jsonl")
+    for second in range(30):
+        for name in (*NODES, *STORAGE):
+            cpu = {"role": name[:-2], "pid": 7, "cpu_s": second / 10, "rss_bytes": 1000}
+            processes.write(t=began_s + second, name=name, **cpu)
+    (tmp_path / "proxyhistograms").mkdir()
+    captures(tmp_path, *((node, phase) for node in STORAGE for phase in ("before", "after")))
+    hosts, stores = (
+        [Host(name, role, {}) for name in names]
+        for role, names in (("kairosdb", NODES), ("storage", STORAGE))
+    )
+    inventory = Inventory(tmp_path / "inventory.yml", stores, hosts, [])
     state = conclusion.State(
         tmp_path, plan, inventory, began_s, JsonLines(tmp_path / "events.jsonl")
     )
     state.schedule = schedule
     state.drain_watched, state.drained_s, state.left_in_queue = True, 0.5, 0
+    state.captured, state.disk_before, state.disk_after = True, 10_000, 50_000
     return state
+
+
+def captures(folder: Path, *made: tuple[str, str]) -> None:
+    records = [{"t": NOW_S, "node": node, "phase": phase, "rows": {}} for node, phase in made]
+    (folder / "proxyhistograms" / "captures.json").write_text(json.dumps(records))
 
 
 def change(path: Path, **values: Any) -> None:
@@ -189,6 +206,46 @@ def test_a_node_that_was_down_is_told(tmp_path):
     last = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[-1])
     assert (last["t"], last["what"]) == (NOW_S + 7, "node down")
     assert last["detail"] == "kairosdb-2: silent (seen by 3 of 4 workers)"
+
+
+def test_a_run_without_its_captures_is_incomplete(tmp_path):
+    """As the first on ScyllaDB: nodetool failed each time, and no storage process was found."""
+    state = state_of(tmp_path)
+    read_back(state)
+    captures(tmp_path)
+    for node in STORAGE:
+        for phase in ("before", "after"):
+            detail = f"{node}: no such file: nodetool"
+            state.events.write(
+                t=NOW_S, what="capture failed", detail=detail, node=node, phase=phase
+            )
+    log = tmp_path / "processes.jsonl"
+    kept = [line for line in log.read_text().splitlines() if "storage" not in line]
+    log.write_text("\n".join(kept) + "\n")
+    state.disk_before = state.disk_after = None
+    state.events.write(t=NOW_S, what="disk not measured", detail="storage-1: no such folder")
+    judged = conclusion.judge(state)
+    assert judged.verdict == "incomplete"
+    assert {part.outcome for part in judged.parts.values()} == {"pass"}
+    assert judged.reasons == [
+        "nodetool proxyhistograms of storage-1, storage-2, storage-3 not captured before and "
+        "after the load: storage-1: no such file: nodetool",
+        "no process of storage-1, storage-2, storage-3 was seen while the load was measured: CPU "
+        "and memory are not known",
+        "bytes per point are not known, as the store was not measured before and after the load: "
+        "storage-1: no such folder",
+    ]
+
+
+def test_a_storage_node_that_was_taken_away_is_not_missed(tmp_path):
+    state = state_of(tmp_path)
+    read_back(state)
+    captures(tmp_path, *((node, phase) for node in STORAGE[:2] for phase in ("before", "after")))
+    state.disk_after = None
+    assert conclusion.judge(state).verdict == "incomplete"
+    state.incomplete.clear()
+    state.removed = {"storage-3"}
+    assert conclusion.judge(state).verdict == "pass"
 
 
 def test_an_interrupted_run_gets_a_verdict(tmp_path):

@@ -3,12 +3,19 @@
 import itertools
 import re
 import struct
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
+import jinja2
+import pytest
+from cassandra import InvalidRequest, OperationTimedOut
+from cassandra.protocol import ConfigurationException, ServerError
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import cql
+from kairoscope import cli, client, cql, inventory, paths
 
 
 def test_statements_without_comments():
@@ -69,3 +76,96 @@ def test_nodes_keep_their_addresses_and_are_reached_elsewhere():
     # The driver must take a node of the ring for the contact point that it is.
     assert one == factory.of(("10.0.0.1", 9042))
     assert one != other
+
+
+def schema(engine: str, compressor: str) -> str:
+    """The schema as the role renders it."""
+    text = (paths.KAIROSDB_CONF / "schema" / "schema.cql.j2").read_text()
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True)  # noqa: S701
+    storage = {
+        "datacenter": "dc1",
+        "replication_factor": 3,
+        "compression": compressor,
+        "compaction_window_hours": 24,
+    }
+    return environment.from_string(text).render(
+        storage_engine=engine, kairosdb_keyspace="kairosdb", plan={"storage": storage}
+    )
+
+
+@pytest.mark.parametrize(
+    ("engine", "compressor", "option"),
+    [
+        ("cassandra", "LZ4Compressor", "{'class': 'LZ4Compressor'}"),
+        ("cassandra", "none", "{'enabled': 'false'}"),
+        ("scylla", "ZstdWithDictsCompressor", "{'sstable_compression': 'ZstdWithDictsCompressor'}"),
+        ("scylla", "none", "{'sstable_compression': ''}"),
+    ],
+)
+def test_compression_is_spelt_as_the_engine_spells_it(engine, compressor, option):
+    """ScyllaDB refuses Cassandra's spelling, in every release from 5.2 on."""
+    said = [s for s in cql.statements(schema(engine, compressor)) if "compression" in s]
+    assert len(said) == 2, "the table as made, and as altered"
+    assert all(f"WITH compression = {option}\n  AND compaction" in s for s in said)
+
+
+class Store:
+    """A session whose node answers a statement with an error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        self.coordinator_host = "127.0.0.2:9042"
+        self.asked: list[str] = []
+
+    def execute(self, *_):
+        return []
+
+    def execute_async(self, statement):
+        self.asked.append(statement)
+        return self
+
+    def result(self):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "todo"),
+    [
+        (
+            ConfigurationException(0x2300, "Missing sub-option 'sstable_compression'", None),
+            "127.0.0.2:9042 refuses the statement\n  CREATE TABLE a (x int)\n"
+            "and says: Missing sub-option 'sstable_compression'\n",
+            "storage settings",
+        ),
+        (ServerError(0, "Unknown sstable_compression: x", None), "and says: Unknown", "settings"),
+        (InvalidRequest("unconfigured table"), "and says: unconfigured table", "settings"),
+        (OperationTimedOut({}, None), "did not carry out the statement", "make status"),
+    ],
+)
+def test_what_a_store_refuses_is_a_sentence(error, said, todo):
+    store = Store(error)
+    with pytest.raises(cql.StatementError) as caught:
+        cql.apply_schema(store, "kairosdb", "CREATE TABLE a\n  (x int);\nCREATE TABLE b (x int);")
+    assert said in caught.value.message
+    assert todo in caught.value.message
+    assert store.asked == ["CREATE TABLE a\n  (x int)"], "nothing after it"
+
+
+def test_a_refused_schema_ends_the_command_with_status_1(monkeypatch, tmp_path):
+    store = Store(ConfigurationException(0x2300, "no such option", None))
+
+    class Talk:
+        @contextmanager
+        def cql(self, _):
+            yield store
+
+    hosts = SimpleNamespace(storage=["storage-1"], host=lambda name: name)
+    monkeypatch.setattr(client, "connect", lambda *_: nullcontext(Talk()))
+    monkeypatch.setattr(inventory, "read", lambda _: hosts)
+    file = tmp_path / "inventory.yml"
+    file.touch()
+    command = ["schema", "--inventory", str(file), "--node", "storage-1", "--keyspace", "k"]
+    done = CliRunner().invoke(cli.main, command, input="CREATE TABLE a (x int);")
+    assert done.exit_code == 1
+    assert isinstance(done.exception, SystemExit), "a sentence, not a traceback"
+    assert "no such option" in done.output

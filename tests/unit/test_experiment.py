@@ -136,7 +136,7 @@ def test_the_laptop_has_what_the_demo_promises() -> None:
             "7: storage.compression",
             "did you mean 'LZ4Compressor'?",
         ),
-        ("{heap_mb: 512}", "fast", "7: storage", "a mapping of fields (heap_mb, "),
+        ("{heap_mb: 512}", "fast", "7: storage", "a mapping of fields (engine, heap_mb, "),
         ("name: mine", "name: My Own", "1: name", "lower-case letters, digits and -"),
         ("name: mine", "name: 12", "1: name", "got 12; put it in quotes"),
         ("A small one.", "''", "2: description", "a sentence"),

@@ -191,3 +191,14 @@ def test_every_line_of_the_table_is_sound() -> None:
     for name, line in types.items():
         assert name.startswith(("i3.", "i3en.", "i4i.")) == bool(line.nvme_gb), name
         assert line.memory_gib / line.vcpus <= 16, name
+
+
+def test_a_compressor_that_the_release_does_not_know_is_refused() -> None:
+    """At the plan, not when hosts are made and the store says no."""
+    with_dictionaries = {"compression": "ZstdWithDictsCompressor"}
+    assert planned(storage=with_dictionaries).storage["compression"] == "ZstdWithDictsCompressor"
+    said = refused(storage={**with_dictionaries, "scylla_version": "6.2.3"})
+    assert "not known to ScyllaDB 6.2.3, only from 2025.2.0 on: take ZstdCompressor" in said
+    data = described(storage=with_dictionaries)
+    with pytest.raises(UserError, match="is ScyllaDB's alone; this target stores in cassandra"):
+        make(Experiment.model_validate(data), "local")

@@ -75,3 +75,12 @@ def test_nothing_waits_on_it_any_more(tmp_path: Path) -> None:
     assert depth.total == 5
     last = json.loads(file.read_text().splitlines()[-1])
     assert (last["node"], last["waiting"], last["removed"]) == ("kairosdb-2", 0, True)
+
+
+def test_a_storage_node_that_left_is_noted() -> None:
+    """It has nothing to hand out: its data is with the others."""
+    left = Host("storage-4", "storage", {})
+    assert not removed.since("lab", left, 0)
+    removed.gone("lab", left)
+    assert removed.since("lab", left, 0)
+    assert removed.given_up("lab", left) == []

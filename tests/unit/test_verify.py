@@ -129,25 +129,6 @@ class TestJudging:
     def test_copies(self, replication, well):
         assert (judge.replicas(replication) == judge.replication(planned())) == well
 
-    @pytest.mark.parametrize(
-        ("found", "wanted", "same"),
-        [
-            ("1.3.0-1.20210808220820", "1.3.0-1", True),
-            ("6.2.3-0.20250119.bcb4b5d9a1d5", "6.2.3", True),
-            ("5.0.9", "5.0.9", True),
-            ("5.0.90", "5.0.9", False),
-            ("5.0.8", "5.0.9", False),
-            ("", "5.0.9", False),
-            ("5.0.9", "", False),
-        ],
-    )
-    def test_releases(self, found, wanted, same):
-        assert judge.same_release(found, wanted) == same
-
-    def test_nodetool_version(self):
-        assert judge.release("ReleaseVersion: 5.0.9\n") == "5.0.9"
-        assert judge.release("nodetool: Failed to connect") == ""
-
     def test_planned_settings_are_the_keys_that_are_rendered(self):
         template = (paths.KAIROSDB_CONF / "templates" / "kairosdb.conf.j2").read_text()
         for key in judge.planned_settings(planned()):

@@ -65,7 +65,7 @@ def _package(name: str, release: str, pool: Path) -> None:
             f"Maintainer: {MAINTAINER}\n"
             + (f"Depends: {', '.join(needs)}\n" if needs else "")
             + "Description: STAND-IN for tests, NOT ScyllaDB\n"
-            " Same paths, units and commands; stores nothing and speaks no CQL.\n"
+            " Same paths, units and commands; stores nothing.\n"
         )
         if name == "scylla-server":
             _server(root, version)
@@ -90,6 +90,7 @@ def _server(root: Path, version: str) -> None:
         _put(root / target, (FILES / source).read_text(), 0o755)
     for source, target in {
         "common.py": "opt/scylladb/stand-in/common.py",
+        "cql.py": "opt/scylladb/stand-in/cql.py",
         "scylla-server.service": "usr/lib/systemd/system/scylla-server.service",
         "scylla-server.default": "etc/default/scylla-server",
     }.items():

@@ -1,0 +1,87 @@
+"""What of a run was not captured though it should have been. Pure: sentences out of what there is.
+
+A run without its captures says nothing of the store, however well it went: unknown is not zero.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+# Of captures under load the first is due after one period; a load that ends within so many seconds
+# of it may end before it on a machine that is busy.
+GRACE_S = 10
+
+_WHEN = {"before": "before", "during": "under", "after": "after"}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What should have been captured.
+
+    Fields:
+        storage: names of the storage nodes, without those that were taken away meanwhile.
+        kairosdb: the same of the KairosDB nodes.
+        phases: in which `nodetool proxyhistograms` was due.
+    """
+
+    storage: Sequence[str]
+    kairosdb: Sequence[str]
+    phases: Sequence[str]
+
+
+def phases(load_s: float, every_s: float) -> list[str]:
+    """In which phases of a load of that many seconds a capture was due."""
+    during = ["during"] if load_s > every_s + GRACE_S else []
+    return ["before", *during, "after"]
+
+
+def missing(
+    wanted: Wanted,
+    captures: Iterable[Mapping[str, Any]],
+    events: Iterable[Mapping[str, Any]],
+    sampled: Collection[str],
+    disk: Mapping[str, int | None],
+) -> list[str]:
+    """What was not captured and why, a sentence each; empty if nothing is missing.
+
+    Args:
+        wanted: what should have been.
+        captures: records of captures.json.
+        events: records of events.jsonl, which tell why something failed.
+        sampled: names of processes whose CPU time is known in the measured time.
+        disk: bytes of the store "before" and "after", None where they were not measured.
+    """
+    events = list(events)
+    found = {(capture["node"], capture["phase"]) for capture in captures}
+    failed = {
+        (event.get("node"), event.get("phase")): str(event["detail"])
+        for event in events
+        if event["what"] == "capture failed"
+    }
+    gaps: dict[tuple[str, ...], list[str]] = {}
+    for node in wanted.storage:
+        lacking = tuple(phase for phase in wanted.phases if (node, phase) not in found)
+        if lacking:
+            gaps.setdefault(lacking, []).append(node)
+    said = []
+    for lacking, nodes in gaps.items():
+        whys = (failed.get((node, phase)) for node in nodes for phase in lacking)
+        why = next(filter(None, whys), "no attempt is recorded")
+        when = " and ".join(_WHEN[phase] for phase in lacking)
+        said.append(
+            f"nodetool proxyhistograms of {', '.join(nodes)} not captured {when} the load: {why}"
+        )
+    unseen = [name for name in (*wanted.storage, *wanted.kairosdb) if name not in sampled]
+    if unseen:
+        said.append(
+            f"no process of {', '.join(unseen)} was seen while the load was measured: CPU and "
+            "memory are not known"
+        )
+    unmeasured = [when for when in ("before", "after") if disk[when] is None]
+    if unmeasured:
+        whys = (str(e["detail"]) for e in reversed(events) if e["what"] == "disk not measured")
+        said.append(
+            "bytes per point are not known, as the store was not measured "
+            f"{' and '.join(unmeasured)} the load: {next(whys, 'no attempt is recorded')}"
+        )
+    return said

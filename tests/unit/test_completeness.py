@@ -1,0 +1,98 @@
+"""What of a run was not captured, and why."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+from test_nodetool import SIX
+
+from kairoscope.capture import samplers
+from kairoscope.capture.completeness import Wanted, missing, phases
+from kairoscope.inventory import Host
+
+NODES = ("storage-1", "storage-2", "storage-3")
+WHOLE = {"before": 1, "after": 2}
+
+
+def test_a_capture_under_load_is_due_after_a_period():
+    assert phases(120, 20) == ["before", "during", "after"]
+    assert phases(20, 20) == phases(25, 20) == ["before", "after"]
+
+
+def test_what_is_alike_is_one_sentence_and_says_why():
+    captures = [{"node": "storage-1", "phase": p} for p in ("before", "during", "after")]
+    captures.append({"node": "storage-3", "phase": "before"})
+    events = [
+        {
+            "what": "capture failed",
+            "detail": "storage-2: refused",
+            "node": "storage-2",
+            "phase": "before",
+        },
+        {"what": "process ended", "detail": "storage-2: pid 7"},
+    ]
+    wanted = Wanted(NODES, ["kairosdb-1"], phases(120, 20))
+    assert missing(wanted, captures, events, {*NODES, "kairosdb-1"}, WHOLE) == [
+        "nodetool proxyhistograms of storage-2 not captured before and under and after the load: "
+        "storage-2: refused",
+        "nodetool proxyhistograms of storage-3 not captured under and after the load: no attempt "
+        "is recorded",
+    ]
+
+
+_PHASES = st.lists(st.sampled_from(["before", "during", "after"]), unique=True)
+_CELLS = st.sets(st.tuples(st.sampled_from(NODES), st.sampled_from(["before", "during", "after"])))
+
+
+@given(
+    due=_PHASES,
+    made=_CELLS,
+    sampled=st.sets(st.sampled_from([*NODES, "kairosdb-1"])),
+    disk=st.fixed_dictionaries(
+        {name: st.one_of(st.none(), st.integers(0)) for name in ("before", "after")}
+    ),
+)
+def test_nothing_is_said_exactly_if_nothing_is_missing(due, made, sampled, disk):
+    """Whatever lacks is named, and nothing else: an unknown never passes for a zero."""
+    captures = [{"node": node, "phase": phase} for node, phase in made]
+    said = missing(Wanted(NODES, ["kairosdb-1"], due), captures, [], sampled, disk)
+    lacking = {node for node in NODES for phase in due if (node, phase) not in made}
+    unseen = {*NODES, "kairosdb-1"} - sampled
+    text = {
+        kind: " ".join(line for line in said if kind in line) for kind in ("nodetool", "process of")
+    }
+    assert {name for name in NODES if name in text["nodetool"]} == lacking
+    assert {name for name in (*NODES, "kairosdb-1") if name in text["process of"]} == unseen
+    assert any("bytes per point" in line for line in said) == (None in disk.values())
+    assert bool(said) == bool(lacking or unseen or None in disk.values())
+
+
+def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):
+    """One that was killed near the end of a load answers again some seconds later."""
+    monkeypatch.setattr(samplers, "_AGAIN_S", 0)
+    (tmp_path / "text").write_text(SIX)
+    tool = tmp_path / "nodetool"
+    tool.write_text(
+        "#!/bin/sh\n"
+        f'echo x >> "{tmp_path}/calls"\n'
+        f'[ "$(wc -l < "{tmp_path}/calls")" -gt 2 ] || {{ echo down >&2; exit 1; }}\n'
+        f'cat "{tmp_path}/text"\n'
+    )
+    tool.chmod(0o755)
+    vars_ = {"ansible_connection": "local", "nodetool": str(tool)}
+    touched = []
+    histograms = samplers.ProxyHistograms(
+        [Host("storage-1", "storage", vars_)],
+        tmp_path / "captures",
+        samplers.JsonLines(tmp_path / "events.jsonl"),
+        touched.append,
+    )
+    assert histograms.capture("during") == ["storage-1"], "at once or not at all"
+    event = json.loads((tmp_path / "events.jsonl").read_text())
+    assert (event["node"], event["phase"]) == ("storage-1", "during")
+    assert histograms.capture("after", patience_s=60) == []
+    assert [host.name for host in touched] == ["storage-1"]
+    listed = json.loads((tmp_path / "captures" / "captures.json").read_text())
+    assert [capture["phase"] for capture in listed] == ["after"]
+    histograms.without({"storage-1"})
+    assert histograms.capture("after") == []
