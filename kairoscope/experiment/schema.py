@@ -138,7 +138,7 @@ class Storage(Section):
         "Age at which a point disappears; 0 keeps it for ever. Must outlast the run and its "
         "read-back, or expired points would look lost. At most what the store takes "
         f"({STORE_MAX_TTL_S:,}) less the width of a row ({ROW_WIDTH_S:,}), which KairosDB adds "
-        "for the index; with Cassandra (local, lab) all must expire before 2038-01-19.",
+        "for the index; with Cassandra all must expire before 2038-01-19.",
         default=0,
         ge=0,
         le=STORE_MAX_TTL_S - ROW_WIDTH_S,
