@@ -1,0 +1,38 @@
+package io.kairoscope.kairosdb.door;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+
+/**
+ * The last strings that were read, by their bytes: the names of tags, and often of metrics, are the
+ * same few in every request. One object of each is neither made again nor hashed again.
+ */
+final class Texts {
+  private static final int SIZE = 256;
+  // What is longer is rarely the same.
+  private static final int LONGEST = 40;
+
+  private final byte[][] bytes = new byte[SIZE][];
+  private final String[] texts = new String[SIZE];
+
+  String of(byte[] from, int start, int end) {
+    int length = end - start;
+    if (length > LONGEST) {
+      return new String(from, start, length, StandardCharsets.UTF_8);
+    }
+    int hash = length;
+    for (int i = start; i < end; i++) {
+      hash = 31 * hash + from[i];
+    }
+    int slot = (hash ^ hash >>> 8 ^ hash >>> 16) & (SIZE - 1);
+    byte[] known = bytes[slot];
+    if (known != null
+        && Arrays.equals(known, 0, known.length, from, start, end)) {
+      return texts[slot];
+    }
+    String text = new String(from, start, length, StandardCharsets.UTF_8);
+    bytes[slot] = Arrays.copyOfRange(from, start, end);
+    texts[slot] = text;
+    return text;
+  }
+}
