@@ -143,7 +143,9 @@ final class Values {
       case JsonLexer.FALSE:
         return plainString;
       case JsonLexer.NUMBER:
-        numbers.parse(text, start, end);
+        if (!numbers.parse(text, start, end)) {
+          throw new Refusal(shown(text, start, end) + " is not a number");
+        }
         return numbers.isWhole() ? plainLong : plainDouble;
       default:
         return foundInText(kind, text, start, end);
