@@ -113,8 +113,8 @@ public final class DoorFilter implements Filter {
     PointsReader reader = readers.get();
     Errors errors = new Errors();
     int status = HttpServletResponse.SC_NO_CONTENT;
-    InputStream sent = new LimitedInput(request.getInputStream(), limit, "");
-    try (InputStream body = unpacked(request, sent)) {
+    InputStream sent = request.getInputStream();
+    try (InputStream body = unpacked(request, new LimitedInput(sent, limit, ""))) {
       reader.read(body, errors);
     } catch (MalformedException | ZipException error) {
       errors.add(said(error));
@@ -125,6 +125,10 @@ public final class DoorFilter implements Filter {
     } catch (EOFException error) {
       // Of gzip, or of a sender that went away: that one reads no answer.
       errors.add("Invalid json. No content due to end of input.");
+      status = HttpServletResponse.SC_BAD_REQUEST;
+    } catch (IOException error) {
+      logger.debug("A request could not be read", error);
+      errors.add("The request could not be read to its end: " + error.getMessage());
       status = HttpServletResponse.SC_BAD_REQUEST;
     } catch (NotTakenError error) {
       status = unavailable(error, errors);

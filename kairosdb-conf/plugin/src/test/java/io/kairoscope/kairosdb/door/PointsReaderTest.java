@@ -415,4 +415,27 @@ class PointsReaderTest {
     assertTrue(queue.puts.get(0).tags() == queue.puts.get(1).tags());
     assertEquals(Map.of("a", "b", "c", "e"), queue.puts.get(2).tags());
   }
+
+  /** Torn and altered bodies: an answer to each, in time, and a reader that works after it. */
+  @Test
+  void noBodyHangsOrBreaksIt() throws IOException {
+    Random random = new Random(5);
+    Bodies bodies = new Bodies(random);
+    for (int i = 0; i < 3_000; i++) {
+      byte[] body = bodies.body().getBytes(StandardCharsets.UTF_8);
+      for (int change = random.nextInt(4); change > 0; change--) {
+        byte[] marks = "{}[],:\"'\\\n;#/=*tn0-.eE\u00ff".getBytes(StandardCharsets.ISO_8859_1);
+        body[random.nextInt(body.length)] = marks[random.nextInt(marks.length)];
+      }
+      byte[] torn = Arrays.copyOf(body, random.nextInt(body.length + 1));
+      queue.puts.clear();
+      try {
+        read(new ByteArrayInputStream(random.nextBoolean() ? torn : body));
+      } catch (MalformedException expected) {
+        // and nothing else
+      }
+      assertEquals(queue.puts.size(), reader.taken());
+    }
+    reader();
+  }
 }

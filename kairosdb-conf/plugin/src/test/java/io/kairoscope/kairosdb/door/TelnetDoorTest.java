@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.door;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.inject.AbstractModule;
 import com.google.inject.Guice;
@@ -100,6 +101,17 @@ class TelnetDoorTest {
                         + p.ttlS())
             .toList());
     assertEquals(5, stats.telnetPoints.sum());
+  }
+
+  @Test
+  void otherCommandsAreKairosDbs() throws Exception {
+    try (Socket socket = new Socket("127.0.0.1", port)) {
+      // What our loaders ask at the end, to know that all lines before it were read.
+      socket.getOutputStream().write("putm m 1 1 a=b\nversion\n".getBytes());
+      byte[] answer = new byte[100];
+      assertTrue(socket.getInputStream().read(answer) > 0);
+      assertEquals(1, queue.puts.size());
+    }
   }
 
   @Test
