@@ -484,22 +484,17 @@ final class PointsReader {
     if (sameAsLast()) {
       return lastMap;
     }
-    ImmutableSortedMap.Builder<String, String> builder = ImmutableSortedMap.naturalOrder();
-    for (int i = 0; i < tagWords; i += 2) {
-      if (!skipValidate && (tags[i].isEmpty() || tags[i + 1].isEmpty())) {
+    for (int i = 0; i < tagWords && !skipValidate; i += 2) {
+      if (tags[i].isEmpty() || tags[i + 1].isEmpty()) {
         tagError =
             ".tag[" + (tags[i].isEmpty() ? i / 2 + "].name" : shown(tags[i]) + "].value")
                 + " may not be empty.";
         return null;
       }
-      builder.put(tags[i], tags[i + 1]);
     }
     SortedMap<String, String> map;
     try {
-      map =
-          tagWords == 2
-              ? ImmutableSortedMap.of(tags[0], tags[1])
-              : builder.build();
+      map = made();
     } catch (IllegalArgumentException twice) {
       tagError = ".tags has a name twice.";
       return null;
@@ -509,6 +504,24 @@ final class PointsReader {
       lastMap = map;
     }
     return map;
+  }
+
+  private SortedMap<String, String> made() {
+    String[] t = tags;
+    switch (tagWords) {
+      case 2:
+        return ImmutableSortedMap.of(t[0], t[1]);
+      case 4:
+        return ImmutableSortedMap.of(t[0], t[1], t[2], t[3]);
+      case 6:
+        return ImmutableSortedMap.of(t[0], t[1], t[2], t[3], t[4], t[5]);
+      default:
+        ImmutableSortedMap.Builder<String, String> builder = ImmutableSortedMap.naturalOrder();
+        for (int i = 0; i < tagWords; i += 2) {
+          builder.put(t[i], t[i + 1]);
+        }
+        return builder.build();
+    }
   }
 
   private boolean sameAsLast() {

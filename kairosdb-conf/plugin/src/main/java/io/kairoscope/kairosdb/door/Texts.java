@@ -12,6 +12,10 @@ final class Texts {
   // What is longer is rarely the same.
   private static final int LONGEST = 40;
 
+  // What misses is mostly a name that is never the same, and is not worth remembering.
+  private static final int REMEMBERED_OF = 8;
+
+  private int misses;
   private final byte[][] bytes = new byte[SIZE][];
   private final String[] texts = new String[SIZE];
 
@@ -31,8 +35,10 @@ final class Texts {
       return texts[slot];
     }
     String text = new String(from, start, length, StandardCharsets.UTF_8);
-    bytes[slot] = Arrays.copyOfRange(from, start, end);
-    texts[slot] = text;
+    if (known == null || ++misses % REMEMBERED_OF == 0) {
+      bytes[slot] = Arrays.copyOfRange(from, start, end);
+      texts[slot] = text;
+    }
     return text;
   }
 }

@@ -12,6 +12,7 @@ import com.google.inject.AbstractModule;
 import com.google.inject.Guice;
 import com.google.inject.Injector;
 import com.google.inject.Key;
+import com.google.inject.Module;
 import com.google.inject.Provides;
 import com.google.inject.Singleton;
 import com.google.inject.Stage;
@@ -22,6 +23,7 @@ import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.function.UnaryOperator;
 import javax.inject.Named;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.CoreModule;
@@ -42,7 +44,7 @@ import org.kairosdb.datastore.cassandra.ClusterConnection;
 
 /** All modules that kairosdb.conf names with the coalescing queue, together. Nothing is started. */
 class DoorWiringTest {
-  private static Injector injector() throws Exception {
+  private static Injector injector(UnaryOperator<Module> web) throws Exception {
     Map<String, Object> settings = new HashMap<>();
     settings.put(
         "kairosdb.queue_processor.class",
@@ -51,7 +53,7 @@ class DoorWiringTest {
     return Guice.createInjector(
         Stage.TOOL,
         new CoreModule(config),
-        new WebServletModule(config),
+        web.apply(new WebServletModule(config)),
         new TelnetModule(config),
         new StatusModule(),
         new HealthModule(),
@@ -67,7 +69,7 @@ class DoorWiringTest {
 
   @Test
   void kairosDbStartsEachServiceOnce() throws Exception {
-    Injector injector = injector();
+    Injector injector = injector(web -> web);
     injector.getBinding(Key.get(Datastore.class));
     injector.getBinding(Key.get(ServiceKeyStore.class));
     injector.getBinding(Key.get(CassandraDatastore.class));
@@ -84,6 +86,12 @@ class DoorWiringTest {
             .toList();
     assertTrue(services.contains("Deletes"), "" + services);
     assertEquals(3, count(injector, HealthStatus.class));
+  }
+
+  @Test
+  void itGoesWithTheSecureModuleToo() throws Exception {
+    // As SecureModule installs it, without its keys.
+    injector(web -> Modules.override(web).with(binder -> {}));
   }
 
   /** A cluster that is not there yet, as with start_async. */
