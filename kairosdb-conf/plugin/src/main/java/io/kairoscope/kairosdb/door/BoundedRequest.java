@@ -21,7 +21,7 @@ final class BoundedRequest extends HttpServletRequestWrapper {
     this.limit = limit;
   }
 
-  /** What is to be said to the sender; null if the body was not too large, as far as it was read. */
+  /** What is to be said to the sender; null if the body was not too large so far. */
   String tooLarge() {
     return tooLarge;
   }

@@ -34,9 +34,9 @@ import org.slf4j.LoggerFactory;
  * up to three weeks (kairosdb#575). And what waits on another node would appear after the delete.
  *
  * <p>So a delete is announced in the store's table of service keys before it begins and after it is
- * done, and each node looks there once a second: when a delete begins it gives up what waits, when it
- * is done it writes the index again of what came since. A node that was away when it happened reads
- * the same when it is back, for as long as the entries stand there.
+ * done, and each node looks there once a second: when a delete begins it gives up what waits, when
+ * it is done it writes the index again of what came since. A node that was away when it happened
+ * reads the same when it is back, for as long as the entries stand there.
  *
  * <p>New entries are told by their keys and not by the table's time of modification: that is a cell
  * whose latest writer wins by his clock, so the change of a node with a slow clock is never seen.
@@ -64,6 +64,10 @@ public final class Deletes implements KairosDBService {
   private static final long KEPT_MS = 600_000;
   // For entries of nodes that never came back.
   private static final long LEFT_MS = 6 * KEPT_MS;
+  // So long after its begin a delete is over, or its node is.
+  private static final long OVER_MS = 60_000;
+  private static final String BEGUN = ":begun";
+  private static final String DONE = ":done";
 
   private final PointQueue queue;
   private final ServiceKeyStore store;
@@ -74,7 +78,9 @@ public final class Deletes implements KairosDBService {
   private final long waitMs;
   private final String node = UUID.randomUUID().toString();
   private final AtomicLong number = new AtomicLong();
+  // The poller's alone.
   private final Set<String> handled = new HashSet<>();
+  private final Set<String> lateDone = new HashSet<>();
   private final OncePerSecond log = new OncePerSecond();
   private volatile Thread poller;
 
@@ -131,21 +137,21 @@ public final class Deletes implements KairosDBService {
     notice.at = at;
     String key = String.format("%015d-%s-%d", at, node, number.incrementAndGet());
     if (several) {
-      store.setValue(SERVICE, SERVICE_KEY, key + ":begun", new Gson().toJson(notice));
+      store.setValue(SERVICE, SERVICE_KEY, key + BEGUN, new Gson().toJson(notice));
       Thread.sleep(waitMs);
     }
     try {
       deletion.run();
     } finally {
-      // Also if it failed half way: what is indexed twice does no harm.
-      // The index is written at a later millisecond than it was deleted: of equal times a delete wins.
+      // Also if it failed half way: what is indexed twice does no harm. The index is written at a
+      // later millisecond than it was deleted: of equal times a delete wins.
       notice.doneAt = now();
       while (now() <= notice.doneAt + 1) {
         Thread.sleep(1);
       }
       queue.reindex(notice.metric, at);
       if (several) {
-        store.setValue(SERVICE, SERVICE_KEY, key + ":done", new Gson().toJson(notice));
+        store.setValue(SERVICE, SERVICE_KEY, key + DONE, new Gson().toJson(notice));
       }
     }
   }
@@ -177,8 +183,7 @@ public final class Deletes implements KairosDBService {
         Thread.sleep(POLL_MS);
       } catch (Throwable error) {
         // Whatever it is: without this thread other nodes' deletes hide our points.
-        log.run(
-            before -> logger.warn("Deletes of other nodes could not be read: {}", error.toString()));
+        log.run(before -> logger.warn("Other nodes' deletes are not known: {}", error.toString()));
         pause();
       }
     }
@@ -194,16 +199,12 @@ public final class Deletes implements KairosDBService {
 
   /** Does what the entries ask for that it has not done; what fails, and what is early, later. */
   void look() throws DatastoreException, InterruptedException {
-    Set<String> there = new HashSet<>();
+    Set<String> all = new HashSet<>();
+    store.listKeys(SERVICE, SERVICE_KEY).forEach(all::add);
     Exception failure = null;
-    for (String key : store.listKeys(SERVICE, SERVICE_KEY)) {
-      there.add(key);
+    for (String key : all) {
       try {
-        if (isOld(key)) {
-          store.deleteKey(SERVICE, SERVICE_KEY, key);
-        } else if (!key.contains(node) && !handled.contains(key) && handle(key)) {
-          handled.add(key);
-        }
+        look(key, all);
       } catch (JsonParseException stranger) {
         logger.error("Not an entry of a delete: {}", key, stranger);
         handled.add(key);
@@ -211,27 +212,57 @@ public final class Deletes implements KairosDBService {
         failure = error; // the others may do
       }
     }
-    handled.retainAll(there);
+    handled.retainAll(all);
+    lateDone.retainAll(all);
     if (failure != null) {
       throw new DatastoreException(failure);
     }
   }
 
-  private boolean isOld(String key) {
-    try {
-      long age = now() - Long.parseLong(key.substring(0, key.indexOf('-')));
-      return age > LEFT_MS || age > KEPT_MS && key.contains(node);
-    } catch (NumberFormatException | IndexOutOfBoundsException stranger) {
-      return false;
+  private void look(String key, Set<String> all) throws DatastoreException, InterruptedException {
+    if (isOld(key)) {
+      store.deleteKey(SERVICE, SERVICE_KEY, key);
+    } else if (!key.contains(node)) {
+      if (!handled.contains(key) && handle(key)) {
+        handled.add(key);
+      }
+      // Its node died in the middle: what it deleted of the index is hidden all the same.
+      if (key.endsWith(BEGUN)
+          && !all.contains(key.substring(0, key.length() - BEGUN.length()) + DONE)
+          && !lateDone.contains(key)
+          && age(key) > OVER_MS) {
+        indexAgain(notice(key));
+        lateDone.add(key);
+      }
     }
   }
 
-  private boolean handle(String key) throws DatastoreException, InterruptedException {
+  private boolean isOld(String key) {
+    long age = age(key);
+    return age > LEFT_MS || age > KEPT_MS && key.contains(node);
+  }
+
+  private long age(String key) {
+    try {
+      return now() - Long.parseLong(key.substring(0, key.indexOf('-')));
+    } catch (NumberFormatException | IndexOutOfBoundsException stranger) {
+      return 0;
+    }
+  }
+
+  /** Null if it was removed meanwhile. */
+  private Notice notice(String key) throws DatastoreException {
     ServiceKeyValue value = store.getValue(SERVICE, SERVICE_KEY, key);
-    if (value == null || value.getValue() == null) {
+    return value == null || value.getValue() == null
+        ? null
+        : new Gson().fromJson(value.getValue(), Notice.class);
+  }
+
+  private boolean handle(String key) throws DatastoreException, InterruptedException {
+    Notice notice = notice(key);
+    if (notice == null) {
       return false;
     }
-    Notice notice = new Gson().fromJson(value.getValue(), Notice.class);
     if (notice.doneAt == 0) {
       queue.forget(notice.metric, notice.start, notice.end, tags(notice), notice.at);
       return true;
@@ -239,6 +270,14 @@ public final class Deletes implements KairosDBService {
     // By this node's clock, as that dates what it writes: behind the delete's.
     if (now() <= notice.doneAt + 1) {
       return false;
+    }
+    indexAgain(notice);
+    return true;
+  }
+
+  private void indexAgain(Notice notice) throws InterruptedException {
+    if (notice == null) {
+      return;
     }
     for (DataPointsRowKey row : rowKeys.getCachedKeys()) {
       if (row.getMetricName().equals(notice.metric)) {
@@ -251,7 +290,6 @@ public final class Deletes implements KairosDBService {
       }
     }
     queue.reindex(notice.metric, notice.at);
-    return true;
   }
 
   private static SetMultimap<String, String> tags(Notice notice) {

@@ -28,9 +28,9 @@ import org.slf4j.LoggerFactory;
  * of all other requests.
  *
  * <p>KairosDB turns some numbers into others and says 204, keeps the good points of a request out
- * after a bad one, and answers our troubles with pages of HTML. It also needs three times the CPU: for
- * Jersey, Gson's trees and an event bus that works by reflection. That bus is not used here: filters
- * that others hang into it see no points of this door.
+ * after a bad one, and answers our troubles with pages of HTML. It also takes more than twice the
+ * CPU to read a point, and Jersey's for the request. Its event bus, which works by reflection, is
+ * not used here: filters that others hang into it see no points of this door.
  *
  * <p>204 is said when all points of the request are in the queue's file, and {@link
  * PointQueue#sync} has made of that what the configuration asks for.
@@ -50,7 +50,10 @@ public final class DoorFilter implements Filter {
 
   @Inject
   public DoorFilter(
-      QueueProcessor queue, KairosDataPointFactory factories, DoorSettings settings, DoorStats stats) {
+      QueueProcessor queue,
+      KairosDataPointFactory factories,
+      DoorSettings settings,
+      DoorStats stats) {
     this((PointQueue) queue, factories, settings, stats, Runtime.getRuntime().maxMemory() / 4);
   }
 

@@ -25,7 +25,8 @@ public final class DoorSettings {
     flushOnQueryMs = config.getLong(PREFIX + "flush_on_query_ms", FLUSH_ON_QUERY_MS);
     flushOnDeleteMs = config.getLong(PREFIX + "flush_on_delete_ms", FLUSH_ON_DELETE_MS);
     nodes = config.getInt(PREFIX + "nodes", 1);
-    String types = config.hasPath("kairosdb.server.type") ? config.getString("kairosdb.server.type") : "ALL";
+    String type = "kairosdb.server.type";
+    String types = config.hasPath(type) ? config.getString(type) : "ALL";
     ingest = types.equals("ALL") || types.contains("INGEST");
   }
 

@@ -21,7 +21,7 @@ public final class DoorStats implements KairosMetricReporter {
   final LongAdder refused = new LongAdder();
   final LongAdder badRequests = new LongAdder();
 
-  /** Requests that were not taken whole though nothing was wrong with them, too large, or failed. */
+  /** Requests that could not be taken now, that were too large, or that failed. */
   final LongAdder unavailable = new LongAdder();
   final LongAdder tooLarge = new LongAdder();
   final LongAdder errors = new LongAdder();

@@ -6,9 +6,9 @@ import java.util.concurrent.atomic.AtomicLong;
 /**
  * Memory for requests in which one metric has very many points, of all requests together.
  *
- * <p>Points are taken as they come, but those of one metric wait for its end: its tags, its type and
- * its time to live may stand behind them. That is kilobytes, unless somebody sends a million points
- * of one metric; and many such at once must not add up to the end of the process.
+ * <p>Points are taken as they come, but those of one metric wait for its end: its tags, its type
+ * and its time to live may stand behind them. That is kilobytes, unless somebody sends a million
+ * points of one metric; and many such at once must not add up to the end of the process.
  */
 final class LargeRequests {
   private final long limit;

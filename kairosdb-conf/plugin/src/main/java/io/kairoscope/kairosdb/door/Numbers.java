@@ -9,8 +9,8 @@ import org.kairosdb.util.Util;
  *
  * <p>KairosDB 1.3.0 takes a number without a point for a long and reads it by {@code
  * BigDecimal.longValue} (DataPointsParser.findType, Gson's LazilyParsedNumber): 1e-7 and 1e400
- * become 0, 2^63 becomes negative, 1.5 of type long becomes 1. By {@code Double.parseDouble} 1.0e400
- * becomes an infinity and NaN one, which no query can return.
+ * become 0, 2^63 becomes negative, 1.5 of type long becomes 1. By {@code Double.parseDouble}
+ * 1.0e400 becomes an infinity and NaN one, which no query can return.
  *
  * <p>Here a number with a point or an exponent is a double, as programs that print floating-point
  * numbers mean it; any other a long. Not for two threads.

@@ -15,8 +15,8 @@ import org.kairosdb.core.health.DatastoreQueryHealthCheck;
  *
  * <p>KairosDB's waits for as long as the driver does, which is 12 s and more with a storage node
  * that is frozen: longer than any balancer waits, so all KairosDBs of the cluster fail for one
- * storage node. A query that takes longer than two seconds is no failure while another one succeeded
- * in the last ten; and there is never more than one of them.
+ * storage node. A query that takes longer than two seconds is no failure while another one
+ * succeeded in the last ten; and there is never more than one of them.
  */
 public final class PatientDatastoreCheck extends DatastoreQueryHealthCheck {
   private static final long DEADLINE_MS = 2_000;

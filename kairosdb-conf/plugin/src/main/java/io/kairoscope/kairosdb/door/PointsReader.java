@@ -352,7 +352,7 @@ final class PointsReader {
     if (needed > UNASKED + reserved) {
       long step = Math.max(needed - reserved, UNASKED);
       if (reserved + step > memory.limit()) {
-        throw new TooLargeException("One metric of the request has too many points for one request");
+        throw new TooLargeException("A metric of the request has too many points for one request");
       }
       memory.take(step);
       reserved += step;

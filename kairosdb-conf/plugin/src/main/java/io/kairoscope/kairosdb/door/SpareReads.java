@@ -24,9 +24,9 @@ import org.slf4j.LoggerFactory;
  * twice cost the store twice, so this is for those that take unusually long only.
  *
  * <p>The driver has all that is needed, but KairosDB builds its Cluster without, in a class of a
- * private child injector. The policy is read anew for each request ({@code RequestHandler}), so it is
- * put into the place of the one that does nothing by reflection: the one field has no setter. The
- * driver is pinned; with another one, a field that is missing is logged, and reads are as before.
+ * private child injector. The policy is read anew for each request ({@code RequestHandler}), so it
+ * is put into the place of the one that does nothing by reflection: the one field has no setter.
+ * The driver is pinned; with another one, a field that is missing is logged, and reads are as before.
  */
 final class SpareReads {
   private static final Logger logger = LoggerFactory.getLogger(SpareReads.class);
@@ -101,7 +101,7 @@ final class SpareReads {
       Field field = Policies.class.getDeclaredField("speculativeExecutionPolicy");
       field.setAccessible(true);
       field.set(policies, new Policy());
-      logger.info("A read that takes more than {} ms is sent to another storage node too", AFTER_MS);
+      logger.info("Reads of more than {} ms are sent to another storage node too", AFTER_MS);
     } catch (ReflectiveOperationException | RuntimeException error) {
       logger.error("Reads will wait for a storage node that is frozen", error);
     }

@@ -16,8 +16,8 @@ import org.kairosdb.datastore.cassandra.CassandraModule;
 import org.kairosdb.datastore.cassandra.ClusterConnection;
 
 /**
- * KairosDB's Cassandra datastore, with what the coalescing queue needs around it. Takes the place of
- * CassandraModule as {@code kairosdb.service.datastore}, with the coalescing queue.
+ * KairosDB's Cassandra datastore, with what the coalescing queue needs around it. Takes the place
+ * of CassandraModule as {@code kairosdb.service.datastore}, with the coalescing queue.
  *
  * <p>CassandraDatastore itself stays what it was, one of it, for all that ask for it by its class:
  * service keys, the event bus, the job that cleans its cache.

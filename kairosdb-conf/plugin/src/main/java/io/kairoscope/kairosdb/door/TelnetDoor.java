@@ -22,8 +22,8 @@ import org.slf4j.LoggerFactory;
  * none.
  *
  * <p>As there, nothing is answered to a line with a point, a bad one neither. It must not: a sender
- * of lines that never reads has an answer in its buffer when it closes its socket, and the operating
- * system then resets the connection, with which good lines that are still under way are lost.
+ * of lines that never reads has an answer in its buffer when it closes its socket, and the
+ * operating system then resets the connection, with which good lines that are still under way are lost.
  */
 public final class TelnetDoor extends TelnetServer {
   private static final Logger logger = LoggerFactory.getLogger(TelnetDoor.class);

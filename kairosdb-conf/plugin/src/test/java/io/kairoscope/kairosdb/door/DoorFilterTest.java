@@ -104,8 +104,8 @@ class DoorFilterTest {
     server.stop();
   }
 
-  private HttpResponse<String> send(String method, String path, BodyPublisher body, String... headers)
-      throws Exception {
+  private HttpResponse<String> send(
+      String method, String path, BodyPublisher body, String... headers) throws Exception {
     HttpRequest.Builder request =
         HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path)).method(method, body);
     if (headers.length > 0) {
@@ -226,7 +226,7 @@ class DoorFilterTest {
     queue.fails = new NoSuchMethodError("oops");
     HttpResponse<String> answer = post(POINT);
     assertEquals(500, answer.statusCode());
-    assertEquals("application/json;charset=utf-8", answer.headers().firstValue("Content-Type").get().toLowerCase());
+    assertTrue(answer.headers().firstValue("Content-Type").get().startsWith("application/json"));
     assertFalse(answer.body().contains("\tat "), answer.body());
     assertEquals("1", metric("errors"));
   }
@@ -288,7 +288,9 @@ class DoorFilterTest {
   void largeRequestsAtOnceDoNotAddUp() throws Exception {
     // The JVM of the tests has 512 MB; each of these would need 10 as KairosDB reads them.
     queue.keeps = false;
-    String body = "{\"name\":\"m\",\"datapoints\":[[1,1]" + ",[1,1]".repeat(340_000) + "],\"tags\":{\"a\":\"b\"}}";
+    String points = ",[1,1]".repeat(340_000).substring(1);
+    String body =
+        "{\"name\":\"m\",\"datapoints\":[" + points + "],\"tags\":{\"a\":\"b\"}}";
     List<Thread> threads = new ArrayList<>();
     List<Integer> answers = Collections.synchronizedList(new ArrayList<>());
     for (int i = 0; i < 60; i++) {
@@ -377,7 +379,10 @@ class DoorFilterTest {
   void pointsThatCannotBeTakenFromAnotherResourceAre503() throws Exception {
     injector.getInstance(NotTakenMapper.class);
     HttpResponse<String> answer =
-        send("GET", "/api/v1/datapoints/index?start_absolute=1&end_absolute=2&metric=not-taken", BodyPublishers.noBody());
+        send(
+            "GET",
+            "/api/v1/datapoints/index?start_absolute=1&end_absolute=2&metric=not-taken",
+            BodyPublishers.noBody());
     assertEquals(503, answer.statusCode());
     assertEquals("1", answer.headers().firstValue("Retry-After").get());
     assertEquals("{\"errors\":[\"the disk is full\"]}", answer.body());
