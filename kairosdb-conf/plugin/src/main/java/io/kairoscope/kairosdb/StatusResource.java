@@ -2,7 +2,9 @@ package io.kairoscope.kairosdb;
 
 import com.google.gson.Gson;
 import com.typesafe.config.ConfigValue;
+import io.kairoscope.kairosdb.queue.PointQueue;
 import io.kairoscope.kairosdb.queue.QueueDepth;
+import io.kairoscope.kairosdb.queue.QueueHealth;
 import java.lang.reflect.Field;
 import java.util.Map;
 import java.util.Set;
@@ -47,7 +49,10 @@ public class StatusResource {
     this.cluster = cluster;
   }
 
-  /** Depths in data points, of our queue processor or of KairosDB's. Cheap: three reads. */
+  /**
+   * Depths in data points, of our queue processor or of KairosDB's, and how ours is. Cheap: a few
+   * reads, none of the store.
+   */
   @GET
   @Path("/queue")
   @Produces(MediaType.APPLICATION_JSON)
@@ -56,6 +61,15 @@ public class StatusResource {
     if (queue instanceof QueueDepth ours) {
       depth.put("waiting", ours.waiting());
       depth.put("since_checkpoint", ours.sinceCheckpoint());
+      if (queue instanceof PointQueue points) {
+        QueueHealth health = points.health();
+        depth.put("oldest_ms", health.oldestMs());
+        depth.put("disk_bytes", health.diskBytes());
+        depth.put("dead_letters", health.deadLetters());
+        depth.put("unreadable", health.unreadable());
+        depth.put("healthy", health.healthy());
+        depth.put("troubles", health.troubles());
+      }
       return new Gson().toJson(depth);
     }
     IBigArray file = (IBigArray) field(queue, "m_bigArray");

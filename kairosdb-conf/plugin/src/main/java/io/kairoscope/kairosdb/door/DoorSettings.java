@@ -1,0 +1,57 @@
+package io.kairoscope.kairosdb.door;
+
+import javax.inject.Inject;
+import org.kairosdb.core.KairosRootConfig;
+
+/** The settings below {@code kairosdb.kairoscope.door}, and their defaults. */
+public final class DoorSettings {
+  static final String PREFIX = "kairosdb.kairoscope.door.";
+  // A loader's request of 1,000 points has 0.1 MB. KairosDB's own limit is the heap.
+  private static final int MAX_REQUEST_MB = 32;
+  // A release that need not wait for others is stored within tens of ms; a person waits 2 s.
+  private static final long FLUSH_ON_QUERY_MS = 2_000;
+  // Readings of other nodes' deletes; a minute is what a slow store may take.
+  private static final long FLUSH_ON_DELETE_MS = 30_000;
+
+  private final long maxRequestBytes;
+  private final long flushOnQueryMs;
+  private final long flushOnDeleteMs;
+  private final int nodes;
+  private final boolean ingest;
+
+  @Inject
+  public DoorSettings(KairosRootConfig config) {
+    maxRequestBytes = (long) config.getInt(PREFIX + "max_request_mb", MAX_REQUEST_MB) << 20;
+    flushOnQueryMs = config.getLong(PREFIX + "flush_on_query_ms", FLUSH_ON_QUERY_MS);
+    flushOnDeleteMs = config.getLong(PREFIX + "flush_on_delete_ms", FLUSH_ON_DELETE_MS);
+    nodes = config.getInt(PREFIX + "nodes", 1);
+    String type = "kairosdb.server.type";
+    String types = config.hasPath(type) ? config.getString(type) : "ALL";
+    ingest = types.equals("ALL") || types.contains("INGEST");
+  }
+
+  /** Bytes of one request's body, as sent and, if that is more, unpacked. */
+  long maxRequestBytes() {
+    return maxRequestBytes;
+  }
+
+  /** How long a query waits for what its metric has in the queue; 0 is not at all. */
+  long flushOnQueryMs() {
+    return flushOnQueryMs;
+  }
+
+  /** How long a delete waits for what its metric has in the queue before it is refused. */
+  long flushOnDeleteMs() {
+    return flushOnDeleteMs;
+  }
+
+  /** How many KairosDBs write to this store. */
+  int nodes() {
+    return nodes;
+  }
+
+  /** Whether this KairosDB takes points at all ({@code kairosdb.server.type}). */
+  boolean ingest() {
+    return ingest;
+  }
+}

@@ -1,0 +1,154 @@
+package io.kairoscope.kairosdb.door;
+
+import com.google.common.collect.SetMultimap;
+import io.kairoscope.kairosdb.queue.NotTakenError;
+import io.kairoscope.kairosdb.queue.PointQueue;
+import io.kairoscope.kairosdb.queue.QueueHealth;
+import io.kairoscope.kairosdb.queue.RefusedPointException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.SortedMap;
+import java.util.concurrent.AbstractExecutorService;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.TimeUnit;
+import org.kairosdb.core.DataPoint;
+import org.kairosdb.core.DataPointSet;
+import org.kairosdb.core.queue.EventCompletionCallBack;
+import org.kairosdb.core.queue.QueueProcessor;
+import org.kairosdb.events.DataPointEvent;
+
+/** A queue that does what a test says; a queue processor too, as KairosDB binds one. */
+class FakeQueue extends QueueProcessor implements PointQueue {
+  record Put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS) {}
+
+  final List<Put> puts = Collections.synchronizedList(new ArrayList<>());
+  final List<String> calls = Collections.synchronizedList(new ArrayList<>());
+  volatile boolean keeps = true;
+  volatile long count;
+  volatile int takes = Integer.MAX_VALUE;
+  volatile boolean syncs = true;
+  volatile boolean flushes = true;
+  volatile Error fails;
+  volatile QueueHealth health = new QueueHealth(List.of(), 0, 0, 0, 0);
+
+  FakeQueue() {
+    super(nobody(), 1, 0, 0);
+  }
+
+  private static ExecutorService nobody() {
+    return new AbstractExecutorService() {
+      @Override
+      public void shutdown() {}
+
+      @Override
+      public List<Runnable> shutdownNow() {
+        return List.of();
+      }
+
+      @Override
+      public boolean isShutdown() {
+        return true;
+      }
+
+      @Override
+      public boolean isTerminated() {
+        return true;
+      }
+
+      @Override
+      public boolean awaitTermination(long time, TimeUnit unit) {
+        return true;
+      }
+
+      @Override
+      public void execute(Runnable work) {}
+    };
+  }
+
+  @Override
+  public void put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
+      throws RefusedPointException {
+    if (fails != null) {
+      throw fails;
+    }
+    if (ttlS < 0) {
+      throw new RefusedPointException("ttl is negative");
+    }
+    if (puts.size() >= takes) {
+      throw new NotTakenError("the disk is full", null);
+    }
+    if (keeps) {
+      puts.add(new Put(metric, tags, point, ttlS));
+    } else {
+      count++;
+    }
+  }
+
+  @Override
+  public void put(DataPointEvent event) {
+    try {
+      put(event.getMetricName(), event.getTags(), event.getDataPoint(), event.getTtl());
+    } catch (RefusedPointException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  @Override
+  public void sync() {
+    calls.add("sync");
+    if (!syncs) {
+      throw new NotTakenError("the disk is gone", null);
+    }
+  }
+
+  @Override
+  public boolean flush(String metric, long timeoutMs) throws InterruptedException {
+    calls.add("flush " + metric + " " + timeoutMs);
+    return flushes;
+  }
+
+  @Override
+  public void forget(
+      String metric, long startMs, long endMs, SetMultimap<String, String> tags, long before) {
+    calls.add("forget " + metric + " " + startMs + " " + endMs + " " + tags + " " + before);
+  }
+
+  @Override
+  public void reindex(String metric, long sinceMs) {
+    calls.add("reindex " + metric + " " + sinceMs);
+  }
+
+  @Override
+  public QueueHealth health() {
+    return health;
+  }
+
+  @Override
+  public long waiting() {
+    return puts.size();
+  }
+
+  @Override
+  public long sinceCheckpoint() {
+    return puts.size();
+  }
+
+  @Override
+  protected List<DataPointEvent> get(int batchSize) {
+    return List.of();
+  }
+
+  @Override
+  protected int getAvailableDataPointEvents() {
+    return 0;
+  }
+
+  @Override
+  protected EventCompletionCallBack getCompletionCallBack() {
+    return () -> {};
+  }
+
+  @Override
+  protected void addReportedMetrics(ArrayList<DataPointSet> sets, long now) {}
+}

@@ -1,0 +1,203 @@
+package io.kairoscope.kairosdb.door;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.kairosdb.core.datastore.QueryMetric;
+import org.kairosdb.core.exception.DatastoreException;
+import org.kairosdb.datastore.cassandra.DataCache;
+import org.kairosdb.datastore.cassandra.DataPointsRowKey;
+import org.kairosdb.datastore.cassandra.TimedString;
+
+/** Queries and deletes over a queue that has points; and deletes as another KairosDB sees them. */
+class FreshDatastoreTest {
+  private final FakeQueue queue = new FakeQueue();
+  private final FakeDatastore store = new FakeDatastore();
+  private final FakeKeyStore keys = new FakeKeyStore();
+  private final DoorStats stats = new DoorStats("host");
+  private final DataCache<DataPointsRowKey> rows = new DataCache<>(10);
+  private final DataCache<TimedString> names = new DataCache<>(10);
+  private long now = 1_000_000;
+  private final QueryMetric query = new QueryMetric(5, 9, 0, "m");
+  private FreshDatastore datastore;
+
+  @BeforeEach
+  void make() throws Exception {
+    datastore = datastore(Map.of(), deletes(false));
+  }
+
+  private FreshDatastore datastore(Map<String, ?> settings, Deletes deletes) throws Exception {
+    return new FreshDatastore(
+        store, queue, deletes, new DoorSettings(TestConfigs.of(settings)), stats);
+  }
+
+  private Deletes deletes(boolean several) {
+    return new Deletes(queue, keys, rows, names, several, () -> now++, 1);
+  }
+
+  @Test
+  void aQueryFindsWhatWaits() throws Exception {
+    datastore.queryDatabase(query, null);
+    datastore.queryMetricTags(query);
+    assertEquals(List.of("flush m 2000", "flush m 2000"), queue.calls);
+    assertEquals(List.of("query m", "tags m"), store.calls);
+    assertEquals(0, stats.staleQueries.sum());
+  }
+
+  @Test
+  void aQueryIsAnsweredAlsoIfTheStoreTakesNothing() throws Exception {
+    queue.flushes = false;
+    datastore.queryDatabase(query, null);
+    assertEquals(List.of("query m"), store.calls);
+    assertEquals(1, stats.staleQueries.sum());
+  }
+
+  @Test
+  void theHealthChecksQueryWaitsForNothing() throws Exception {
+    datastore.queryDatabase(new QueryMetric(5, 9, 0, "kairosdb.jvm.thread_count"), null);
+    assertEquals(List.of(), queue.calls);
+  }
+
+  @Test
+  void itCanBeTurnedOff() throws Exception {
+    datastore(Map.of(DoorSettings.PREFIX + "flush_on_query_ms", 0), deletes(false))
+        .queryDatabase(query, null);
+    assertEquals(List.of(), queue.calls);
+  }
+
+  @Test
+  void aDeleteCoversWhatWaits() throws Exception {
+    datastore.deleteDataPoints(query);
+    assertEquals(List.of("delete m"), store.calls);
+    // What came while it ran has its index again.
+    assertEquals(List.of("flush m 30000", "reindex m 1000000"), queue.calls);
+    assertTrue(keys.values.isEmpty());
+  }
+
+  @Test
+  void aDeleteThatCannotCoverWhatWaitsDoesNothing() {
+    queue.flushes = false;
+    DatastoreException error =
+        assertThrows(DatastoreException.class, () -> datastore.deleteDataPoints(query));
+    assertTrue(error.getMessage().contains("Nothing was deleted"), error.getMessage());
+    assertEquals(List.of(), store.calls);
+    assertEquals(1, stats.refusedDeletes.sum());
+  }
+
+  @Test
+  void aDeleteThatOthersCannotBeToldOfDoesNothing() throws Exception {
+    keys.fails = true;
+    FreshDatastore several = datastore(Map.of(), deletes(true));
+    assertThrows(DatastoreException.class, () -> several.deleteDataPoints(query));
+    assertEquals(List.of(), store.calls);
+  }
+
+  @Test
+  void anotherNodeGivesUpWhatWaitsAndIndexesWhatComes() throws Exception {
+    FakeQueue othersQueue = new FakeQueue();
+    DataPointsRowKey row = new DataPointsRowKey("m", "c", 0, "t", new TreeMap<>());
+    DataPointsRowKey otherRow = new DataPointsRowKey("n", "c", 0, "t", new TreeMap<>());
+    DataCache<DataPointsRowKey> othersRows = new DataCache<>(10);
+    DataCache<TimedString> othersNames = new DataCache<>(10);
+    othersRows.cacheItem(row);
+    othersRows.cacheItem(otherRow);
+    othersNames.cacheItem(new TimedString("m", 0));
+    othersNames.cacheItem(new TimedString("n", 0));
+    long[] othersClock = {1_000_000};
+    Deletes other =
+        new Deletes(othersQueue, keys, othersRows, othersNames, true, () -> othersClock[0], 1);
+    query.setTags(Map.of("a", "b"));
+    Deletes ours = deletes(true);
+    ours.run(
+        query,
+        1_000_000,
+        () -> {
+          try {
+            other.look();
+            other.look();
+          } catch (InterruptedException error) {
+            throw new IllegalStateException(error);
+          }
+          assertEquals(List.of("forget m 5 9 {a=[b]} 1000000"), othersQueue.calls);
+        });
+    // Its clock is behind: an index written now would be of before the delete, and hidden by it.
+    other.look();
+    assertEquals(1, othersQueue.calls.size());
+    assertEquals(2, othersRows.getCachedKeys().size());
+    othersClock[0] += 1_000;
+    other.look();
+    other.look();
+    assertEquals(2, othersQueue.calls.size());
+    assertEquals("reindex m 1000000", othersQueue.calls.get(1));
+    assertEquals(Set.of(otherRow), othersRows.getCachedKeys());
+    assertEquals(1, othersNames.getCachedKeys().size());
+    // Ours leaves them for ten minutes.
+    ours.look();
+    assertEquals(2, keys.values.size());
+    assertEquals(List.of("reindex m 1000000"), queue.calls);
+    now += 601_000;
+    ours.look();
+    assertEquals(0, keys.values.size());
+    other.look();
+    assertEquals(2, othersQueue.calls.size());
+  }
+
+  @Test
+  void aNodeThatDiesInADeleteHidesNothing() throws Exception {
+    FakeQueue othersQueue = new FakeQueue();
+    Deletes other = new Deletes(othersQueue, keys, rows, names, true, () -> now, 1);
+    deletes(true).run(query, 1_000_000, () -> {});
+    keys.values.keySet().removeIf(key -> key.endsWith(":done"));
+    other.look();
+    now += 61_000;
+    other.look();
+    other.look();
+    assertEquals(List.of("forget m 5 9 {} 1000000", "reindex m 1000000"), othersQueue.calls);
+  }
+
+  @Test
+  void whatFailsIsTriedAgain() throws Exception {
+    FakeQueue othersQueue = new FakeQueue();
+    Deletes other = new Deletes(othersQueue, keys, rows, names, true, () -> now, 1);
+    deletes(true).run(query, 1_000_000, () -> {});
+    keys.fails = true;
+    assertThrows(DatastoreException.class, other::look);
+    keys.fails = false;
+    keys.values.put("0", "{");
+    now += 1_000;
+    other.look();
+    assertEquals(2, othersQueue.calls.size());
+  }
+
+  @Test
+  void theThreadOutlivesErrors() throws Exception {
+    FakeQueue othersQueue = new FakeQueue();
+    Deletes other = new Deletes(othersQueue, keys, rows, names, true, System::currentTimeMillis, 1);
+    keys.fails = true;
+    other.start();
+    Thread.sleep(200);
+    keys.fails = false;
+    new Deletes(queue, keys, rows, names, true, System::currentTimeMillis, 1)
+        .run(query, System.currentTimeMillis(), () -> {});
+    long end = System.nanoTime() + 10_000_000_000L;
+    while (othersQueue.calls.size() < 2 && System.nanoTime() < end) {
+      Thread.sleep(20);
+    }
+    other.stop();
+    assertEquals(2, othersQueue.calls.size());
+  }
+
+  @Test
+  void aDeleteThatFailsStillHasTheIndexWrittenAgain() {
+    store.fails = true;
+    assertThrows(DatastoreException.class, () -> datastore.deleteDataPoints(query));
+    assertEquals("reindex m 1000000", queue.calls.get(1));
+  }
+}

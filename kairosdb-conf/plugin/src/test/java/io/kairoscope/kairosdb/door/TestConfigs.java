@@ -1,0 +1,23 @@
+package io.kairoscope.kairosdb.door;
+
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Map;
+import org.kairosdb.core.CoreModule;
+import org.kairosdb.core.KairosConfig.ConfigFormat;
+import org.kairosdb.core.KairosRootConfig;
+
+/** KairosDB's own configuration with some settings laid over it, as its main class makes it. */
+final class TestConfigs {
+  private TestConfigs() {}
+
+  static KairosRootConfig of(Map<String, ?> settings) throws IOException {
+    KairosRootConfig config = new KairosRootConfig();
+    config.load(CoreModule.class.getResourceAsStream("/kairosdb.conf"), ConfigFormat.HOCON);
+    Map<String, Object> all = new HashMap<>(settings);
+    all.put("kairosdb.server.guid", "any");
+    config.load(all);
+    config.resolve();
+    return config;
+  }
+}
