@@ -49,7 +49,6 @@ def make(experiment: Experiment, target: str = "local", now: float | None = None
     types = aws.shape(draft) if target == "aws" else None
     if target == "aws" and types is None:
         raise UserError("\n".join(draft.problems))
-    draft.engine = ENGINES[target]
     draft.queue_disk = _queue_disk(draft, target)
     _cluster(draft, target, types)
     for_kairosdb, queue = kairosdb.settings(draft)

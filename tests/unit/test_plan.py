@@ -234,7 +234,7 @@ def what_holds_for_the_coalescing_queue(plan: Plan) -> tuple[int, int, int]:
     memory: int = kairosdb["queue_memory_mb"] * 1_048_576
     held = rate_after_failure(plan) * window_s * 16
     assert memory * 0.75 >= held, "a whole window, without releasing early"
-    assert memory * 0.25 >= in_flight * kairosdb["batch_size"] * nodes * 64
+    assert memory * 0.25 >= in_flight * kairosdb["batch_size"] * nodes * 140
     assert not any("released early" in notice for notice in plan.notices)
     what_holds_for_its_disk(plan)
     return batch_bytes, in_flight, memory
@@ -341,8 +341,8 @@ def test_the_laptop_to_the_number() -> None:
     assert plan.totals["points"] == 2_880_000
     assert plan.setting("kairosdb.queue_window_ms").arithmetic == "15 points × 1,000 ms = 15,000"
     assert plan.setting("kairosdb.queue_memory_mb").arithmetic == (
-        "24,000 points/s × (15 + 20) s × 16 B / 0.75 = 18, or 4,000 points in flight × 3 nodes × "
-        "64 B / 0.25 = 3; 18 rounded up to 32s"
+        "24,000 points/s × (15 + 20) s × 20 B / 0.75 = 22, or 4,000 points in flight × 3 nodes × "
+        "140 B / 0.25 = 7; 22 rounded up to 32s"
     )
     assert plan.setting("kairosdb.queue_disk_mb").arithmetic == (
         "24,000 points/s × (4 h + 30 s) × 132 B = 43,597, at most 4,096 on a machine that all "
@@ -485,7 +485,7 @@ def test_the_window_follows_the_rate_and_the_memory_follows_the_window() -> None
 
     assert [window(rate) for rate in (10, 2, 1, 0.5, 0.1)] == [1500, 7500, 15_000, 30_000, 30_000]
     plan = planned(load={"sensors": 60_000}, kairosdb={"queue_window_ms": 30_000})
-    assert plan.kairosdb["queue_memory_mb"] == 64
+    assert plan.kairosdb["queue_memory_mb"] == 96
     assert any("longer than load.warmup_s" in notice for notice in plan.notices)
 
 
@@ -589,7 +589,7 @@ def rendered(plan: Plan) -> dict[str, Any]:
         telnet_port=4242,
         inventory_hostname="kairosdb-1",
         kairosdb_keyspace="kairosdb",
-        groups={"storage": ["storage-1"]},
+        groups={"storage": ["storage-1"], "kairosdb": ["kairosdb-1"]},
         hostvars={"storage-1": {"address": "127.0.0.1", "native_transport_port": 9042}},
     )
     found: dict[str, Any] = hocon.parse(text, "kairosdb.conf")
