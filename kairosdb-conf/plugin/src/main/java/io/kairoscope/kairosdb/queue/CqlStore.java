@@ -165,7 +165,6 @@ final class CqlStore implements Store {
     for (int i = 0; i < partitions.size(); i++) {
       Partition partition = partitions.get(i);
       List<Point> points = partition.points();
-      boolean[] later = Overwritten.in(partition, spec);
       long rowTime = partition.rowKey().getTimestamp();
       for (int j = 0; j < points.size(); j++) {
         Point point = points.get(j);
@@ -173,7 +172,7 @@ final class CqlStore implements Store {
         if (left < 0) {
           // Its time is over: there is nothing to store.
           expired++;
-        } else if (later == null || !later[j]) {
+        } else {
           int column = spec.getColumnName(rowTime, point.time());
           batch.add(statements.of(partition.key(), column, point, left));
         }

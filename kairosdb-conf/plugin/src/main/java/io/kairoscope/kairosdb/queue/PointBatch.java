@@ -71,12 +71,16 @@ final class PointBatch extends Batch {
   }
 
   private void settle(Partition partition, boolean indexDead) {
-    means.stats.storedAfterMs.addValue(
-        means.nowMs.getAsLong() - partition.points().get(0).takenAt());
+    Release release = partition.points().get(0).release();
+    boolean again = release != null && release.isAgain();
+    if (!again) {
+      means.stats.storedAfterMs.addValue(
+          means.nowMs.getAsLong() - partition.points().get(0).takenAt());
+    }
     if (indexDead) {
       means.settler.bury(partition.rowKey(), partition.points(), RowIndex.reason(partition));
     } else {
-      means.stats.stored.add(partition.points().size());
+      means.stats.stored.add(again ? 0 : partition.points().size());
       means.settler.settle(partition.rowKey(), partition.points());
     }
   }

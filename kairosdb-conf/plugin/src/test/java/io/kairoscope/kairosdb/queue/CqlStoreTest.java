@@ -197,20 +197,6 @@ class CqlStoreTest {
   }
 
   @Test
-  void ofTheSameTimeTheLastPutIsWritten() throws IOException {
-    CqlStore store = store(Map.of());
-    Point first = new Point(7, NOW, NOW, 0, new byte[] {9}, null);
-    Point last = new Point(8, NOW, NOW, 0, new byte[] {1}, null);
-    for (List<Point> points : List.of(List.of(first, last), List.of(last, first))) {
-      sent.clear();
-      Row row = store.rows(new Group(series(), points)).get(0);
-      store.writePoints(NODE, List.of(partition(store, row)));
-      assertEquals(1, sent.get(0).size());
-      assertEquals(1, statement(0, 0).getBytesUnsafe(2).get(0));
-    }
-  }
-
-  @Test
   void theIndexHasNoTimeToLiveThatTheStoreRefuses() throws IOException {
     CqlStore store = store(Map.of());
     Row row = store.rows(new Group(series(), List.of(point(NOW, Ttl.MAX_S)))).get(0);
