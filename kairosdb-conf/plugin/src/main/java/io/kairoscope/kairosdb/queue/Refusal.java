@@ -21,6 +21,7 @@ import java.nio.BufferUnderflowException;
 import java.util.Locale;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
+import java.util.regex.Pattern;
 
 /** What a failed write may come from, and so what is done about it. */
 enum Refusal {
@@ -44,12 +45,21 @@ enum Refusal {
 
   // What Cassandra and ScyllaDB say, with nothing else to tell it by.
   private static final String BATCH_TOO_LARGE = "batch too large";
+  // The driver's words when a node has forgotten a statement, as it does when its table changes, and
+  // then refuses it: it goes on to the next node, and of the last one says that none is available.
+  private static final Pattern NOT_PREPARED =
+      Pattern.compile(
+          "Error preparing query, got ERROR (INVALID|SYNTAX_ERROR|UNAUTHORIZED|CONFIG_ERROR): .*",
+          Pattern.DOTALL);
 
   static Refusal of(Throwable error) {
     if (error instanceof FrameTooLongException) {
       return TOO_LARGE;
     }
     if (error instanceof UnauthorizedException || error instanceof AuthenticationException) {
+      return TROUBLE;
+    }
+    if (error instanceof NoHostAvailableException nobody && isNotPrepared(nobody)) {
       return TROUBLE;
     }
     if (error instanceof InvalidQueryException || error instanceof SyntaxError) {
@@ -79,6 +89,16 @@ enum Refusal {
       return OURS;
     }
     return UNSURE;
+  }
+
+  /** Without any point in it, so that no point can be at fault. */
+  private static boolean isNotPrepared(NoHostAvailableException nobody) {
+    for (Throwable error : nobody.getErrors().values()) {
+      if (NOT_PREPARED.matcher(String.valueOf(error.getMessage())).matches()) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private static Refusal ofMessage(String message) {

@@ -5,7 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.ConsistencyLevel;
+import com.datastax.driver.core.EndPoint;
 import com.datastax.driver.core.WriteType;
+import com.datastax.driver.core.exceptions.DriverException;
 import com.datastax.driver.core.exceptions.InvalidQueryException;
 import com.datastax.driver.core.exceptions.NoHostAvailableException;
 import com.datastax.driver.core.exceptions.OperationTimedOutException;
@@ -15,6 +17,7 @@ import com.datastax.driver.core.exceptions.UnauthorizedException;
 import com.datastax.driver.core.exceptions.UnavailableException;
 import com.datastax.driver.core.exceptions.WriteFailureException;
 import com.datastax.driver.core.exceptions.WriteTimeoutException;
+import java.net.InetSocketAddress;
 import java.nio.BufferOverflowException;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
@@ -62,6 +65,25 @@ class RefusalTest {
         Refusal.OURS,
         new NoSuchMethodError("of another driver"),
         new InternalError("a page that cannot be read"));
+  }
+
+  private static NoHostAvailableException notPrepared(String why) {
+    EndPoint node = () -> new InetSocketAddress("127.0.0.1", 9042);
+    return new NoHostAvailableException(
+        Map.of(node, new DriverException("Error preparing query, got ERROR " + why)));
+  }
+
+  @Test
+  void aStatementThatIsRefusedIsNotAStoreThatIsAway() {
+    is(
+        Refusal.TROUBLE,
+        notPrepared("INVALID: Undefined column name column1 in table kairosdb.data_points"),
+        notPrepared("INVALID: table string_index does not exist"),
+        notPrepared("UNAUTHORIZED: User kairosdb has no MODIFY permission"));
+    is(
+        Refusal.STORE,
+        notPrepared("OVERLOADED: Request is too old"),
+        notPrepared("SERVER_ERROR: java.lang.RuntimeException"));
   }
 
   @Test
