@@ -26,6 +26,7 @@ _GROUPS = (
     "lab/test_lab_scylla",
     "cluster/test_secured",
     "cluster/test_kills",
+    "cluster/test_attacks",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
     "unit",
@@ -34,6 +35,7 @@ _GROUPS = (
 _TABLES = {
     "effect": "verb | under load of the time | acknowledged | lost | p99 | points",
     "killed": "queue | what happened | acknowledged | not found | given up",
+    "attacked": "what was done | acknowledged | lost | given up | p99",
 }
 
 

@@ -247,7 +247,7 @@ final class CoalescingQueue {
 
   private Run add(Entries due, boolean first) {
     // Sorted without the lock.
-    Run run = new Run(due, false);
+    Run run = new Run(due);
     synchronized (this) {
       if (first) {
         runs.addFirst(run);

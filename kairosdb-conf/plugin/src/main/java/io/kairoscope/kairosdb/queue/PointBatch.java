@@ -15,8 +15,13 @@ final class PointBatch extends Batch {
   // How many partitions have been settled, or wait for their index.
   private int settled;
 
-  /** What all of them need. */
-  record Means(Store store, Settler settler, QueueStats stats, LongSupplier nowMs) {}
+  /**
+   * What all of them need.
+   *
+   * @param again whether the store had them before: then they are neither new there nor late
+   */
+  record Means(
+      Store store, Settler settler, QueueStats stats, LongSupplier nowMs, boolean again) {}
 
   PointBatch(List<Partition> partitions, Means means) {
     super(partitions.get(0).place());
@@ -71,16 +76,16 @@ final class PointBatch extends Batch {
   }
 
   private void settle(Partition partition, boolean indexDead) {
-    Release release = partition.points().get(0).release();
-    boolean again = release != null && release.isAgain();
-    if (!again) {
+    if (!means.again) {
       means.stats.storedAfterMs.addValue(
           means.nowMs.getAsLong() - partition.points().get(0).takenAt());
     }
     if (indexDead) {
       means.settler.bury(partition.rowKey(), partition.points(), RowIndex.reason(partition));
     } else {
-      means.stats.stored.add(again ? 0 : partition.points().size());
+      if (!means.again) {
+        means.stats.stored.add(partition.points().size());
+      }
       means.settler.settle(partition.rowKey(), partition.points());
     }
   }
@@ -96,8 +101,10 @@ final class PointBatch extends Batch {
     means.stats.batchPoints.addValue(points);
     means.stats.batchBytes.addValue(bytes);
     // They are counted as stored when they are settled.
-    means.stats.stored.add(-expired);
-    means.stats.expired.add(expired);
+    if (!means.again) {
+      means.stats.stored.add(-expired);
+      means.stats.expired.add(expired);
+    }
   }
 
   @Override

@@ -5,18 +5,9 @@ import java.util.concurrent.atomic.AtomicInteger;
 /** Points that were released together, and how many of them are not yet settled. */
 final class Release {
   private final AtomicInteger outstanding;
-  private final boolean again;
 
-  /**
-   * @param again whether the store had them before: they are not to be counted twice
-   */
-  Release(int points, boolean again) {
+  Release(int points) {
     outstanding = new AtomicInteger(points);
-    this.again = again;
-  }
-
-  boolean isAgain() {
-    return again;
   }
 
   void settled(int points) {

@@ -24,10 +24,7 @@ final class Run {
   private final Release release;
   private int at;
 
-  /**
-   * @param again whether the store had them before
-   */
-  Run(Entries entries, boolean again) {
+  Run(Entries entries) {
     int count = entries.size();
     keys = new long[count];
     indexes = new long[count];
@@ -41,7 +38,7 @@ final class Run {
           next[0]++;
         });
     Arrays.sort(order);
-    release = new Release(count, again);
+    release = new Release(count);
   }
 
   /** A key's bits, each of which depends on all: the upper ones are the metric's alone before. */

@@ -107,6 +107,18 @@ class WriterTest {
   }
 
   @Test
+  void whatTheStoreHadBeforeIsNeitherNewNorLate() {
+    writer.write(List.of(group(1, 0, 3)));
+    store.succeed(askedForIndex());
+    store.succeed(askedForPoints());
+    writer.writeAgain(List.of(group(1, 0, 3)));
+    store.succeed(askedForPoints());
+    assertEquals(6, done.size());
+    assertEquals(3, stats.stored.sum());
+    assertEquals(1, stats.storedAfterMs.getCount());
+  }
+
+  @Test
   void laterPointsOfARowWaitForTheIndexWriteOfTheFirst() {
     writer.write(List.of(group(1, 0, 1)));
     store.succeed(askedForPoints());
