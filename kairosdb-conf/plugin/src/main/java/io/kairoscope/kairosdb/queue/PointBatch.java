@@ -110,7 +110,12 @@ final class PointBatch extends Batch {
   @Override
   void dead(String reason) {
     for (Partition partition : partitions) {
-      means.settler.bury(partition.rowKey(), partition.points(), reason);
+      if (means.again) {
+        // Whatever it has against it now, the store has it, or it was buried the first time.
+        means.settler.settle(partition.rowKey(), partition.points());
+      } else {
+        means.settler.bury(partition.rowKey(), partition.points(), reason);
+      }
     }
   }
 }

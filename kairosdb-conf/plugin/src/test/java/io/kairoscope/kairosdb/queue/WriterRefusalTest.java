@@ -132,6 +132,16 @@ class WriterRefusalTest {
   }
 
   @Test
+  void whatTheStoreHadBeforeIsNotBuriedWhenItIsWrittenAgain() throws IOException {
+    writer.writeAgain(List.of(group(1, 0, 3)));
+    store.badPoint = point -> point.index() == 1;
+    run(60_000);
+    assertEquals(3, done.size());
+    assertEquals(Set.of(), dead());
+    assertEquals(0, writer.takenBytes());
+  }
+
+  @Test
   void badOnesDoNotTakeTheSlotsOfGoodOnes() throws IOException {
     store.badPoint = point -> point.index() < 100;
     for (int i = 0; i < 100; i++) {
