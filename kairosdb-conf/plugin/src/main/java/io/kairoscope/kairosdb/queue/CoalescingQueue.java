@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.function.LongSupplier;
+import java.util.stream.LongStream;
 
 /**
  * Points wait here by series, so that the store gets many of one partition at a time, which costs
@@ -287,11 +288,6 @@ final class CoalescingQueue {
     }
   }
 
-  /** Whether all below are settled: for those who wait for one of them. */
-  private synchronized boolean isSettled(long index) {
-    return settled.contains(index);
-  }
-
   /**
    * Releases what waits of a metric now, and waits until it is settled.
    *
@@ -305,23 +301,31 @@ final class CoalescingQueue {
     synchronized (this) {
       inMemory = next == file.head();
     }
-    List<Long> awaited = release(wanted);
+    long[] awaited = release(wanted);
     wakeUp.run();
     long end = System.nanoTime() + timeoutMs * 1_000_000;
-    for (long index : awaited) {
-      while (!isSettled(index)) {
-        if (System.nanoTime() >= end) {
-          return false;
-        }
-        Thread.sleep(POLL_MS);
+    for (int at = 0; (at = settledUpTo(awaited, at)) < awaited.length; ) {
+      if (System.nanoTime() >= end) {
+        return false;
       }
+      Thread.sleep(POLL_MS);
     }
     return inMemory;
   }
 
+  /** The first from a place on that is not settled. */
+  private synchronized int settledUpTo(long[] indexes, int from) {
+    int at = from;
+    while (at < indexes.length && settled.contains(indexes[at])) {
+      at++;
+    }
+    return at;
+  }
+
   /** Makes what waits of a metric urgent; all of it that is not settled. */
-  private List<Long> release(int metric) {
-    List<Long> awaited = new ArrayList<>();
+  private long[] release(int metric) {
+    // There may be a million.
+    LongStream.Builder awaited = LongStream.builder();
     for (Map.Entry<Long, Entries.View> seen : views().entrySet()) {
       // Looked through without the lock, as there are many.
       if (seen.getValue().hasAny(metric)) {
@@ -345,15 +349,9 @@ final class CoalescingQueue {
       known.addAll(handedOut);
     }
     for (Run run : known) {
-      run.forEach(
-          metric,
-          index -> {
-            if (!isSettled(index)) {
-              awaited.add(index);
-            }
-          });
+      run.forEach(metric, awaited);
     }
-    return awaited;
+    return awaited.build().toArray();
   }
 
   private synchronized Map<Long, Entries.View> views() {

@@ -11,11 +11,11 @@ import java.util.BitSet;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/** A million series in memory for a part of their points: the bound holds, nothing is forgotten. */
+/** Half a million series in memory for a part of their points: the bound holds, nothing is forgotten. */
 class CoalescingQueueMemoryTest {
-  private static final int SERIES = 1_000_000;
+  private static final int SERIES = 500_000;
   private static final int POINTS = 3 * SERIES;
-  private static final long BOUND = 32L << 20;
+  private static final long BOUND = 16L << 20;
   private static final long WINDOW_MS = 10_000;
 
   private final Records records = new Records();
@@ -107,7 +107,7 @@ class CoalescingQueueMemoryTest {
   }
 
   @Test
-  void aMillionSeriesStayWithinTheBound() throws IOException {
+  void halfAMillionSeriesStayWithinTheBound() throws IOException {
     long[] nowMs = {0};
     NoFile file = new NoFile();
     CoalescingQueue queue =

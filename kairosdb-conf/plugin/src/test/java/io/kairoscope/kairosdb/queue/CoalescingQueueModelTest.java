@@ -25,7 +25,7 @@ import org.kairosdb.util.KDataOutput;
  * only knows which points were put, released and settled.
  */
 class CoalescingQueueModelTest {
-  private static final int RUNS = 2_000;
+  private static final int RUNS = 1_000;
   private static final int STEPS = 400;
 
   @Test

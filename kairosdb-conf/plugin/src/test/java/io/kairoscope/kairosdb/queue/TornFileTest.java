@@ -26,7 +26,7 @@ import org.junit.jupiter.api.io.TempDir;
  * is appended then harms none of it.
  */
 class TornFileTest {
-  private static final int RUNS = 400;
+  private static final int RUNS = 250;
   private static final int PAGE_BYTES = 40_000;
 
   @TempDir Path folder;
