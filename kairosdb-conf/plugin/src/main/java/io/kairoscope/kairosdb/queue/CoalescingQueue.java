@@ -248,7 +248,7 @@ final class CoalescingQueue {
 
   private Run add(Entries due, boolean first) {
     // Sorted without the lock.
-    Run run = new Run(due);
+    Run run = new Run(due, false);
     synchronized (this) {
       if (first) {
         runs.addFirst(run);
@@ -280,7 +280,10 @@ final class CoalescingQueue {
   void done(Collection<Point> done) {
     synchronized (this) {
       for (Point point : done) {
-        settle(point.index());
+        // Of those that are written again a few are not settled, and are on their way themselves.
+        if (!point.release().isAgain()) {
+          settle(point.index());
+        }
       }
     }
     for (Point point : done) {

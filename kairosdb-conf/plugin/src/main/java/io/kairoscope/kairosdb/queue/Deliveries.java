@@ -118,7 +118,7 @@ final class Deliveries implements Runnable {
     List<Group> again = queue.takeAgain((int) Math.min(most, enough));
     if (!again.isEmpty()) {
       again.forEach(group -> stats.rewritten.add(group.points().size()));
-      writer.writeAgain(again);
+      writer.write(again);
     }
   }
 

@@ -63,7 +63,7 @@ final class KeptPoints {
         return null;
       }
       partEnd = Math.min(end, from + RUN_POINTS);
-      run = new Run(source.entries(from, partEnd));
+      run = new Run(source.entries(from, partEnd), true);
     }
     return run == null || run.isEmpty() ? null : run;
   }

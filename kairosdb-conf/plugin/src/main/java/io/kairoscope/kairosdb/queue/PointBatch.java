@@ -12,21 +12,20 @@ import java.util.function.LongSupplier;
 final class PointBatch extends Batch {
   private final List<Partition> partitions;
   private final Means means;
+  private final boolean again;
   // How many partitions have been settled, or wait for their index.
   private int settled;
 
-  /**
-   * What all of them need.
-   *
-   * @param again whether the store had them before: then they are neither new there nor late
-   */
-  record Means(
-      Store store, Settler settler, QueueStats stats, LongSupplier nowMs, boolean again) {}
+  /** What all of them need. */
+  record Means(Store store, Settler settler, QueueStats stats, LongSupplier nowMs) {}
 
   PointBatch(List<Partition> partitions, Means means) {
     super(partitions.get(0).place());
     this.partitions = partitions;
     this.means = means;
+    // All of a batch were handed over together.
+    Release release = partitions.get(0).points().get(0).release();
+    again = release != null && release.isAgain();
   }
 
   @Override
@@ -76,14 +75,14 @@ final class PointBatch extends Batch {
   }
 
   private void settle(Partition partition, boolean indexDead) {
-    if (!means.again) {
+    if (!again) {
       means.stats.storedAfterMs.addValue(
           means.nowMs.getAsLong() - partition.points().get(0).takenAt());
     }
     if (indexDead) {
       means.settler.bury(partition.rowKey(), partition.points(), RowIndex.reason(partition));
     } else {
-      if (!means.again) {
+      if (!again) {
         means.stats.stored.add(partition.points().size());
       }
       means.settler.settle(partition.rowKey(), partition.points());
@@ -101,7 +100,7 @@ final class PointBatch extends Batch {
     means.stats.batchPoints.addValue(points);
     means.stats.batchBytes.addValue(bytes);
     // They are counted as stored when they are settled.
-    if (!means.again) {
+    if (!again) {
       means.stats.stored.add(-expired);
       means.stats.expired.add(expired);
     }
@@ -110,7 +109,7 @@ final class PointBatch extends Batch {
   @Override
   void dead(String reason) {
     for (Partition partition : partitions) {
-      if (means.again) {
+      if (again) {
         // Whatever it has against it now, the store has it, or it was buried the first time.
         means.settler.settle(partition.rowKey(), partition.points());
       } else {

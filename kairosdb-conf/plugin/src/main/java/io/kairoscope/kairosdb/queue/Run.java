@@ -24,7 +24,10 @@ final class Run {
   private final Release release;
   private int at;
 
-  Run(Entries entries) {
+  /**
+   * @param again whether the store had them before
+   */
+  Run(Entries entries, boolean again) {
     int count = entries.size();
     keys = new long[count];
     indexes = new long[count];
@@ -38,7 +41,7 @@ final class Run {
           next[0]++;
         });
     Arrays.sort(order);
-    release = new Release(count);
+    release = new Release(count, again);
   }
 
   /** A key's bits, each of which depends on all: the upper ones are the metric's alone before. */

@@ -37,7 +37,6 @@ final class Writer {
   private final Settler settler;
   private final Troubles troubles;
   private final PointBatch.Means means;
-  private final PointBatch.Means again;
 
   /**
    * How much at a time.
@@ -88,21 +87,11 @@ final class Writer {
             lanes, store, canary, troubles, timer, backoff, stats, clocks.elapsedMs));
     index = new RowIndex(store, lanes, rowKeys, metrics, announce, stats, clocks.nowMs);
     settler = new Settler(done, deadLetters, room, timer, backoff, stats, clocks.nowMs);
-    means = new PointBatch.Means(store, settler, stats, clocks.nowMs, false);
-    again = new PointBatch.Means(store, settler, stats, clocks.nowMs, true);
+    means = new PointBatch.Means(store, settler, stats, clocks.nowMs);
   }
 
   /** Takes series, to write them until they are settled. Returns at once, and never throws. */
   void write(List<Group> groups) {
-    write(groups, means);
-  }
-
-  /** The same with series that the store had before. */
-  void writeAgain(List<Group> groups) {
-    write(groups, again);
-  }
-
-  private void write(List<Group> groups, PointBatch.Means how) {
     if (groups.isEmpty()) {
       return;
     }
@@ -111,7 +100,7 @@ final class Writer {
       bytes += Room.bytes(groups.get(i).points());
     }
     room.take(bytes);
-    prepare(groups, 0, how);
+    prepare(groups, 0);
   }
 
   /** Whether there is room for more to be taken. */
@@ -157,7 +146,7 @@ final class Writer {
     return lanes.silent();
   }
 
-  private void prepare(List<Group> groups, int failed, PointBatch.Means how) {
+  private void prepare(List<Group> groups, int failed) {
     List<Partition> partitions = new ArrayList<>(groups.size());
     List<Item> begun = new ArrayList<>();
     List<Group> unprepared = new ArrayList<>();
@@ -170,10 +159,10 @@ final class Writer {
       }
     }
     if (!unprepared.isEmpty()) {
-      timer.after(backoff.delayMs(failed + 1), () -> prepare(unprepared, failed + 1, how));
+      timer.after(backoff.delayMs(failed + 1), () -> prepare(unprepared, failed + 1));
     }
     index.write(begun);
-    send(partitions, how);
+    send(partitions);
   }
 
   private void unprepared(Group group, int failed, Throwable error, List<Group> again) {
@@ -197,18 +186,18 @@ final class Writer {
     }
   }
 
-  private void send(List<Partition> partitions, PointBatch.Means how) {
+  private void send(List<Partition> partitions) {
     List<List<Partition>> all;
     try {
       all = batches.cut(partitions, lanes::choose);
     } catch (Throwable error) {
       stats.errors.increment();
       logger.error("Batches could not be cut; again later", error);
-      timer.after(backoff.delayMs(PATIENCE), () -> send(partitions, how));
+      timer.after(backoff.delayMs(PATIENCE), () -> send(partitions));
       return;
     }
     for (int i = 0; i < all.size(); i++) {
-      lanes.add(new PointBatch(all.get(i), how));
+      lanes.add(new PointBatch(all.get(i), means));
     }
   }
 }

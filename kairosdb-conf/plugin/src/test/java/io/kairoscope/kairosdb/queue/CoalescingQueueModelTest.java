@@ -275,8 +275,6 @@ class CoalescingQueueModelTest {
         for (Group group : groups) {
           check(group, true);
           group.points().forEach(point -> kept.remove(point.index()));
-          // Some of the same write time may not have been stored before.
-          group.points().forEach(point -> settledAt.putIfAbsent(point.index(), clockMs));
           queue.done(group.points());
         }
         clockMs += 10_000;

@@ -57,6 +57,24 @@ class FakeStore implements Store {
     }
   }
 
+  /** The same points as the queue hands out what the store had before. */
+  static Group again(Group group) {
+    Release release = new Release(group.points().size(), true);
+    return new Group(
+        group.series(),
+        group.points().stream()
+            .map(
+                point ->
+                    new Point(
+                        point.index(),
+                        point.time(),
+                        point.takenAt(),
+                        point.ttlS(),
+                        point.value(),
+                        release))
+            .toList());
+  }
+
   /** Has a method throw some times. */
   void throwing(String method, int times, Throwable error) {
     thrown.put(method, error);

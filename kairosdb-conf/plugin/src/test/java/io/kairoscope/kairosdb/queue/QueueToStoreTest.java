@@ -77,7 +77,7 @@ class QueueToStoreTest {
       if (random.nextInt(20) == 0) {
         queue.rewrite();
       }
-      writer.writeAgain(queue.takeAgain(1 + random.nextInt(50)));
+      writer.write(queue.takeAgain(1 + random.nextInt(50)));
       if (random.nextInt(4) == 0) {
         queue.checkpoint();
       }

@@ -133,7 +133,7 @@ class WriterRefusalTest {
 
   @Test
   void whatTheStoreHadBeforeIsNotBuriedWhenItIsWrittenAgain() throws IOException {
-    writer.writeAgain(List.of(group(1, 0, 3)));
+    writer.write(List.of(FakeStore.again(group(1, 0, 3))));
     store.badPoint = point -> point.index() == 1;
     run(60_000);
     assertEquals(3, done.size());

@@ -111,7 +111,7 @@ class WriterTest {
     writer.write(List.of(group(1, 0, 3)));
     store.succeed(askedForIndex());
     store.succeed(askedForPoints());
-    writer.writeAgain(List.of(group(1, 0, 3)));
+    writer.write(List.of(FakeStore.again(group(1, 0, 3))));
     store.succeed(askedForPoints());
     assertEquals(6, done.size());
     assertEquals(3, stats.stored.sum());
