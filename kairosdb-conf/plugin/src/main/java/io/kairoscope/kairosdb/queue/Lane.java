@@ -27,13 +27,10 @@ final class Lane {
   static final class Attempt {
     final Batch batch;
     final Lane lane;
-    /** Sent to a node that is silent, beside another attempt: nobody waits for it. */
-    final boolean probe;
 
-    Attempt(Batch batch, Lane lane, boolean probe) {
+    Attempt(Batch batch, Lane lane) {
       this.batch = batch;
       this.lane = lane;
-      this.probe = probe;
     }
   }
 }

@@ -141,7 +141,7 @@ final class Lanes {
           batch.open--;
           continue;
         }
-        Attempt attempt = new Attempt(batch, lane, false);
+        Attempt attempt = new Attempt(batch, lane);
         if (lane.underWay.isEmpty()) {
           lane.owesSinceMs = elapsedMs.getAsLong();
         }
@@ -163,7 +163,7 @@ final class Lanes {
     for (Lane lane : lanes.values()) {
       if (lane.silent && lane.node.up() && now - lane.probedMs >= PROBE_MS) {
         lane.probedMs = now;
-        probes.add(new Attempt(attempt.batch, lane, true));
+        probes.add(new Attempt(attempt.batch, lane));
       }
     }
   }

@@ -141,11 +141,6 @@ final class Writer {
     return sentences.isEmpty() ? null : String.join("; ", sentences);
   }
 
-  /** Storage nodes that are passed over as they do not answer. */
-  List<String> silentNodes() {
-    return lanes.silent();
-  }
-
   private void prepare(List<Group> groups, int failed) {
     List<Partition> partitions = new ArrayList<>(groups.size());
     List<Item> begun = new ArrayList<>();

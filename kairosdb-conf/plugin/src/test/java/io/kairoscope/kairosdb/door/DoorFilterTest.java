@@ -13,6 +13,7 @@ import io.kairoscope.kairosdb.MetricsResource;
 import io.kairoscope.kairosdb.StatusModule;
 import io.kairoscope.kairosdb.StatusResource;
 import io.kairoscope.kairosdb.queue.QueueHealth;
+import io.kairoscope.kairosdb.queue.TestConfig;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -75,7 +76,7 @@ class DoorFilterTest {
     settings.put("kairosdb.jetty.address", "127.0.0.1");
     settings.put("kairosdb.queue_processor.class", FakeQueue.class.getName());
     settings.put(DoorSettings.PREFIX + "max_request_mb", 2);
-    KairosRootConfig config = TestConfigs.of(settings);
+    KairosRootConfig config = TestConfig.of(settings);
     injector =
         Guice.createInjector(
             Modules.override(

@@ -18,6 +18,7 @@ import com.google.inject.Singleton;
 import com.google.inject.Stage;
 import com.google.inject.util.Modules;
 import io.kairoscope.kairosdb.StatusModule;
+import io.kairoscope.kairosdb.queue.TestConfig;
 import java.lang.reflect.Proxy;
 import java.util.EnumSet;
 import java.util.HashMap;
@@ -49,7 +50,7 @@ class DoorWiringTest {
     settings.put(
         "kairosdb.queue_processor.class",
         "io.kairoscope.kairosdb.queue.CoalescingQueueProcessor");
-    KairosRootConfig config = TestConfigs.of(settings);
+    KairosRootConfig config = TestConfig.of(settings);
     return Guice.createInjector(
         Stage.TOOL,
         new CoreModule(config),
@@ -136,7 +137,7 @@ class DoorWiringTest {
   void whoeverAsksForTheDatastoreGetsTheOneThatFlushes() throws Exception {
     FakeQueue queue = new FakeQueue();
     KairosRootConfig config =
-        TestConfigs.of(Map.of("kairosdb.queue_processor.class", FakeQueue.class.getName()));
+        TestConfig.of(Map.of("kairosdb.queue_processor.class", FakeQueue.class.getName()));
     Injector injector =
         Guice.createInjector(
             Modules.override(
@@ -162,13 +163,13 @@ class DoorWiringTest {
 
   @Test
   void settingsHaveDefaults() throws Exception {
-    DoorSettings defaults = new DoorSettings(TestConfigs.of(Map.of()));
+    DoorSettings defaults = new DoorSettings(TestConfig.of(Map.of()));
     assertEquals(32L << 20, defaults.maxRequestBytes());
     assertEquals(2_000, defaults.flushOnQueryMs());
     assertEquals(30_000, defaults.flushOnDeleteMs());
     assertEquals(1, defaults.nodes());
     assertTrue(defaults.ingest());
     assertFalse(
-        new DoorSettings(TestConfigs.of(Map.of("kairosdb.server.type", "QUERY, DELETE"))).ingest());
+        new DoorSettings(TestConfig.of(Map.of("kairosdb.server.type", "QUERY, DELETE"))).ingest());
   }
 }

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.kairoscope.kairosdb.queue.TestConfig;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -35,7 +36,7 @@ class FreshDatastoreTest {
 
   private FreshDatastore datastore(Map<String, ?> settings, Deletes deletes) throws Exception {
     return new FreshDatastore(
-        store, queue, deletes, new DoorSettings(TestConfigs.of(settings)), stats);
+        store, queue, deletes, new DoorSettings(TestConfig.of(settings)), stats);
   }
 
   private Deletes deletes(boolean several) {

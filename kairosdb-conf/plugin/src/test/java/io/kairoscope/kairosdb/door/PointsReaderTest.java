@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.GsonBuilder;
 import io.kairoscope.kairosdb.queue.NotTakenError;
+import io.kairoscope.kairosdb.queue.TestConfig;
 import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.io.InputStream;
@@ -62,7 +63,7 @@ class PointsReaderTest {
   /** What KairosDB's parser makes of a body; null if it does not take all of it. */
   private static List<String> theirs(String body) throws Exception {
     List<String> points = new ArrayList<>();
-    FilterEventBus bus = new FilterEventBus(new EventBusConfiguration(TestConfigs.of(Map.of())));
+    FilterEventBus bus = new FilterEventBus(new EventBusConfiguration(TestConfig.of(Map.of())));
     bus.register(
         new Object() {
           @Subscribe

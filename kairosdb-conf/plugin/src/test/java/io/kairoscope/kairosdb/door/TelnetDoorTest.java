@@ -8,6 +8,7 @@ import com.google.inject.AbstractModule;
 import com.google.inject.Guice;
 import com.google.inject.Injector;
 import com.google.inject.util.Modules;
+import io.kairoscope.kairosdb.queue.TestConfig;
 import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -43,7 +44,7 @@ class TelnetDoorTest {
     settings.put("kairosdb.telnetserver.port", port);
     settings.put("kairosdb.telnetserver.address", "127.0.0.1");
     settings.put("kairosdb.queue_processor.class", FakeQueue.class.getName());
-    KairosRootConfig config = TestConfigs.of(settings);
+    KairosRootConfig config = TestConfig.of(settings);
     Injector injector =
         Guice.createInjector(
             Modules.override(new CoreModule(config), new TelnetModule(config), new DoorModule())

@@ -8,10 +8,11 @@ import org.kairosdb.core.KairosConfig.ConfigFormat;
 import org.kairosdb.core.KairosRootConfig;
 
 /** KairosDB's own configuration with some settings laid over it, as its main class makes it. */
-final class TestConfig {
+public final class TestConfig {
   private TestConfig() {}
 
-  static KairosRootConfig of(Map<String, ?> settings) throws IOException {
+  /** The configuration with these over it. */
+  public static KairosRootConfig of(Map<String, ?> settings) throws IOException {
     KairosRootConfig config = new KairosRootConfig();
     config.load(CoreModule.class.getResourceAsStream("/kairosdb.conf"), ConfigFormat.HOCON);
     Map<String, Object> all = new HashMap<>(settings);
