@@ -52,7 +52,7 @@ def test_unsafe_use_is_refused_before_anything_is_changed(lab):
         ):
             assert "nothing was changed" in lab.refuses(verb, *arguments)
         lab.well("lab", "start", "storage-2")
-        load.lost_nothing(down="storage-2")
+        load.lost_nothing()
     lab.wait_until_well()
 
 
