@@ -740,32 +740,34 @@ class Torn:
             tear(copy, self.rng)
             self.torn[copy] = original
 
-    def read(self, cluster: Attacked) -> dict[Path, tuple[int, set[str]]]:
-        """Of each folder how many records are unreadable, and the points that are there."""
+    def read(self, cluster: Attacked) -> Iterator[tuple[Path, int, set[str]]]:
+        """Of each folder, the whole ones first, how many records are unreadable, and the points."""
         host = cluster.hosts().kairosdb[0]
         jars = f"{host.vars['kairosdb_bundle_dir']}/lib/*"
         each = Path(__file__).with_name("EachQueue.java")
-        said = subprocess.run(
-            [host.vars["java"], *JAVA_OPTIONS, "-cp", jars, each, *self.whole, *self.torn],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        found: dict[Path, tuple[int, set[str]]] = {}
-        for part in said.split("# ")[1:]:
-            folder, inspected, *points = part.splitlines()
-            found[Path(folder)] = json.loads(inspected)["unreadable"], set(points)
-        return found
+        command = [host.vars["java"], *JAVA_OPTIONS, "-cp", jars, each, *self.whole, *self.torn]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            lines = (line.rstrip("\n") for line in process.stdout)
+            next(lines)
+            for folder in (*self.whole, *self.torn):
+                unreadable = json.loads(next(lines))["unreadable"]
+                points = set(itertools.takewhile(lambda line: not line.startswith("# "), lines))
+                yield folder, unreadable, points
+        assert process.returncode == 0
 
     def check(self, cluster: Attacked) -> int:
         """Nothing comes out that was not in, and what does not is told; how many did not."""
-        found = self.read(cluster)
+        before: dict[Path, set[str]] = {}
         lost = 0
-        for copy, original in self.torn.items():
-            before, (unreadable, points) = found[original][1], found[copy]
-            assert points <= before, copy
-            assert len(before - points) <= unreadable, copy
-            lost += len(before - points)
+        for folder, unreadable, points in self.read(cluster):
+            if folder not in self.torn:
+                before[folder] = points
+                continue
+            original = before[self.torn[folder]]
+            assert points <= original, folder
+            assert len(original - points) <= unreadable, folder
+            lost += len(original - points)
         return lost
 
 
