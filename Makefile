@@ -128,7 +128,7 @@ test: setup ## Run all tests this machine can (ONLY=unit|cluster|lab|cloud|long 
 	@$(if $(ONLY),,$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -v --durations=30 -m 'not unit and not long' $(ARGS))
 
 .PHONY: bench
-bench: $(VENV)/installed ## Measure loader, queue and releases, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|sustained|releases|releases-shipped|releases-metrics)
+bench: $(VENV)/installed ## Measure loader, queue and releases, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained|releases|releases-shipped|releases-metrics)
 	@$(KAIROSCOPE) bench $(ONLY)
 
 .PHONY: lint

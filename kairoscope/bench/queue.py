@@ -48,6 +48,11 @@ LONGEST: dict[str, Any] = {"queue_window_ms": 30_000}
 """The longest window that the plan gives: what can be had for points that are found later."""
 
 SENSORS = 20_000
+SYNC_SENSORS = 5_000
+"""Of the bench of acknowledgements that wait for the disk: no matter how many sensors, all of a few
+ms wait together, so it is the latency that tells, on servers that are not short of CPU."""
+SYNCED: dict[str, Any] = {"queue_sync_ms": 5}
+SYNCED_SELDOM: dict[str, Any] = {"queue_sync_ms": 20}
 STEP = 1.1
 """Of the search: the next number of sensors to try is this times the last, or divided by it."""
 
@@ -283,6 +288,28 @@ def searches() -> Iterator[tuple[Side, Side]]:
         yield Search(cluster, LONGEST, 60_000), Search(cluster, PUBLISHED_2018, 12_000)
 
 
+def _of_kairosdb(found: Round) -> Round:
+    return Round(found.figures["kairosdb_us_per_point"], found.figures)
+
+
+@contextlib.contextmanager
+def syncs() -> Iterator[tuple[Side, Side]]:
+    """What acknowledgements cost that survive a loss of power: waited for every 5 ms, and 20."""
+    with temporary_cluster() as cluster:
+
+        def ours() -> Round:
+            seldom = cluster.run(SYNCED_SELDOM, SYNC_SENSORS).round()
+            often = cluster.run(SYNCED, SYNC_SENSORS).round()
+            names = ("p99_ms", "kairosdb_us_per_point", "sustained")
+            more = {f"every_20_ms_{name}": seldom.figures[name] for name in names}
+            return _of_kairosdb(Round(often.cost, {**often.figures, **more}))
+
+        def never() -> Round:
+            return _of_kairosdb(cluster.run(COALESCING, SYNC_SENSORS).round())
+
+        yield ours, never
+
+
 _LONGEST_COST = "longest_storage_us_per_point"
 """The cost with the longest window; the stock queue has none."""
 
@@ -301,6 +328,14 @@ BENCHES = (
             Limit("KairosDB's own CPU a point not more", "kairosdb_us_per_point_ratio", at_least=1),
             Limit("99 % found within the window and 5 s", "points_late_share", at_most=0.01),
         ),
+    ),
+    Bench(
+        name="synced",
+        what=f"acknowledgements that survive a loss of power (queue_sync_ms 5): {SYNC_SENSORS:,} "
+        "sensors × 1 point/s, three storage nodes, RF 3",
+        unit="µs CPU of KairosDB a point",
+        sides=syncs,
+        baseline_what="the same queue, whose acknowledgements do not wait for the disk",
     ),
     Bench(
         name="sustained",

@@ -22,7 +22,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,7 +31,8 @@ import pytest
 from deployment import STORAGE, Deployment, Run, request, variant
 from harness import wait_for
 
-from kairoscope import dead_letters, supervisor
+from kairoscope import dead_letters, inventory, supervisor
+from kairoscope.operate.queue import JAVA_OPTIONS
 
 pytestmark = pytest.mark.long
 
@@ -40,6 +41,7 @@ STORED_MS = WINDOW_MS + 5000
 FROZEN_S = 60
 GONE_S = 12
 ANSWERED_S = 10
+# Restarts with torn files, each minutes; hundreds of copies are torn further below.
 TEARS = 3
 SEED = 20261124
 MIB = 1 << 20
@@ -49,13 +51,13 @@ LIMITS = {"p99_ms": 5000}
 class Attacked(Deployment):
     """A cluster with the coalescing queue, and what attacks of it need."""
 
-    def __init__(self, jvm: str = "quick", **kairosdb: Any) -> None:
+    def __init__(self, jvm: str = "quick", kairosdb_nodes: int = 1, **kairosdb: Any) -> None:
         super().__init__()
         self.experiment = self.write(
             "attacks",
             variant(
-                cluster={"jvm": jvm},
-                load={"rate": 1, "duration_s": 90, "retry_for_s": 300},
+                cluster={"jvm": jvm, "kairosdb_nodes": kairosdb_nodes},
+                load={"rate": 1, "duration_s": 90, "retry_for_s": 300, "failover_after_s": 1},
                 limits=LIMITS,
             )
             | {"kairosdb": {"queue_window_ms": WINDOW_MS, **kairosdb}},
@@ -64,6 +66,15 @@ class Attacked(Deployment):
     @property
     def queue_folder(self) -> Path:
         return self.state / "kairosdb-1" / "queue"
+
+    @property
+    def other_url(self) -> str:
+        """Of the second KairosDB."""
+        return f"http://{self.net}.2:8080"
+
+    def hosts(self) -> inventory.Inventory:
+        """What is deployed."""
+        return inventory.read(self.state / "inventory.yml")
 
     def queue(self) -> dict[str, Any]:
         """What KairosDB says of its queue."""
@@ -78,16 +89,25 @@ class Attacked(Deployment):
         found = re.findall(r"^kairosdb_kairoscope_queue_(\w+)\{.*\} (\S+)$", text, re.M)
         return {name: float(value) for name, value in found}
 
-    def count(self, metric: str) -> int:
-        """Points of a metric that a query finds."""
+    def count(self, metric: str, url: str | None = None) -> int:
+        """Points of a metric that a query finds, at the first KairosDB or another one."""
+        return self.counts([metric], url)[metric]
+
+    def counts(self, metrics: Iterable[str], url: str | None = None) -> dict[str, int]:
+        """The same of many metrics."""
+        found: dict[str, int] = {}
         years = {"name": "count", "sampling": {"value": 20, "unit": "years"}}
-        asked = {
-            "start_absolute": 1,
-            "metrics": [{"name": metric, "aggregators": [years]}],
-        }
-        answer = request(f"{self.url}/api/v1/datapoints/query", asked, timeout_s=60)
-        results = answer["queries"][0]["results"]
-        return sum(count for result in results for _, count in result["values"])
+        names = list(metrics)
+        for some in (names[i : i + 50] for i in range(0, len(names), 50)):
+            asked = {
+                "start_absolute": 1,
+                "metrics": [{"name": metric, "aggregators": [years]} for metric in some],
+            }
+            answer = request(f"{url or self.url}/api/v1/datapoints/query", asked, timeout_s=60)
+            for metric, one in zip(some, answer["queries"], strict=True):
+                values = (value for result in one["results"] for value in result["values"])
+                found[metric] = sum(count for _, count in values)
+        return found
 
     def health(self, timeout_s: float = 10) -> int:
         """The status of KairosDB's health check; 0 for no answer."""
@@ -102,6 +122,11 @@ class Attacked(Deployment):
     def dead(self) -> list[dead_letters.Letter | None]:
         file = self.queue_folder / dead_letters.FILE
         return list(dead_letters.read(file.read_text().splitlines())) if file.exists() else []
+
+    def names(self, prefix: str) -> list[str]:
+        """The metrics that there are, by KairosDB's list of their names."""
+        found: list[str] = request(f"{self.url}/api/v1/metricnames?prefix={prefix}")["results"]
+        return found
 
     def wait_until_stored(self, timeout_s: float = 240) -> None:
         """Until nothing waits any more."""
@@ -207,10 +232,9 @@ class Disk:
                 file.write(bytes(MIB))
 
 
-@pytest.fixture(scope="module", params=["quick", "full"])
-def small_disk(request: pytest.FixtureRequest) -> Iterator[tuple[Attacked, Disk]]:
-    """A cluster whose queue is on a disk of its own, with either of Java's compilers."""
-    cluster = Attacked(str(request.param), queue_disk_free_mb=16, queue_disk_mb=1024)
+@contextlib.contextmanager
+def own_disk(cluster: Attacked) -> Iterator[Disk]:
+    """A small disk for the queue of the first KairosDB, of a cluster that is not deployed yet."""
     disk = cluster.scratch / "disk"
     disk.mkdir()
     mounted = subprocess.run(
@@ -229,19 +253,39 @@ def small_disk(request: pytest.FixtureRequest) -> Iterator[tuple[Attacked, Disk]
         (disk / "queue").mkdir()
         cluster.queue_folder.parent.mkdir(parents=True)
         cluster.queue_folder.symlink_to(disk / "queue")
-        with deployed(cluster):
-            yield cluster, Disk(disk)
+        yield Disk(disk)
     finally:
         subprocess.run(["umount", "-l", disk], check=False)
         cluster.remove()
 
 
-def fill_by_rest(cluster: Attacked, disk: Disk, what: str) -> dict[str, int]:
+ON_SMALL_DISK = {"queue_disk_free_mb": 16, "queue_disk_mb": 1024}
+
+
+@pytest.fixture(scope="module", params=["quick", "full"])
+def small_disk(request: pytest.FixtureRequest) -> Iterator[tuple[Attacked, Disk]]:
+    """A cluster whose queue is on a disk of its own, with either of Java's compilers."""
+    cluster = Attacked(str(request.param), **ON_SMALL_DISK)
+    with own_disk(cluster) as disk, deployed(cluster):
+        yield cluster, disk
+
+
+@pytest.fixture(scope="module")
+def pair() -> Iterator[tuple[Attacked, Disk]]:
+    """Two KairosDBs on one store; the queue of the first is on a disk of its own."""
+    cluster = Attacked(kairosdb_nodes=2, **ON_SMALL_DISK)
+    with own_disk(cluster) as disk, deployed(cluster):
+        yield cluster, disk
+
+
+def fill_by_rest(
+    cluster: Attacked, disk: Disk, what: str, text_bytes: int = 4000
+) -> dict[str, int]:
     """Post until it is refused, again and again; how many points of which metric were taken."""
     taken, refused = {}, 0
     for number in range(10_000):
         name, now = f"{what}.{number}", now_ms()
-        points = [[now - i, "x" * 4000] for i in range(100)]
+        points = [[now - i, "x" * text_bytes] for i in range(100)]
         body = {"name": name, "type": "string", "tags": {"a": "b"}, "datapoints": points}
         answer = post(cluster.url, [body])
         if answer.status == 204:
@@ -295,7 +339,7 @@ def test_a_full_disk_keeps_what_was_acknowledged(
         # Not well, while the disk is full; but the store has all that waits.
         cluster.wait_until_stored()
         assert cluster.queue()["unreadable"] == 0
-        found = {metric: cluster.count(metric) for metric in taken}
+        found = cluster.counts(taken)
         points = sum(taken.values())
         lost = sum(count - found[metric] for metric, count in taken.items())
         record_property(
@@ -407,6 +451,24 @@ class Poison:
     def bomb(self) -> None:
         self.taken(_bomb(), 413, 0, Content_Encoding="gzip")
 
+    def all(self, number: int, address: str) -> None:
+        """One of each kind; the large ones only now and then, as they take their time."""
+        self.times_to_live()
+        self.numbers()
+        self.malformed()
+        self.one_of_a_hundred()
+        self.telnet(address)
+        if number % 3 == 0:
+            self.too_large()
+            self.bomb()
+
+    def check(self, cluster: Attacked) -> None:
+        """What was good is there, and of what was bad not even the name."""
+        assert cluster.counts(self.good) == self.good
+        known = set(cluster.names("attack."))
+        assert self.bad & known == set()
+        assert set(self.good) <= known
+
     def telnet(self, address: str) -> None:
         good, bad = self.name("good"), self.name("telnet")
         t = now_ms()
@@ -434,21 +496,13 @@ def test_poisoned_posts_are_refused_and_the_good_ones_stored(
         for number in itertools.count():
             if time.time() > until:
                 break
-            poison.times_to_live()
-            poison.numbers()
-            poison.malformed()
-            poison.one_of_a_hundred()
-            poison.telnet(f"{victim.net}.1")
-            if number % 3 == 0:
-                poison.too_large()
-                poison.bomb()
+            poison.all(number, f"{victim.net}.1")
             assert victim.health() == 204
             time.sleep(1)
         figures = innocent(run)
     record_property("attacked", f"{poison.posts} poisoned posts | {figures}")
     victim.wait_until_stored()
-    assert {name: victim.count(name) for name in poison.good} == poison.good
-    assert all(victim.count(name) == 0 for name in poison.bad)
+    poison.check(victim)
     assert len(victim.dead()) == before
 
 
@@ -486,7 +540,7 @@ def test_points_that_the_store_refuses_for_good_are_dead_letters(
     letters = victim.dead()[before:]
     assert sorted(letter.metric for letter in letters if letter) == sorted(bad)
     assert all(letter and "maximum allowed size" in letter.reason for letter in letters)
-    assert [name for name in good if victim.count(name) != 1] == []
+    assert victim.counts(good) == dict.fromkeys(good, 1)
     said = victim.well("queue", "inspect")
     assert f"{before + len(bad)} dead letters" in said
     assert "maximum allowed size" in said
@@ -531,7 +585,7 @@ def test_a_table_that_is_gone_for_a_while_makes_all_wait(
         figures = innocent(run)
     record_property("attacked", f"data_points and string_index away for {GONE_S} s | {figures}")
     assert len(victim.dead()) == before
-    assert [victim.count(name) for name in names] == [1, 1]
+    assert victim.counts(names) == dict.fromkeys(names, 1)
     known = request(f"{victim.url}/api/v1/metricnames?prefix=gone.")["results"]
     assert "gone.string_index" in known
 
@@ -628,7 +682,7 @@ def test_torn_files_give_back_what_is_whole(
             tear(victim.queue_folder, rng)
     victim.wait_until_well()
     victim.wait_until_stored()
-    found = sum(victim.count(name) for name in names)
+    found = sum(victim.counts(names).values())
     unreadable = victim.queue()["unreadable"]
     record_property(
         "attacked",
@@ -644,3 +698,144 @@ def test_torn_files_give_back_what_is_whole(
     victim.wait_until_stored()
     assert victim.count(after) == 1
     shutil.rmtree(original)
+
+
+# --- all of it at once, and two nodes
+
+
+COPIES_OF_ONE = 15
+COPIES_AT_LEAST = 200
+
+
+def snapshot(folder: Path, to: Path) -> None:
+    """Copy a queue's files while KairosDB writes to them, without the room ahead."""
+    # In this order: what the first say is there, is in the later ones.
+    for kind in ("meta_data", "index", "data"):
+        (to / "kairos_queue" / kind).mkdir(parents=True)
+        for page in (folder / "kairos_queue" / kind).glob("page-*.dat"):
+            with contextlib.suppress(FileNotFoundError):
+                used = page.read_bytes().rstrip(b"\0")
+                # What is used may end in zeros.
+                (to / "kairos_queue" / kind / page.name).write_bytes(used + bytes(64))
+
+
+@dataclass
+class Torn:
+    """Torn copies of a queue's files, and what KairosDB's plugin makes of them."""
+
+    folder: Path
+    rng: random.Random = field(default_factory=lambda: random.Random(SEED))
+    whole: list[Path] = field(default_factory=list)
+    torn: dict[Path, Path] = field(default_factory=dict)
+    """Of each, what it was before."""
+
+    def take(self, queue: Path) -> None:
+        """Copy it as it is now, and each copy once more with other places torn."""
+        original = self.folder / f"{len(self.whole)}"
+        snapshot(queue, original)
+        self.whole.append(original)
+        for number in range(COPIES_OF_ONE):
+            copy = self.folder / f"{original.name}-{number}"
+            snapshot(original, copy)
+            tear(copy, self.rng)
+            self.torn[copy] = original
+
+    def read(self, cluster: Attacked) -> Iterator[tuple[Path, int, set[str]]]:
+        """Of each folder, the whole ones first, how many records are unreadable, and the points."""
+        host = cluster.hosts().kairosdb[0]
+        jars = f"{host.vars['kairosdb_bundle_dir']}/lib/*"
+        each = Path(__file__).with_name("EachQueue.java")
+        command = [host.vars["java"], *JAVA_OPTIONS, "-cp", jars, each, *self.whole, *self.torn]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout
+            lines = (line.rstrip("\n") for line in process.stdout)
+            next(lines)
+            for folder in (*self.whole, *self.torn):
+                unreadable = json.loads(next(lines))["unreadable"]
+                points = set(itertools.takewhile(lambda line: not line.startswith("# "), lines))
+                yield folder, unreadable, points
+        assert process.returncode == 0
+
+    def check(self, cluster: Attacked) -> int:
+        """Nothing comes out that was not in, and what does not is told; how many did not."""
+        before: dict[Path, set[str]] = {}
+        lost = 0
+        for folder, unreadable, points in self.read(cluster):
+            if folder not in self.torn:
+                before[folder] = points
+                continue
+            original = before[self.torn[folder]]
+            assert points <= original, folder
+            assert len(original - points) <= unreadable, folder
+            lost += len(original - points)
+        return lost
+
+
+def test_all_of_it_at_once(
+    pair: tuple[Attacked, Disk], record_property: Callable[[str, Any], None]
+) -> None:
+    """Against one of two nodes: poisoned posts, bodies that are too large, a disk that is full;
+    and its files copied and torn. Its sensors go to the other node while it takes nothing."""
+    cluster, disk = pair
+    poison = Poison(cluster.url)
+    torn = Torn(cluster.scratch / "copies")
+    taken: dict[str, int] = {}
+    before = len(cluster.dead())
+    with cluster.in_mid_load() as run:
+        until = run.spec().end_ms / 1000 - 10
+        half = (time.time() + until) / 2
+        for number in itertools.count():
+            if time.time() > until:
+                break
+            poison.all(number, f"{cluster.net}.1")
+            if len(torn.torn) < COPIES_AT_LEAST:
+                torn.take(cluster.queue_folder)
+            if not taken and time.time() > half:
+                with cluster.frozen(*STORAGE):
+                    taken = fill_by_rest(cluster, disk, "full", text_bytes=20_000)
+                    assert cluster.health() in (500, 0)
+                disk.ballast.unlink()
+                wait_for("a healthy node", lambda: cluster.health() == 204, 60)
+        figures = innocent(run)
+    cluster.wait_until_stored()
+    points = sum(taken.values())
+    assert points > 1000
+    assert cluster.counts(taken) == taken
+    poison.check(cluster)
+    assert len(cluster.dead()) == before
+    assert cluster.queue()["unreadable"] == 0
+    assert len(torn.torn) >= COPIES_AT_LEAST
+    lost = torn.check(cluster)
+    assert lost > len(torn.torn), "the tears were none"
+    record_property(
+        "attacked",
+        f"of two nodes one: {poison.posts} poisoned posts, 1 in 10 too large, {points:,} points "
+        f"until its disk was full, {len(torn.torn)} torn copies of its files | {figures}",
+    )
+
+
+def test_a_delete_on_one_node_and_the_points_of_the_other(pair: tuple[Attacked, Disk]) -> None:
+    cluster, _ = pair
+    name, t = "deleted", now_ms()
+
+    def delete() -> None:
+        asked = {"start_absolute": 1, "end_absolute": t + 1000, "metrics": [{"name": name}]}
+        request(f"{cluster.other_url}/api/v1/datapoints/delete", asked, timeout_s=60)
+
+    def found() -> list[int]:
+        return [cluster.count(name, url) for url in (cluster.url, cluster.other_url)]
+
+    assert post(cluster.url, [point(name, t, 1)]).status == 204
+    cluster.wait_until_stored()
+    assert found() == [1, 1]
+    # This one waits on the first node, of which the second knows nothing.
+    assert post(cluster.url, [point(name, t + 1, 2)]).status == 204
+    delete()
+    cluster.wait_until_stored()
+    assert found() == [0, 0]
+    assert name not in cluster.names(name)
+    # And the first node has the row in its cache, as if the index had it still.
+    assert post(cluster.url, [point(name, t + 2, 3)]).status == 204
+    cluster.wait_until_stored()
+    wait_for("the points after the delete", lambda: found() == [1, 1], 60)
+    assert cluster.query(name, t, t + 1000) == [[t + 2, 3]]

@@ -24,6 +24,8 @@ final class PointsReader {
   private static final long UNASKED = 256 << 10;
   private static final int BYTES_PER_WORD = 5;
   private static final int SHOWN_NAME = 200;
+  // More than a key of the store can have; each name and value counts for two, as in the record.
+  private static final int TAG_BYTES = 128 << 10;
 
   // In place of the kind of a point's first word: it has no words.
   private static final byte NO_ARRAY = 20;
@@ -53,7 +55,9 @@ final class PointsReader {
   private boolean skipValidate;
   private String[] tags = new String[16];
   private int tagWords;
+  private int tagBytes;
   private String tagError;
+  private long replaced;
   private String[] lastTags = new String[0];
   private SortedMap<String, String> lastMap;
 
@@ -89,6 +93,11 @@ final class PointsReader {
   /** Points of the last request that are not, as something is wrong with them. */
   long refused() {
     return refused;
+  }
+
+  /** How many names and values of tags there is room for. */
+  int tagRoom() {
+    return tags.length;
   }
 
   /**
@@ -166,6 +175,7 @@ final class PointsReader {
     skipValidate = false;
     tagWords = 0;
     tagError = null;
+    replaced = 0;
     metricName = null;
   }
 
@@ -231,6 +241,7 @@ final class PointsReader {
   /** An object of names and values, or, as Gson's maps, an array of pairs. */
   private void tags() throws IOException {
     tagWords = 0;
+    tagBytes = 0;
     tagError = null;
     if (lexer.take('{')) {
       if (!lexer.take('}')) {
@@ -271,6 +282,14 @@ final class PointsReader {
   }
 
   private void tagWord(byte kind, int start, String what) {
+    tagBytes += Math.min(TAG_BYTES, lexer.textEnd - start + Short.BYTES);
+    if (tagBytes > TAG_BYTES) {
+      // Not kept: millions of them would be the end of the process.
+      tagBytes = TAG_BYTES;
+      tagError = ".tags are too long for a key of the store";
+      lexer.textEnd = start;
+      return;
+    }
     if (tagWords == tags.length) {
       tags = Arrays.copyOf(tags, 2 * tagWords);
     }
@@ -288,6 +307,8 @@ final class PointsReader {
   }
 
   private void points() throws IOException {
+    // KairosDB would take the last array, and answer as if it had taken all.
+    replaced += count();
     words = 0;
     wordsStart = lexer.textEnd;
     if (!lexer.take('[')) {
@@ -362,12 +383,16 @@ final class PointsReader {
   /** The object is complete. */
   private void put() {
     boolean single = (time.given() || timestamp.given()) && value.kind != 0;
-    long count = count() + (single ? 1 : 0);
+    long count = count() + (single ? 1 : 0) + replaced;
     if (name.given() && name.kind != JsonLexer.TREE) {
       metricName = texts.of(lexer.text, name.start, name.end);
     }
     if (metricName == null || metricName.isEmpty()) {
       wrong(count, metricName == null ? ".name may not be null." : ".name may not be empty.");
+      return;
+    }
+    if (replaced > 0) {
+      wrong(count, ".datapoints is there twice.");
       return;
     }
     if (tagWords == 0 && tagError == null && !skipValidate) {

@@ -171,7 +171,7 @@ final class CoalescingQueue {
       takenAt = reader.takenAt();
       int tagsAt = whole ? codec.tagsAt(reader) : 0;
       if (whole && tagsAt == 0 && reader.length() > 0) {
-        codec.unreadable(index);
+        codec.giveUp(reader, index, true);
       }
       synchronized (this) {
         if (tagsAt == 0) {
@@ -391,25 +391,34 @@ final class CoalescingQueue {
         entries.takeOut(entries.view(), wanted, found);
       }
     }
-    int[] gone = {0};
-    PointFile.Reader own = file.reader();
-    List<long[]> left = new ArrayList<>();
+    int gone = 0;
+    Deque<long[]> left = new ArrayDeque<>();
     found.forEach((key, index) -> left.add(new long[] {key, index}));
-    for (long[] entry : left) {
-      int tagsAt = own.load(entry[1]) ? codec.tagsAt(own) : 0;
-      boolean given = tagsAt > 0 && covered.covers(own, tagsAt);
-      synchronized (this) {
-        if (given) {
-          listed--;
-          settle(entry[1]);
-          gone[0]++;
-        } else {
-          urgent.add(entry[0], entry[1]);
+    PointFile.Reader own = file.reader();
+    try {
+      while (!left.isEmpty()) {
+        long index = left.getFirst()[1];
+        int tagsAt = own.load(index) ? codec.tagsAt(own) : 0;
+        boolean given = tagsAt > 0 && covered.covers(own, tagsAt);
+        synchronized (this) {
+          long[] entry = left.removeFirst();
+          if (given) {
+            listed--;
+            settle(index);
+            gone++;
+          } else {
+            urgent.add(entry[0], index);
+          }
         }
       }
+    } finally {
+      // If something failed: they are in no list any more.
+      synchronized (this) {
+        left.forEach(entry -> urgent.add(entry[0], entry[1]));
+      }
+      own.close();
     }
-    own.close();
-    return gone[0];
+    return gone;
   }
 
   /** Asks for what was settled and is kept to be written again: a node of the store may lack it. */

@@ -70,6 +70,7 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
   private final ScheduledExecutorService timer =
       Executors.newSingleThreadScheduledExecutor(work -> daemon(work, "QueueProcessor-retry"));
   private volatile boolean closed;
+  private volatile String watchTrouble;
 
   @Inject
   public CoalescingQueueProcessor(
@@ -94,7 +95,15 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
     boolean synced = settings.syncMs() > 0;
     file = new QueueFile(Path.of(path), pageBytes, settings.limits(), synced);
     syncer = synced ? new Syncer(file::force, file::head, settings.syncMs()) : null;
-    codec = new PointCodec(factory, stats.unreadable);
+    DeadLetters deadLetters = new DeadLetters(Path.of(path).resolve("dead_letters.jsonl"));
+    codec =
+        new PointCodec(
+            factory,
+            stats.unreadable,
+            letter -> {
+              deadLetters.add(List.of(letter));
+              stats.deadLetters.increment();
+            });
     queue =
         new CoalescingQueue(
             file,
@@ -114,7 +123,7 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
             metricNames,
             row -> newRows.post(event(row)),
             new Batches(batchSize, settings.batchBytes()),
-            new DeadLetters(Path.of(path).resolve("dead_letters.jsonl")),
+            deadLetters,
             timer,
             ThreadLocalRandom::current,
             queue::done,
@@ -131,7 +140,12 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
             file,
             stats,
             settings.windowMs(),
-            List.of(deliveries::trouble, deliveries::diskTrouble, writer::trouble, this::syncTrouble));
+            List.of(
+                deliveries::trouble,
+                deliveries::diskTrouble,
+                writer::trouble,
+                this::syncTrouble,
+                () -> watchTrouble));
   }
 
   private static RowKeyEvent event(Store.IndexEntry row) {
@@ -176,7 +190,13 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
     } catch (InterruptedException stop) {
       return;
     }
-    NodeWatch.of(cluster, queue::rewrite);
+    try {
+      NodeWatch.of(cluster, queue::rewrite);
+    } catch (Throwable error) {
+      // Another KairosDB or driver than this is made for: points are stored all the same.
+      logger.error("Storage nodes that go or come are not noticed", error);
+      watchTrouble = "storage nodes that go or come are not noticed: " + error;
+    }
     deliveries.run();
   }
 

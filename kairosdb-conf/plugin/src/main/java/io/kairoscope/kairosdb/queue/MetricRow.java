@@ -8,6 +8,7 @@ import org.kairosdb.datastore.cassandra.TimedString;
  */
 final class MetricRow extends TimedString {
   private long indexUntilS;
+  private int indexedForS;
 
   MetricRow(String metric, long rowTime) {
     super(metric, rowTime);
@@ -19,5 +20,13 @@ final class MetricRow extends TimedString {
 
   void indexUntilS(long untilS) {
     indexUntilS = untilS;
+  }
+
+  int indexedForS() {
+    return indexedForS;
+  }
+
+  void indexedForS(int takenAtS) {
+    indexedForS = Math.max(indexedForS, takenAtS);
   }
 }

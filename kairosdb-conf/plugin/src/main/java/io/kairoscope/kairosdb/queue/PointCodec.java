@@ -4,6 +4,7 @@ import java.io.ByteArrayInputStream;
 import java.io.IOException;
 import java.util.Arrays;
 import java.util.SortedMap;
+import java.util.TreeMap;
 import java.util.concurrent.atomic.LongAdder;
 import org.kairosdb.core.DataPoint;
 import org.kairosdb.core.KairosDataPointFactory;
@@ -28,14 +29,21 @@ final class PointCodec {
 
   private final KairosDataPointFactory factory;
   private final LongAdder unreadable;
+  private final Strangers strangers;
   private final ThreadLocal<RecordBuffer> buffer = ThreadLocal.withInitial(RecordBuffer::new);
+
+  /** Gets points of KairosDB's own queue whose type is none that this KairosDB has. */
+  interface Strangers {
+    void keep(DeadLetters.Letter letter) throws IOException;
+  }
 
   /**
    * @param unreadable counts records that are no point
    */
-  PointCodec(KairosDataPointFactory factory, LongAdder unreadable) {
+  PointCodec(KairosDataPointFactory factory, LongAdder unreadable, Strangers strangers) {
     this.factory = factory;
     this.unreadable = unreadable;
+    this.strangers = strangers;
   }
 
   /**
@@ -114,9 +122,52 @@ final class PointCodec {
     return in.available() == 0 ? tagsAt : 0;
   }
 
-  /** A record that is no point which can be stored: the same each time it is read. */
-  void unreadable(long index) {
+  /**
+   * Gives a record up that is no point which can be stored: the same each time it is read.
+   *
+   * @param whole whether the record that is loaded is what was written
+   * @throws IOException if it is somebody's point all the same, and could not be kept
+   */
+  void giveUp(PointFile.Reader file, long index, boolean whole) throws IOException {
+    DeadLetters.Letter letter = whole ? stranger(file) : null;
+    if (letter != null) {
+      logger.warn("The record {} of the queue's file: {}", index, letter.reason());
+      strangers.keep(letter);
+      return;
+    }
     unreadable.increment();
     logger.error("The record {} of the queue's file is no point that can be stored", index);
+  }
+
+  /**
+   * A point of KairosDB's own queue whose type is not registered any more, as its plugin is gone.
+   * Where its value ends only the type knows: the letter has value and tags as its value. Null if it
+   * is no such point.
+   */
+  private DeadLetters.Letter stranger(PointFile.Reader file) {
+    byte[] record = Arrays.copyOf(file.bytes(), file.length());
+    try {
+      KDataInputStream in = new KDataInputStream(new ByteArrayInputStream(record));
+      String metric = in.readUTF();
+      int ttlS = in.readInt();
+      long time = in.readLong();
+      String type = in.readUTF();
+      if (metric.isEmpty()
+          || type.isEmpty()
+          || factory.getFactoryForDataStoreType(type) != null) {
+        return null;
+      }
+      byte[] rest = Arrays.copyOfRange(record, record.length - in.available(), record.length);
+      return new DeadLetters.Letter(
+          metric,
+          new TreeMap<>(),
+          type,
+          new Point(0, time, file.takenAt(), ttlS, rest, null),
+          System.currentTimeMillis(),
+          "the type " + type + " is not registered; the value has its tags behind it");
+    } catch (IOException | RuntimeException none) {
+      logger.debug("A record of the queue's file is no point", none);
+      return null;
+    }
   }
 }

@@ -37,7 +37,8 @@ public final class QueueTool {
   private final Path file;
   private final String metric;
   private final PrintStream out;
-  private final PointCodec codec = new PointCodec(new BuiltInTypes(), new LongAdder());
+  private final PointCodec codec = 
+      new PointCodec(new BuiltInTypes(), new LongAdder(), letter -> {});
 
   private QueueTool(Path folder, String metric, PrintStream out) {
     file = folder.resolve(QueueFile.NAME);

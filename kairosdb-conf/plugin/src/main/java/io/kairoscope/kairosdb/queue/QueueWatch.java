@@ -1,6 +1,5 @@
 package io.kairoscope.kairosdb.queue;
 
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Supplier;
@@ -58,8 +57,9 @@ final class QueueWatch {
     try {
       Long takenAt = queue.oldestTakenAt();
       return takenAt == null ? 0 : Math.max(0, System.currentTimeMillis() - takenAt);
-    } catch (IOException unreadable) {
-      found.add("the queue's file cannot be read: " + unreadable.getMessage());
+    } catch (Throwable unreadable) {
+      // An Error too: that is what a page is that the disk cannot read.
+      found.add("the queue's file cannot be read: " + unreadable);
       return 0;
     }
   }

@@ -52,6 +52,30 @@ final class RowIndex {
   private long lastAtMs;
 
   /**
+   * When points were taken for which the index is asked, s since 1970.
+   *
+   * @param again whether the store had them, and may have forgotten them: then it may have forgotten
+   *     the index that was written for them as well
+   */
+  private record Taken(int firstS, int lastS, boolean again) {
+    static Taken of(List<Point> points) {
+      long first = Long.MAX_VALUE;
+      long last = Long.MIN_VALUE;
+      for (int i = 0; i < points.size(); i++) {
+        first = Math.min(first, points.get(i).takenAt());
+        last = Math.max(last, points.get(i).takenAt());
+      }
+      Release release = points.get(0).release();
+      return new Taken(
+          (int) (first / 1_000), (int) (last / 1_000), release != null && release.isAgain());
+    }
+
+    boolean forgotten(int indexedForS) {
+      return again && indexedForS >= firstS;
+    }
+  }
+
+  /**
    * @param announce is told of each row that is new
    */
   RowIndex(
@@ -79,9 +103,10 @@ final class RowIndex {
    */
   synchronized List<Partition> index(Group group, List<Item> begun) {
     List<Row> rows = store.rows(group);
+    Taken taken = Taken.of(group.points());
     List<Partition> partitions = new ArrayList<>(rows.size());
     for (int i = 0; i < rows.size(); i++) {
-      partitions.add(index(rows.get(i), begun));
+      partitions.add(index(rows.get(i), taken, begun));
     }
     long now = nowMs.getAsLong();
     for (int i = 0; i < partitions.size(); i++) {
@@ -91,7 +116,7 @@ final class RowIndex {
     return partitions;
   }
 
-  private Partition index(Row row, List<Item> begun) {
+  private Partition index(Row row, Taken taken, List<Item> begun) {
     // Asked before the cache: a row that is not there any more is either written or forgotten.
     CompletableFuture<Void> pending = rowsBeingWritten.get(row.key());
     RowKey cached = (RowKey) rowKeys.cacheItem(row.key());
@@ -102,11 +127,16 @@ final class RowIndex {
       Place place = rowKey.place(store, key, nowMs.getAsLong(), PLACE_S);
       CompletableFuture<Void> indexed;
       if (cached == null) {
-        indexed = begin(rowKey, place, row.indexTtlS(), row.indexUntilS(), row.expiryS(), begun);
+        indexed = begin(rowKey, place, row, taken, begun);
         announce(rowKey, row.indexTtlS());
       } else if (outlives(row, cached.indexUntilS())) {
         stats.reindexed.increment();
-        indexed = begin(rowKey, place, row.indexTtlS(), row.indexUntilS(), row.expiryS(), begun);
+        indexed = begin(rowKey, place, row, taken, begun);
+      } else if (taken.forgotten(cached.indexedForS())) {
+        stats.reindexed.increment();
+        // As long as it is there already, which may be for later points than these.
+        long until = cached.indexUntilS();
+        indexed = begin(rowKey, place, ttlS(until), until, until, taken, begun);
       } else {
         indexed = pending == null ? DONE : pending;
       }
@@ -128,19 +158,44 @@ final class RowIndex {
         || row.indexUntilS() == Long.MAX_VALUE;
   }
 
+  /** Time to live of what is to end then. */
+  private int ttlS(long untilS) {
+    return untilS == Long.MAX_VALUE
+        ? 0
+        : (int) Math.max(1, untilS - nowMs.getAsLong() / 1_000);
+  }
+
   private CompletableFuture<Void> begin(
-      RowKey key, Place place, int ttlS, long untilS, long expiryS, List<Item> begun) {
+      RowKey key, Place place, Row row, Taken taken, List<Item> begun) {
+    return begin(
+        key, place, row.indexTtlS(), row.indexUntilS(), row.expiryS(), taken, begun);
+  }
+
+  private CompletableFuture<Void> begin(
+      RowKey key,
+      Place place,
+      int ttlS,
+      long untilS,
+      long expiryS,
+      Taken taken,
+      List<Item> begun) {
     MetricRow metric = new MetricRow(key.getMetricName(), key.getTimestamp());
     CompletableFuture<Void> found = metricsBeingWritten.get(metric);
     MetricRow cached = (MetricRow) metrics.cacheItem(metric);
-    if (cached == null || cached.indexUntilS() < Math.min(expiryS, untilS)) {
-      found = beginMetric(cached == null ? metric : cached, key, place, ttlS, untilS, begun);
+    boolean tooShort = cached != null && cached.indexUntilS() < Math.min(expiryS, untilS);
+    if (cached == null || tooShort || taken.forgotten(cached.indexedForS())) {
+      MetricRow kept = cached == null ? metric : cached;
+      long longest = Math.max(untilS, kept.indexUntilS());
+      int itsTtlS = longest == untilS ? ttlS : ttlS(longest);
+      found = beginMetric(kept, key, place, itsTtlS, longest, begun);
+      kept.indexedForS(taken.lastS);
     }
     CompletableFuture<Void> written = new CompletableFuture<>();
     CompletableFuture<Void> indexed =
         found == null ? written : CompletableFuture.allOf(written, found);
     begun.add(new Item(new IndexEntry(key, ttlS, false), place, written));
     key.indexUntilS(untilS);
+    key.indexedForS(taken.lastS);
     rowsBeingWritten.put(key, indexed);
     indexed.whenComplete(
         (nothing, dead) -> {
@@ -199,7 +254,8 @@ final class RowIndex {
   void reindex(String metric, long sinceMs) {
     List<Item> begun = new ArrayList<>();
     synchronized (this) {
-      long nowS = nowMs.getAsLong() / 1_000;
+      int nowS = (int) (nowMs.getAsLong() / 1_000);
+      Taken now = new Taken(nowS, nowS, false);
       Set<Long> rowTimes = new HashSet<>();
       for (DataPointsRowKey one : rowKeys.getCachedKeys()) {
         if (!(one instanceof RowKey) || !metric.equals(one.getMetricName())) {
@@ -208,13 +264,12 @@ final class RowIndex {
         RowKey key = (RowKey) one;
         if (key.touchedSince(sinceMs)) {
           long until = key.indexUntilS();
-          int ttl = until == Long.MAX_VALUE ? 0 : (int) Math.max(1, until - nowS);
           if (rowTimes.add(key.getTimestamp())) {
             // As if it had never been written.
             metrics.removeKey(new MetricRow(metric, key.getTimestamp()));
           }
           Place place = key.place(store, store.key(key), nowMs.getAsLong(), PLACE_S);
-          begin(key, place, ttl, until, until, begun);
+          begin(key, place, ttlS(until), until, until, now, begun);
           stats.reindexed.increment();
         }
       }

@@ -23,6 +23,7 @@ final class RowKey extends DataPointsRowKey {
   // Seconds since 1970: enough for deletes, and half of a long.
   private volatile int touchedS;
   private long indexUntilS;
+  private int indexedForS;
   private Place place;
   private int placedS;
 
@@ -50,6 +51,15 @@ final class RowKey extends DataPointsRowKey {
 
   void indexUntilS(long untilS) {
     indexUntilS = untilS;
+  }
+
+  /** When the last of the points was taken that the index was written for, s since 1970. */
+  int indexedForS() {
+    return indexedForS;
+  }
+
+  void indexedForS(int takenAtS) {
+    indexedForS = Math.max(indexedForS, takenAtS);
   }
 
   /** Where it is, worked out now and then: the ring seldom changes. */

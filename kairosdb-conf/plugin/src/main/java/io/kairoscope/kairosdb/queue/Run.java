@@ -113,9 +113,10 @@ final class Run {
     int end = from;
     for (; end < order.length && (order[end] & ~POSITION) == upper; end++) {
       long index = indexes[(int) (order[end] & POSITION)];
-      int tagsAt = file.load(index) ? codec.tagsAt(file) : 0;
+      boolean whole = file.load(index);
+      int tagsAt = whole ? codec.tagsAt(file) : 0;
       if (tagsAt == 0) {
-        codec.unreadable(index);
+        codec.giveUp(file, index, whole);
         gone.add(index);
         continue;
       }

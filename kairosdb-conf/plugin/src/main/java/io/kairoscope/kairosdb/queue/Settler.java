@@ -1,7 +1,6 @@
 package io.kairoscope.kairosdb.queue;
 
 import io.kairoscope.kairosdb.queue.DeadLetters.Letter;
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
@@ -118,7 +117,7 @@ final class Settler {
     }
     try {
       deadLetters.add(some.stream().map(Dead::letter).toList());
-    } catch (IOException | RuntimeException error) {
+    } catch (Throwable error) {
       failed++;
       trouble = "points that the store refuses cannot be written to the dead letters: " + error;
       logger.error("Dead letters could not be written; again later", error);

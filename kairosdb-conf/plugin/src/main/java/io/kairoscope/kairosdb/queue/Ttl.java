@@ -75,7 +75,11 @@ final class Ttl {
       return 0;
     }
     long left = leftS(ttl, point.time(), point.takenAt(), nowMs);
-    return left > 0 ? (int) Math.min(left, Math.max(ttl, MAX_S)) : -1;
+    if (left <= 0) {
+      return -1;
+    }
+    // A clock that was set back makes no point younger than it was; it might be refused then.
+    return clamp((int) Math.min(left, align ? MAX_S : Math.min(ttl, MAX_S)), nowMs);
   }
 
   /** The second since 1970 in which a point ends that is written now; Long.MAX_VALUE is never. */

@@ -407,6 +407,35 @@ class PointsReaderTest {
     assertEquals(4 << 20, memory.left());
   }
 
+  /** Millions of them would fit into a body, and not into the heap. */
+  @Test
+  void moreTagsThanAKeyCanHaveAreNotKept() throws IOException {
+    StringBuilder tags = new StringBuilder();
+    for (int i = 0; i < 400_000; i++) {
+      tags.append(i == 0 ? "" : ",").append("'t").append(i).append("':'v'");
+    }
+    List<String> errors =
+        read(
+            "[{'name':'m','tags':{" + tags + "},'timestamp':1,'value':1},"
+                + "{'name':'n','tags':{'a':'b'},'timestamp':1,'value':1}]");
+    assertEquals(
+        List.of("metric[0](name=m).tags are too long for a key of the store"), errors);
+    assertEquals(1, queue.puts.size());
+    assertTrue(reader.tagRoom() < 1 << 17, "kept " + reader.tagRoom());
+  }
+
+  /** KairosDB takes the last array, and says 204. */
+  @Test
+  void pointsThatAreThereTwiceAreRefusedAndNotPassedOver() throws IOException {
+    List<String> errors =
+        read(
+            "[{'name':'m','tags':{'a':'b'},'datapoints':[[1,1],[2,2]],'datapoints':[[3,3]]},"
+                + "{'name':'n','tags':{'a':'b'},'datapoints':[],'datapoints':[[3,3]]}]");
+    assertEquals(List.of("metric[0](name=m).datapoints is there twice."), errors);
+    assertEquals(3, reader.refused());
+    assertEquals(1, reader.taken());
+  }
+
   @Test
   void theSameTagsAreTheSameObject() throws IOException {
     read(

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.BatchStatement;
 import com.datastax.driver.core.BoundStatement;
+import com.datastax.driver.core.Session;
 import com.datastax.driver.core.Statement;
 import com.google.common.collect.ImmutableSetMultimap;
 import com.google.common.collect.ImmutableSortedMap;
@@ -19,6 +20,8 @@ import io.kairoscope.kairosdb.MetricsResource;
 import io.kairoscope.kairosdb.StatusModule;
 import io.kairoscope.kairosdb.StatusResource;
 import java.io.IOException;
+import java.lang.reflect.Field;
+import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.HashMap;
@@ -282,6 +285,30 @@ class CoalescingQueueProcessorTest {
       Thread.sleep(10);
     }
     queue.put(event(1));
+    queue.shutdown();
+  }
+
+  /** Of another KairosDB or driver than the plugin is made for. */
+  @Test
+  void whatCannotBeWatchedIsStoredAllTheSame() throws Exception {
+    Injector kairosDb = start(500);
+    Object strange =
+        Proxy.newProxyInstance(
+            getClass().getClassLoader(),
+            new Class<?>[] {Session.class},
+            (self, method, args) -> {
+              throw new NoSuchMethodError(method.getName());
+            });
+    Field session = ClusterConnection.class.getDeclaredField("m_session");
+    session.setAccessible(true);
+    session.set(kairosDb.getInstance(FakeCluster.class), strange);
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    queue.setProcessorHandler(null);
+    queue.put(event(1));
+    awaitStored(queue);
+    String said = queue.health().troubles().toString();
+    assertTrue(said.contains("not noticed"), said);
     queue.shutdown();
   }
 

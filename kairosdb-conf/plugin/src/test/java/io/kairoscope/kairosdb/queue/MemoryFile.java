@@ -15,6 +15,8 @@ final class MemoryFile implements PointFile {
   final Set<Long> torn = new HashSet<>();
   long tail;
   boolean full;
+  // How often a record can be read before reading fails; below 0 it does not.
+  int readsLeft = -1;
 
   @Override
   public synchronized long append(byte[] bytes, int length, int tags, long takenAt)
@@ -39,6 +41,10 @@ final class MemoryFile implements PointFile {
           if (index < tail) {
             throw new IndexOutOfBoundsException("read before the checkpoint: " + index);
           }
+          if (readsLeft == 0) {
+            throw new InternalError("a page that cannot be read");
+          }
+          readsLeft -= readsLeft > 0 ? 1 : 0;
           at = (int) index;
           return !torn.contains(index);
         }

@@ -137,6 +137,33 @@ class PointCodecTest {
     }
   }
 
+  /** Of KairosDB's own queue, from before a plugin was taken out: it was acknowledged. */
+  @Test
+  void aPointOfATypeThatIsGoneIsADeadLetter() throws Exception {
+    byte[] record = record(new DoubleDataPoint(1, 1), tags("a", "1"));
+    int type = new String(record, java.nio.charset.StandardCharsets.ISO_8859_1).indexOf("kairos_");
+    record[type] = 'X';
+    MemoryFile file = new MemoryFile();
+    file.append(record, record.length, 0, 5);
+    file.append(new byte[60], 60, 0, 5);
+    CoalescingQueue queue =
+        new CoalescingQueue(file, records.codec, 0, 1 << 20, 0, () -> 0);
+    assertEquals(2, queue.refill());
+    assertEquals(0, queue.depth().waiting());
+    assertEquals(1, records.unreadable.sum(), "the other one is nobody's point");
+    assertEquals(1, records.strangers.size());
+    DeadLetters.Letter letter = records.strangers.get(0);
+    assertEquals("Xairos_double", letter.type());
+    assertEquals(1, letter.point().time());
+    assertEquals(5, letter.point().takenAt());
+    assertTrue(letter.reason().contains("not registered"), letter.reason());
+    // All that was behind the type: value and tags.
+    int from = record.length - letter.point().value().length;
+    assertArrayEquals(
+        Arrays.copyOfRange(record, from, record.length), letter.point().value());
+    assertEquals(type + "kairos_double".length(), from);
+  }
+
   @Test
   void whatNoStoreCanHoldIsRefused() throws Exception {
     DataPoint point = new DoubleDataPoint(1, 1);

@@ -1,6 +1,8 @@
 package io.kairoscope.kairosdb.queue;
 
 import com.google.common.collect.ImmutableSortedMap;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.SortedMap;
 import java.util.concurrent.atomic.LongAdder;
 import org.kairosdb.core.datapoints.LongDataPoint;
@@ -8,7 +10,9 @@ import org.kairosdb.core.datapoints.LongDataPoint;
 /** Points and their records, for tests. */
 final class Records {
   final LongAdder unreadable = new LongAdder();
-  final PointCodec codec = new PointCodec(new BuiltInTypes(), unreadable);
+  final List<DeadLetters.Letter> strangers = new ArrayList<>();
+  final PointCodec codec =
+      new PointCodec(new BuiltInTypes(), unreadable, strangers::add);
 
   /** A point of one of many series. */
   RecordBuffer of(int series, long time, long value) {

@@ -64,6 +64,18 @@ class TtlTest {
     assertEquals(-1, ttl.left(point(0, NOW, -1), NOW));
   }
 
+  /** The clock was years ahead for a moment: what was put then, or since, is refused by no store. */
+  @Test
+  void aClockThatWasAheadAddsNothing() {
+    Ttl ttl = new Ttl(0, false, false, END_2038);
+    long ahead = NOW + 30 * 365 * 86_400_000L;
+    assertEquals(60, ttl.left(point(0, ahead, 60), NOW));
+    int left = (int) (END_2038 - NOW / 1_000);
+    // A store whose clock is a little ahead of ours takes it, too.
+    assertTrue(ttl.left(point(0, NOW, left), NOW) <= left - 60);
+    assertTrue(ttl.left(point(0, NOW, left), NOW) > left - 600);
+  }
+
   @Test
   void theIndexOutlivesItsPointsAsFarAsTheStoreGoes() {
     Ttl ttl = new Ttl(0, false, false, NEVER);

@@ -113,9 +113,45 @@ class WriterTest {
     store.succeed(askedForPoints());
     writer.write(List.of(FakeStore.again(group(1, 0, 3))));
     store.succeed(askedForPoints());
+    store.succeed(askedForIndex());
     assertEquals(6, done.size());
     assertEquals(3, stats.stored.sum());
     assertEquals(1, stats.storedAfterMs.getCount());
+  }
+
+  /** A node that forgot points may have forgotten the index that was written for them. */
+  @Test
+  void theIndexOfWhatIsWrittenAgainIsToo() {
+    writer.write(List.of(taken(group(1, 0, 3), 1_000)));
+    store.succeed(askedForIndex());
+    store.succeed(askedForPoints());
+    writer.write(List.of(taken(group(1, 3, 3), 9_000)));
+    store.succeed(askedForPoints());
+    assertEquals(6, done.size());
+    store.index.clear();
+    store.metrics.clear();
+
+    writer.write(List.of(FakeStore.again(taken(group(1, 3, 3), 9_000))));
+    store.succeed(askedForPoints());
+    assertEquals(List.of(), store.asked, "that was there before these");
+    writer.write(List.of(FakeStore.again(taken(group(1, 0, 3), 1_000))));
+    store.succeed(askedForPoints());
+    assertEquals(9, done.size(), "they wait for their index");
+    assertEquals(2, askedForIndex().entries.size(), "the metric's name as well");
+    store.succeed(askedForIndex());
+    assertEquals(12, done.size());
+    assertTrue(store.finds(series(1), 0));
+  }
+
+  private static Group taken(Group group, long takenAt) {
+    return new Group(
+        group.series(),
+        group.points().stream()
+            .map(
+                point ->
+                    new Point(
+                        point.index(), point.time(), takenAt, point.ttlS(), point.value(), null))
+            .toList());
   }
 
   @Test

@@ -1,0 +1,146 @@
+package io.kairoscope.kairosdb.queue;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicReference;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+import org.kairosdb.datastore.cassandra.DataCache;
+
+/** The one thread that stores anything: no error ends it, and the health check knows of each. */
+@Timeout(60)
+class DeliveriesTest {
+  @TempDir Path folder;
+  private final Records records = new Records();
+  private final MemoryFile file = new MemoryFile();
+  private final QueueStats stats = new QueueStats();
+  private final FakeStore store = new FakeStore();
+  private final Set<Point> done = ConcurrentHashMap.newKeySet();
+  private final AtomicReference<Throwable> failure = new AtomicReference<>();
+  private final AtomicInteger failed = new AtomicInteger();
+  private CoalescingQueue queue;
+  private Deliveries deliveries;
+  private Thread thread;
+
+  @BeforeEach
+  void make() throws Exception {
+    queue = new CoalescingQueue(file, records.codec, 0, 1 << 20, 0, () -> 0);
+    Random random = new Random(1);
+    Writer writer =
+        new Writer(
+            store,
+            new DataCache<>(100),
+            new DataCache<>(100),
+            row -> {},
+            new Batches(50, 100_000),
+            new DeadLetters(folder.resolve("dead_letters.jsonl")),
+            new FakeTimer(),
+            () -> random,
+            points -> {
+              queue.done(points);
+              done.addAll(points);
+            },
+            stats,
+            new Writer.Clocks(() -> 0, () -> 0),
+            new Writer.Limits(100, 1 << 20, 1_000));
+    deliveries = new Deliveries(queue, writer, this::prepare, stats, 100);
+    thread = new Thread(deliveries);
+    thread.setDaemon(true);
+  }
+
+  private void prepare() {
+    if (failure.get() instanceof Error error) {
+      failed.incrementAndGet();
+      throw error;
+    }
+    if (failure.get() instanceof RuntimeException error) {
+      failed.incrementAndGet();
+      throw error;
+    }
+  }
+
+  @Test
+  void noErrorEndsIt() throws Exception {
+    thread.start();
+    int put = 0;
+    for (Throwable error :
+        List.of(
+            new NoSuchMethodError("of another driver"),
+            new InternalError("a page"),
+            new StackOverflowError(),
+            new IllegalStateException("what?"))) {
+      failed.set(0);
+      failure.set(error);
+      queue.put(records.of(put, put, put), 0);
+      while (failed.get() == 0 || deliveries.trouble() == null) {
+        Thread.sleep(1);
+      }
+      assertTrue(thread.isAlive());
+      assertTrue(deliveries.trouble().contains(error.getClass().getName()), deliveries.trouble());
+      failure.set(null);
+      put++;
+      while (store.asked.stream().mapToInt(one -> one.batch.size()).sum() < put) {
+        Thread.sleep(1);
+      }
+    }
+    assertEquals(4, stats.deliveryFailures.sum());
+    while (deliveries.trouble() != null) {
+      Thread.sleep(1);
+    }
+    deliveries.stop();
+    thread.join();
+    while (!store.asked.isEmpty()) {
+      store.succeed(store.asked.get(0));
+    }
+    assertEquals(put, done.size());
+  }
+
+  /** Read wrong once: what was released is handed out again. */
+  @Test
+  void aRecordThatCouldNotBeReadIsReadAgain() throws Exception {
+    for (int i = 0; i < 10; i++) {
+      queue.put(records.of(1, i, i), 0);
+    }
+    file.readsLeft = 3;
+    thread.start();
+    while (deliveries.trouble() == null) {
+      Thread.sleep(1);
+    }
+    file.readsLeft = -1;
+    while (store.asked.stream().noneMatch(one -> !one.batch.isEmpty())) {
+      Thread.sleep(1);
+    }
+    deliveries.stop();
+    thread.join();
+    while (!store.asked.isEmpty()) {
+      store.succeed(store.asked.get(0));
+    }
+    assertEquals(10, done.size());
+    assertEquals(0, records.unreadable.sum());
+  }
+
+  /** Whatever ended it, somebody is told. */
+  @Test
+  void aThreadThatIsGoneIsToldOf() throws Exception {
+    assertNull(deliveries.trouble(), "it has not begun");
+    thread.start();
+    while (queue.depth().waiting() > 0 || !thread.isAlive()) {
+      Thread.sleep(1);
+    }
+    thread.interrupt();
+    thread.join();
+    assertFalse(thread.isAlive());
+    assertTrue(deliveries.trouble().contains("hangs"), deliveries.trouble());
+  }
+}
