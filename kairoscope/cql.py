@@ -1,5 +1,6 @@
 """CQL against the storage nodes: the schema, and rows counted without KairosDB in between."""
 
+import itertools
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,10 @@ Endpoint = tuple[str, int]
 
 Endpoints = Mapping[Endpoint, Endpoint]
 """What storage nodes listen on → where this machine reaches it; what is not in it, directly."""
+
+
+SERIES_AT_A_TIME = 256
+"""Of which the timestamps are in memory."""
 
 
 class LoginError(UserError):
@@ -304,6 +309,42 @@ def rows_of_series(
         db, count, arguments, concurrency=concurrency, results_generator=True
     )
     return sum(result.one()[0] for _, result in results)
+
+
+def timestamps_of_series(
+    db: Session,
+    keyspace: str,
+    series: Iterable[tuple[str, dict[str, str], tuple[int, int]]],
+    data_type: str = "kairos_long",
+    concurrency: int = 16,
+) -> Iterator[set[int]]:
+    """Timestamps (epoch ms) that `data_points` has of each series, in the series' order.
+
+    A series is its metric, its tags, and (first, last) epoch ms to look between, both included. At
+    the session's consistency: with ALL every replica is asked, and one that lacks a row gets it
+    from the others (read repair).
+
+    The driver's errors, such as Unavailable, if a replica does not answer.
+    """
+    select = db.prepare(
+        f"SELECT column1, value FROM {keyspace}.data_points "  # noqa: S608 (keyspace is ours)
+        "WHERE key = ? AND column1 >= ? AND column1 <= ?"
+    )
+    row_width = row_width_ms(db, keyspace)
+    left = iter(series)
+    while some := list(itertools.islice(left, SERIES_AT_A_TIME)):
+        slices = [
+            (place, row, (row_key(metric, row, tags, data_type), *columns))
+            for place, (metric, tags, span) in enumerate(some)
+            for row, *columns in _slices([span], row_width)
+        ]
+        found: list[set[int]] = [set() for _ in some]
+        results = execute_concurrent_with_args(
+            db, select, [arguments for *_, arguments in slices], concurrency, results_generator=True
+        )
+        for (place, row, _), (_, rows) in zip(slices, results, strict=True):
+            found[place].update(row + struct.unpack(">i", one.column1)[0] for one in rows)
+        yield from found
 
 
 def _slices(spans: list[tuple[int, int]], row_width: int) -> Iterator[tuple[int, bytes, bytes]]:

@@ -57,6 +57,47 @@ class Reason(NamedTuple):
 
 
 @dataclass
+class AtAll:
+    """What became of the points that were missing, by a read of every replica.
+
+    Attributes:
+        read_at: consistency at which they were missing.
+        looked_for: how many were looked for: those that the ledger's gaps name.
+        repaired: on some replica, and read back after the read at ALL, which repairs.
+        not_found: on some replica, and still not found by a query.
+        lost: on no replica.
+        problem: why the replicas could not be asked; the three counts are None then.
+    """
+
+    read_at: str
+    looked_for: int
+    repaired: int | None = None
+    not_found: int | None = None
+    lost: int | None = None
+    problem: str = ""
+
+    @property
+    def text(self) -> str:
+        """In words, for after "n missing"."""
+        if self.problem:
+            return f"not looked for at ALL: {self.problem}"
+        words = (
+            (
+                self.repaired,
+                "not on enough replicas: found at ALL, and repaired by that read, since a second "
+                f"read at {self.read_at} finds them",
+            ),
+            (
+                self.not_found,
+                f"found at ALL, and not by a second read at {self.read_at}: no repair of the "
+                "points has them found, their index may be missing",
+            ),
+            (self.lost, "on no replica: lost"),
+        )
+        return "; ".join(f"{count:,} {how}" for count, how in words if count)
+
+
+@dataclass
 class Equation:
     """One line of the ledger: `holds` if both sides are known and equal."""
 
@@ -77,6 +118,7 @@ class Gap:
     Attributes:
         series: its name, and its tags where they tell it from others.
         kind: missing, missing (unacknowledged) or wrong value.
+        source: the series itself.
         ticks: which points, as ranges of ticks in order. Whole ranges, because a store that was
             down lacks thousands of points of each series.
     """
@@ -84,7 +126,7 @@ class Gap:
     series: str
     kind: str
     schedule: Schedule
-    rank: int
+    source: Series
     ticks: list[range]
 
     @property
@@ -98,7 +140,7 @@ class Gap:
         return [t for ticks in self.ticks for t in self._times(ticks).tolist()]
 
     def _times(self, ticks: range) -> Int64s:
-        return self.schedule.timestamps_ms(self.rank, ticks)
+        return self.schedule.timestamps_ms(self.source.rank, ticks)
 
     def named(self) -> dict[str, Any]:
         """What ledger.json says of it."""
@@ -116,8 +158,8 @@ class Gap:
         """What ledger-gaps.jsonl says of it: spans of consecutive points of the series."""
         spans = [
             {
-                "first_ms": self.schedule.timestamp_ms(self.rank, ticks[0]),
-                "last_ms": self.schedule.timestamp_ms(self.rank, ticks[-1]),
+                "first_ms": self.schedule.timestamp_ms(self.source.rank, ticks[0]),
+                "last_ms": self.schedule.timestamp_ms(self.source.rank, ticks[-1]),
                 "count": len(ticks),
             }
             for ticks in self.ticks
@@ -128,7 +170,7 @@ class Gap:
         """The gap less some of its points."""
         ticks = np.concatenate([np.arange(r.start, r.stop) for r in self.ticks])
         stay = [t not in timestamps_ms for t in self.timestamps_ms]
-        return Gap(self.series, self.kind, self.schedule, self.rank, _ranges(ticks[stay]))
+        return Gap(self.series, self.kind, self.schedule, self.source, _ranges(ticks[stay]))
 
 
 @dataclass
@@ -158,6 +200,8 @@ class Ledger:
     unexpected: int | None = None
     rows_by_cql: int | None = None
     rows_expected: int | None = None
+    at_all: AtAll | None = None
+    """What every replica has of the missing ones; None if none are, or it was not asked."""
     failed_reasons: list[Reason] = field(default_factory=list)
     """Why those that are logged as failed were given up, the most frequent reasons first."""
     gaps: list[Gap] = field(default_factory=list)
@@ -177,6 +221,11 @@ class Ledger:
     def claimed_missing(self) -> int | None:
         """Those of them that did not come back."""
         return self.missing if self.acknowledges else self.unknown_missing
+
+    @property
+    def lacking(self) -> list[Gap]:
+        """The gaps of points that must be in the store and did not come back."""
+        return [gap for gap in self.gaps if gap.kind in (MISSING, MISSING_UNACKNOWLEDGED)]
 
     @property
     def equations(self) -> list[Equation]:
@@ -205,6 +254,7 @@ class Ledger:
     def to_json(self) -> dict[str, Any]:
         """The content of ledger.json."""
         document = {k: v for k, v in vars(self).items() if k not in ("gaps", "notes")}
+        document["at_all"] = asdict(self.at_all) if self.at_all else None
         document["failed_reasons"] = [reason._asdict() for reason in self.failed_reasons]
         document["balanced"] = self.balanced
         document["equations"] = [{**asdict(e), "holds": e.holds} for e in self.equations]
@@ -350,7 +400,7 @@ class Settlement:
         spec = self._schedule.spec
         name = label(spec, spec.metric_name(series.number), spec.tags_of(series.number))
         ticks = np.flatnonzero(points) + series.ticks.start
-        return Gap(name, kind, self._schedule, series.rank, _ranges(ticks))
+        return Gap(name, kind, self._schedule, series, _ranges(ticks))
 
     def close(
         self, queued_points: int | None, failed: Iterable[FailedPoint], passes: int = 1

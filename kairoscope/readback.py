@@ -296,6 +296,18 @@ async def read_all(
     return passes
 
 
+async def read_once(
+    schedule: Schedule,
+    series: Iterable[Series],
+    on_result: Callable[[SeriesResult], None],
+    nodes: list[str] | None = None,
+    access: Access | None = None,
+) -> None:
+    """Read some series back a single time; otherwise as `read_all`."""
+    async for result in _read(schedule, series, nodes or schedule.spec.nodes, access):
+        on_result(result)
+
+
 async def already_there(
     schedule: Schedule, nodes: list[str] | None = None, access: Access | None = None
 ) -> int:

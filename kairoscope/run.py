@@ -11,12 +11,13 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
+from cassandra import ConsistencyLevel
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -39,6 +40,7 @@ from kairoscope import (
     readback,
     remote,
     removed,
+    replicas,
     report,
     verdict,
 )
@@ -62,7 +64,7 @@ from kairoscope.plan import Plan
 from kairoscope.secrets import Access
 from loaders.emulator import Progress as LoadProgress
 from loaders.emulator import WorkerResult
-from loaders.schedule import Schedule
+from loaders.schedule import Schedule, Series
 
 # Workers import numpy and aiohttp before they can send: on two busy cores that takes seconds.
 START_DELAY_S = 5
@@ -523,6 +525,29 @@ def _settle(state: State, talk: Client, console: Console) -> None:
     except Exception as error:
         state.ledger.notes.append(f"rows could not be counted by CQL: {error}")
         state.events.write(t=time.time(), what="row count failed", detail=str(error))
+    # After the count: a read at ALL brings rows to replicas that lack them.
+    if gaps := state.ledger.lacking:
+        console.print(f"look for missing points of {len(gaps):,} series at ALL …")
+        state.ledger.at_all = _at_all(state, talk, gaps)
+
+
+def _at_all(state: State, talk: Client, gaps: list[ledger.Gap]) -> ledger.AtAll:
+    schedule = gaps[0].schedule
+    keyspace = str(state.inventory.storage[0].vars["kairosdb_keyspace"])
+    data_type = f"kairos_{schedule.spec.value_type}"
+
+    def on_replicas(wanted: Iterator[replicas.Wanted]) -> Iterator[set[int]]:
+        with talk.cql(state.inventory.storage, ConsistencyLevel.ALL) as db:
+            yield from cql.timestamps_of_series(db, keyspace, wanted, data_type)
+
+    def again(series: list[Series], add: Callable[[readback.SeriesResult], None]) -> None:
+        urls = _urls(state, talk)
+        asyncio.run(readback.read_once(schedule, series, add, nodes=urls, access=talk.access))
+
+    found = replicas.look(gaps, state.plan.kairosdb["read_consistency"], on_replicas, again)
+    if found.problem:
+        state.events.write(t=time.time(), what="read at ALL failed", detail=found.problem)
+    return found
 
 
 def _rows(state: State, talk: Client, schedule: Schedule) -> int:

@@ -146,8 +146,9 @@ def drain_part(seconds: float | None, left: int | None, limit_s: float) -> Part:
 def readback_part(ledger: Ledger, wrong_answers: int = 0) -> Part:
     """Acknowledged points that came back with the right value, of all acknowledged ones.
 
-    Over telnet, which acknowledges nothing, it is all points sent. `wrong_answers`: queries beside
-    the load that were answered with wrong values.
+    A point that no query finds counts as missing, even if some replica has it; the text says of how
+    many that is so. Over telnet, which acknowledges nothing, it is all points sent.
+    `wrong_answers`: queries beside the load that were answered with wrong values.
     """
     claimed, stored = ledger.claimed, ledger.claimed_stored
     what = "acknowledged" if ledger.acknowledges else "sent"
@@ -164,7 +165,7 @@ def readback_part(ledger: Ledger, wrong_answers: int = 0) -> Part:
     good = whole and claimed > 0 and ledger.balanced and not wrong
     text = f"{stored:,} of {claimed:,} {what} points read back"
     for count, how in (
-        (ledger.claimed_missing, "missing"),
+        (ledger.claimed_missing, f"missing{_at_all(ledger)}"),
         (ledger.wrong_value, "with a wrong value"),
         (ledger.queued, "still queued"),
         (ledger.failed_logged, f"given up by KairosDB{_why(ledger)}"),
@@ -182,6 +183,12 @@ def readback_part(ledger: Ledger, wrong_answers: int = 0) -> Part:
         )
     text += f"; {wrong}" if wrong else ""
     return Part(figure, 1.0, unit, "pass" if good else "fail", text)
+
+
+def _at_all(ledger: Ledger) -> str:
+    if ledger.at_all is None:
+        return ""
+    return f" at {ledger.at_all.read_at} ({ledger.at_all.text})"
 
 
 def _why(ledger: Ledger) -> str:

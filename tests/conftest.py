@@ -26,6 +26,7 @@ _GROUPS = (
     "lab/test_lab_scylla",
     "cluster/test_secured",
     "cluster/test_kills",
+    "cluster/test_killed_together",
     "cluster/test_attacks",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
@@ -35,6 +36,8 @@ _GROUPS = (
 _TABLES = {
     "effect": "verb | under load of the time | acknowledged | lost | p99 | points",
     "killed": "queue | what happened | acknowledged | not found | given up",
+    "killed together": "engine | queue | crashes | acknowledged | on neither node when back | "
+    "not read back | repaired | not found | lost | on neither node in the end",
     "attacked": "what was done | acknowledged | lost | given up | p99",
 }
 

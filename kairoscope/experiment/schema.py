@@ -158,6 +158,21 @@ class Storage(Section):
         ge=1,
         le=1_048_576,
     )
+    commitlog_sync: Literal["periodic", "batch"] = described(
+        "",
+        "When a storage node acknowledges a write. periodic: at once; its commit log is on the "
+        "disk within a period. batch: when it is on the disk, so that no acknowledged write goes "
+        "with a process or with power; each write then takes as long as the disk does.",
+        default="periodic",
+    )
+    commitlog_sync_period_ms: int | None = described(
+        "ms",
+        "From one bringing of the commit log to the disk to the next, with periodic. Both engines "
+        "are shipped with 10,000. kairosdb.queue_keep_s must be longer than that takes at most.",
+        default=None,
+        ge=100,
+        le=60_000,
+    )
     scylla_version: str = described(
         "",
         "Of ScyllaDB, where it is the store. Up to 6.2 it is open source; "

@@ -6,7 +6,7 @@ from typing import Any
 
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, replicas_needed, timing
-from kairoscope.plan import aws, kairosdb, load, storage
+from kairoscope.plan import aws, commitlog, kairosdb, load, storage
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.instance_types import InstanceType
 from kairoscope.plan.model import Plan
@@ -51,10 +51,11 @@ def make(experiment: Experiment, target: str = "local", now: float | None = None
         raise UserError("\n".join(draft.problems))
     draft.queue_disk = _queue_disk(draft, target)
     _cluster(draft, target, types)
-    for_kairosdb, queue = kairosdb.settings(draft)
+    log = commitlog.settings(draft)
+    for_kairosdb, queue = kairosdb.settings(draft, log)
     for_load = load.settings(draft, queue.held_s)
     load.totals(draft)
-    for_storage = storage.settings(draft, queue)
+    for_storage = storage.settings(draft, queue, log)
     storage.refuse_late_expiry(draft, time.time() if now is None else now)
     storage.totals(draft, for_kairosdb["checkpoint_s"], queue)
     for_security = _security(draft, target)

@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from kairoscope.plan.commitlog import CommitLog
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.plan.numbers import bounded, count, n, up
 from kairoscope.plan.queue import Queue, coalescing, stock
@@ -32,7 +33,7 @@ HEAP_STEP_MIB = 256
 BYTES_PER_CACHED_SERIES = 1_024  # a row key with its tags in a linked hash map, generous
 
 
-def settings(draft: Draft) -> tuple[dict[str, Any], Queue]:
+def settings(draft: Draft, log: CommitLog) -> tuple[dict[str, Any], Queue]:
     """How KairosDB writes and reads: the final values for its templates, and its queue."""
     given = draft.experiment.kairosdb
     plain = ("driver", "write_consistency", "read_consistency", "queue")
@@ -40,7 +41,7 @@ def settings(draft: Draft) -> tuple[dict[str, Any], Queue]:
     values = {"nodes": draft.nodes, **draft.given("kairosdb", skip=derived)}
     checkpoint_s = _checkpoint(draft)
     coalesces = given.queue == "coalescing"
-    queue = coalescing(draft, checkpoint_s) if coalesces else stock(draft)
+    queue = coalescing(draft, checkpoint_s, log) if coalesces else stock(draft, log)
     values |= queue.values
     values |= _connections(draft, queue)
     values |= _caches(draft)

@@ -4,6 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from kairoscope.plan import commitlog
+from kairoscope.plan.commitlog import CommitLog
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.plan.numbers import bounded, in_bytes, n, up
 
@@ -56,10 +58,8 @@ DISK_STEP_MIB = 64
 DISK_HEADROOM = 2
 # A run is stopped there too (capture.samplers): below it the store's own flushes fail.
 DISK_FREE_MIB = 300
-# Both engines write their commit log to the disk that often when not told otherwise, whatever they
-# acknowledged before; and so long it takes KairosDB's driver, asleep between two looks, to notice
-# that a storage node is gone or is back.
-COMMITLOG_SYNC_S = 10
+# So long it takes KairosDB's driver, asleep between two looks, to notice that a storage node is
+# gone or is back.
 DETECTION_S = 20
 # Of Cassandra 5 with storage_compatibility_mode CASSANDRA_4: 2038-01-19T03:14:06Z in epoch s. What
 # would expire later it refuses, and the batch with it. ScyllaDB has no such end.
@@ -93,9 +93,11 @@ class Queue:
     kept_s: float = 0
 
 
-def stock(draft: Draft) -> Queue:
+def stock(draft: Draft, log: CommitLog) -> Queue:
     """Points leave in the order they came, in batches of `batch_size`."""
     values = _stock_batches(draft)
+    if lost := commitlog.loss(draft, log):
+        draft.notices.append(f"The stock queue writes nothing again. {lost}")
     values["ingest_threads"] = _stock_threads(draft, values["batch_size"])
     values["memory_queue_size"] = _stock_memory(draft)
     batch, size = values["batch_size"], draft.experiment.assume.bytes_per_point_on_wire
@@ -201,13 +203,13 @@ def _stock_memory(draft: Draft) -> int:
     )
 
 
-def coalescing(draft: Draft, checkpoint_s: int) -> Queue:
+def coalescing(draft: Draft, checkpoint_s: int, log: CommitLog) -> Queue:
     """Points leave by series, those of a window together."""
     window_ms = _window(draft)
     batch_kib, batch_size = _batches(draft)
     in_flight = _in_flight(draft, batch_kib)
     memory_mb = _memory(draft, window_ms, in_flight * batch_size)
-    keep_s = _keep(draft)
+    keep_s = _keep(draft, log)
     values = {
         "queue_window_ms": window_ms,
         "queue_memory_mb": memory_mb,
@@ -289,26 +291,41 @@ def _memory(draft: Draft, window_ms: int, in_flight_to_a_node: int) -> int:
     return memory
 
 
-def _keep(draft: Draft) -> int:
+def _keep(draft: Draft, log: CommitLog) -> int:
     rate, each = draft.node_points_per_s, _bytes_on_disk(draft)
-    derived = COMMITLOG_SYNC_S + DETECTION_S
+    unsynced = math.ceil(log.unsynced_s)
+    derived = unsynced + DETECTION_S if unsynced else 0
     kept = draft.experiment.kairosdb.queue_keep_s
     taken = math.ceil(rate * each * (derived if kept is None else kept))
+    until = (
+        f"{n(unsynced)} s until a late commit log is on the disk + {DETECTION_S} s until a node's "
+        "end or return is noticed"
+        if unsynced
+        else "storage.commitlog_sync batch: what is acknowledged is on the disk"
+    )
     keep = draft.derive(
         "kairosdb.queue_keep_s",
         derived,
         "s",
-        f"{COMMITLOG_SYNC_S} s until a commit log is on the disk + {DETECTION_S} s until a node's "
-        f"end or return is noticed; takes {in_bytes(taken)} of disk",
+        f"{until}; takes {in_bytes(taken)} of disk",
         "What the store acknowledged can go with the storage nodes that had it in memory only. It "
         "stays in the queue's file for so long, and is written again after an unclean start and "
         "when a storage node goes down or comes back: the same points, so nothing is there twice.",
     )
-    if keep < COMMITLOG_SYNC_S:
+    if 0 < keep < unsynced:
+        draft.refuse(
+            "kairosdb.queue_keep_s",
+            f"{n(keep)} s are over before a late commit log is on the disk ({n(unsynced)} s): what "
+            f"storage nodes lose would not be written again; raise it to ≥ {n(derived)}, lower "
+            "storage.commitlog_sync_period_ms, or set 0 to keep nothing",
+        )
+    elif not keep and (lost := commitlog.loss(draft, log)):
+        draft.notices.append(f"kairosdb.queue_keep_s 0: nothing is written again. {lost}")
+    elif keep < derived:
         draft.notices.append(
-            f"kairosdb.queue_keep_s {n(keep)} is less than the {COMMITLOG_SYNC_S} s after which a "
-            "storage node has its commit log on the disk: what several of them lose at a time is "
-            "not written again."
+            f"kairosdb.queue_keep_s {n(keep)} leaves {n(keep - unsynced)} s to notice that a "
+            f"storage node is gone, which may take {DETECTION_S}: of what several of them lose at "
+            "a time some may not be written again."
         )
     return keep
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from kairoscope.experiment import timing
 from kairoscope.experiment.schema import ROW_WIDTH_S
+from kairoscope.plan.commitlog import CommitLog
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.plan.numbers import bounded, count, in_bytes, n, up
 from kairoscope.plan.queue import INDEX_BYTES, LATEST_EXPIRY_S, Queue
@@ -29,10 +30,11 @@ QUEUE_PAGES, QUEUE_PAGE_BYTES = 2, 52_428_800
 SCYLLAS_COMPRESSORS = {"LZ4WithDictsCompressor": "2025.2.0", "ZstdWithDictsCompressor": "2025.2.0"}
 
 
-def settings(draft: Draft, queue: Queue) -> dict[str, Any]:
+def settings(draft: Draft, queue: Queue, log: CommitLog) -> dict[str, Any]:
     """How the store keeps what comes in a queue's batches: its templates' final values."""
     cluster = draft.experiment.cluster
-    values = draft.given("storage", skip=("batch_size_fail_kib",), absent={"engine": draft.engine})
+    derived_keys = ("batch_size_fail_kib", "commitlog_sync_period_ms")
+    values = draft.given("storage", skip=derived_keys, absent={"engine": draft.engine})
     _compression(draft, values["compression"], values["scylla_version"])
     wanted = math.ceil(queue.batch_bytes * BATCH_FAIL_HEADROOM / 1024)
     derived, bound = bounded(wanted, BATCH_FAIL_MIN_KIB)
@@ -66,6 +68,7 @@ def settings(draft: Draft, queue: Queue) -> dict[str, Any]:
         "replication_factor": cluster.replication_factor,
         "shards": draft.shards,
         **values,
+        **log.values,
         "batch_size_fail_kib": fail,
         "batch_size_warn_kib": warn,
     }

@@ -66,6 +66,7 @@ class Ledger:
     counts: Table
     gaps: Table
     gap_series: int
+    at_all: Table
     notes: Text
 
 
@@ -462,8 +463,29 @@ def ledger(run: RunData) -> Ledger:
             numeric=(2,),
         ),
         gap_series=round(number(book.get("gap_series")) or len(gaps)),
+        at_all=_at_all(book),
         notes=tuple(str(note) for note in items(book, "notes")),
     )
+
+
+_AT_ALL = (
+    ("repaired", "on some replica, and read back after a read at ALL, which repairs"),
+    ("not_found", "on some replica, and still not found by a query: their index may be missing"),
+    ("lost", "on no replica"),
+)
+
+
+def _at_all(book: Json) -> Table:
+    """What every replica has of the missing points; empty if none are, or in an older run."""
+    head = ("missing points, by a read at ALL", "count")
+    found = book.get("at_all")
+    if not isinstance(found, dict):
+        return Table(head, (), numeric=(1,))
+    if found.get("problem"):
+        rows = [(f"not looked for: {found['problem']}", units.count(found.get("looked_for")))]
+    else:
+        rows = [(meaning, units.count(found.get(key))) for key, meaning in _AT_ALL]
+    return Table(head, tuple(rows), numeric=(1,))
 
 
 def _holds(equation: Json) -> bool | None:

@@ -109,6 +109,8 @@ def test_row_key_is_what_kairosdb_wrote(cluster: Deployment, tags: dict[str, str
         assert found == [wanted]
         assert cql.rows_of_series(db, KEYSPACE, [(metric, tags)], [(now, now)]) == 1
         assert cql.rows_of_series(db, KEYSPACE, [(metric, tags)], [(now + 1, now + 1)]) == 0
+        wanted = [(metric, tags, (now, now)), (metric, {"no": "such"}, (now, now))]
+        assert list(cql.timestamps_of_series(db, KEYSPACE, wanted)) == [{now}, set()]
 
 
 def test_rows_are_counted_over_the_end_of_a_row(cluster: Deployment) -> None:
@@ -123,6 +125,8 @@ def test_rows_are_counted_over_the_end_of_a_row(cluster: Deployment) -> None:
             return cql.rows_of_series(db, KEYSPACE, [(metric, tags)], [(border - 1, border)])
 
         wait_for("both rows", lambda: rows() == 2, 30)
+        wanted = [(metric, tags, (border - 1, border))]
+        assert list(cql.timestamps_of_series(db, KEYSPACE, wanted)) == [{border - 1, border}]
 
 
 def test_status(cluster: Deployment) -> None:

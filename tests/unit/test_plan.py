@@ -9,11 +9,12 @@ from typing import Any
 
 import jinja2
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kairoscope import hocon, paths
+from kairoscope import hocon, paths, scylla
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
 from kairoscope.inventory import jvm_options
@@ -251,7 +252,8 @@ def what_holds_for_its_disk(plan: Plan) -> None:
     usual = points * (assume.bytes_per_point_in_queue + 32)
     assert kairosdb["queue_disk_mb"] * 1_048_576 >= 2 * usual
     assert kairosdb["queue_disk_mb"] >= 512
-    assert kairosdb["queue_keep_s"] >= 10, "a commit log is on the disk by then"
+    period_s = plan.storage["commitlog_sync_period_ms"] / 1000
+    assert kairosdb["queue_keep_s"] >= 2 * period_s + 20, "on the disk, and its node's end noticed"
     assert kairosdb["queue_latest_expiry_s"] == 2**31 - 2
 
 
@@ -321,7 +323,7 @@ def test_the_laptop_to_the_number() -> None:
         "queue_batch_kib": 32,
         "batch_size": 1000,
         "queue_in_flight": 4,
-        "queue_keep_s": 30,
+        "queue_keep_s": 22,
         "queue_disk_mb": 4096,
         "queue_disk_free_mb": 300,
         "queue_sync_ms": 0,
@@ -345,10 +347,10 @@ def test_the_laptop_to_the_number() -> None:
         "140 B / 0.25 = 7; 22 rounded up to 32s"
     )
     assert plan.setting("kairosdb.queue_disk_mb").arithmetic == (
-        "24,000 points/s × (4 h + 30 s) × 132 B = 43,597, at most 4,096 on a machine that all "
-        "servers share; 4,096 MiB last for 21.7 min without the store"
+        "24,000 points/s × (4 h + 22 s) × 132 B = 43,573, at most 4,096 on a machine that all "
+        "servers share; 4,096 MiB last for 21.8 min without the store"
     )
-    assert plan.setting("kairosdb.queue_keep_s").arithmetic.endswith("takes 95 MB of disk")
+    assert plan.setting("kairosdb.queue_keep_s").arithmetic.endswith("takes 69.7 MB of disk")
     assert "one Java heap per node" in plan.notices[0]
 
 
@@ -505,11 +507,11 @@ MIB = 1_048_576
         ("local", 60_000, 1, 200, 4096),
         # Four hours of an unreachable store, or what the volume has.
         ("aws", 60_000, 1, 200, 108_992),
-        ("aws", 180_000, 3, 200, 163_520),
+        ("aws", 180_000, 3, 200, 163_456),
         ("aws", 180_000, 3, 100, 92_160),
         ("hosts", 60_000, 1, 200, 65_536),
         # Never less than twice what it takes while all is well.
-        ("hosts", 9_000_000, 1, 200, 125_184),
+        ("hosts", 9_000_000, 1, 200, 107_072),
     ],
 )
 def test_the_queues_disk(
@@ -538,13 +540,88 @@ def test_a_queue_without_room_for_what_it_always_has_is_refused() -> None:
     assert any("kairosdb.queue_disk_free_mb ends" in notice for notice in plan.notices)
 
 
-def test_what_is_kept_for_less_than_a_commit_log_takes_is_remarked_on() -> None:
-    def remarked(keep_s: int) -> bool:
-        notices = planned(kairosdb={"queue_keep_s": keep_s}).notices
-        return any("has its commit log on the disk" in notice for notice in notices)
+def test_what_is_kept_outlives_what_a_commit_log_has_not_yet_on_the_disk() -> None:
+    def remarks(keep_s: int, period_ms: int) -> list[str]:
+        wanted = {"queue_keep_s": keep_s}
+        plan = planned(kairosdb=wanted, storage={"commitlog_sync_period_ms": period_ms})
+        return [notice for notice in plan.notices if "kairosdb.queue_keep_s" in notice]
 
-    assert [remarked(s) for s in (0, 9, 10, 30)] == [True, True, False, False]
+    # A node's end has to be noticed as well; a late commit log takes two periods.
+    assert "leaves 19 s to notice" in remarks(39, 10_000)[0]
+    assert not remarks(40, 10_000)
+    assert not remarks(22, 1_000)
+    for keep_s, period_ms in ((19, 10_000), (1, 1_000)):
+        with pytest.raises(UserError, match=r"queue_keep_s: .* late commit log .* raise it to"):
+            remarks(keep_s, period_ms)
+    assert "0: nothing is written again. 2 storage nodes killed together" in remarks(0, 1_000)[0]
     assert planned(kairosdb={"queue_keep_s": 0, "queue_sync_ms": 5}).kairosdb["queue_sync_ms"] == 5
+
+
+@pytest.mark.parametrize(
+    ("target", "level", "period_ms", "lost"),
+    [
+        ("hosts", "QUORUM", None, "2 storage nodes killed together lose up to 5,000 points (1 s)"),
+        ("hosts", "QUORUM", 10_000, "up to 50,000 points (10 s) acknowledged at QUORUM: a query"),
+        ("hosts", "ONE", None, "1 storage node killed loses up to 5,000 points (1 s)"),
+        ("hosts", "ALL", None, "3 storage nodes killed together lose up to 5,000 points (1 s)"),
+        # A killed Cassandra leaves what is in the operating system's memory.
+        ("local", "QUORUM", None, "up to 500 points (0.1 s) acknowledged at QUORUM, without power"),
+    ],
+)
+def test_what_the_stock_queue_does_not_write_again_is_said(
+    target: str, level: str, period_ms: int | None, lost: str
+) -> None:
+    data = described(
+        kairosdb={"queue": "stock", "write_consistency": level},
+        storage={"commitlog_sync_period_ms": period_ms},
+    )
+    notices = make(Experiment.model_validate(data), target).notices
+    assert any(lost in notice for notice in notices), notices
+    data["storage"] = {"commitlog_sync": "batch"}
+    notices = make(Experiment.model_validate(data), target).notices
+    assert not any("lose" in notice for notice in notices)
+
+
+def test_a_commit_log_that_writes_wait_for_needs_no_keeping_and_no_period() -> None:
+    plan = planned(storage={"commitlog_sync": "batch"})
+    assert plan.storage["commitlog_sync"] == "batch"
+    assert "commitlog_sync_period_ms" not in plan.storage
+    assert plan.kairosdb["queue_keep_s"] == 0
+    assert not any("queue_keep_s" in notice for notice in plan.notices)
+    with pytest.raises(UserError, match=r"commitlog_sync_period_ms: .* knows no period"):
+        planned(storage={"commitlog_sync": "batch", "commitlog_sync_period_ms": 1000})
+
+
+def rendered_store(plan: Plan, engine: str) -> dict[str, Any]:
+    """The storage node's configuration as its role renders it, of what concerns the commit log."""
+    folder = paths.ANSIBLE / "roles" / engine / "templates"
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(folder), trim_blocks=True)  # noqa: S701
+    environment.filters["to_json"] = lambda value: json.dumps(value, default=str)
+    text = environment.get_template(f"{engine}.yaml.j2").render(
+        plan=json.loads(plan.to_json()),
+        scylla_release={"options": []},
+        scylla_settings={},
+    )
+    return {k: v for k, v in yaml.safe_load(text).items() if k.startswith("commitlog_sync")}
+
+
+def test_both_engines_are_rendered_as_planned() -> None:
+    periodic = planned(storage={"commitlog_sync_period_ms": 2500})
+    batch = planned(storage={"commitlog_sync": "batch"})
+    assert rendered_store(periodic, "scylla") == {
+        "commitlog_sync": "periodic",
+        "commitlog_sync_period_in_ms": 2500,
+    }
+    assert rendered_store(periodic, "cassandra") == {
+        "commitlog_sync": "periodic",
+        "commitlog_sync_period": "2500ms",
+    }
+    # A period beside batch stops Cassandra; ScyllaDB's window for it is read by nothing.
+    for engine in ("scylla", "cassandra"):
+        assert rendered_store(batch, engine) == {"commitlog_sync": "batch"}
+    for version in yaml.safe_load(scylla.TABLE.read_text())["releases"]:
+        known = scylla.release(version).options
+        assert {"commitlog_sync", "commitlog_sync_period_in_ms"} <= set(known)
 
 
 # Seconds since 1970, in November 2026.
@@ -578,7 +655,7 @@ def test_no_point_may_expire_when_the_engine_cannot_say_it() -> None:
 def rendered(plan: Plan) -> dict[str, Any]:
     """KairosDB's configuration as the role renders it, by key."""
     template = (paths.KAIROSDB_CONF / "templates" / "kairosdb.conf.j2").read_text()
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, autoescape=False)  # noqa: S701
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True)  # noqa: S701  # noqa: S701
     text = environment.from_string(template).render(
         plan=plan,
         ansible_managed="made by a test",
@@ -617,7 +694,7 @@ def test_kairosdb_is_told_of_its_queue(target: str, queue: str) -> None:
         "in_flight_per_host": 4,
         "disk_mb": plan.kairosdb["queue_disk_mb"],
         "disk_free_mb": 300,
-        "keep_s": 30,
+        "keep_s": 22,
         "sync_ms": 0,
         **latest,
     }
@@ -795,7 +872,7 @@ def test_replay_of_a_day() -> None:
     assert any("Replay goes as fast as" in notice for notice in plan.notices)
     # Its queue is the one that it is let fill: 10 GB more than with none.
     less = planned(load={**load, "replay_queue_points": 0})
-    assert plan.totals["disk_bytes"] - less.totals["disk_bytes"] == (10**8 - 275_000) * 132
+    assert plan.totals["disk_bytes"] - less.totals["disk_bytes"] == (10**8 - 235_000) * 132
 
 
 def test_giving_up_before_failing_over_is_remarked_on() -> None:

@@ -358,6 +358,23 @@ def test_many_gaps_are_counted_and_the_first_named(tmp_path: Path) -> None:
     assert "SENSOR_20 " not in markdown
 
 
+def test_missing_points_are_told_apart_by_what_every_replica_has(tmp_path: Path) -> None:
+    run = report_samples.failing(tmp_path)
+    found = {"read_at": "QUORUM", "looked_for": 380, "repaired": 373, "not_found": 0, "lost": 7}
+    change(run / "ledger.json", at_all={**found, "problem": ""})
+    page, _, markdown = report(run)
+    assert "read back after a read at ALL, which repairs 373" in page.text
+    assert "on no replica 7" in page.text
+    assert "| on no replica | 7 |" in markdown
+    unasked = dict.fromkeys(("repaired", "not_found", "lost")) | {"problem": "storage-2 is | away"}
+    change(run / "ledger.json", at_all={**found, **unasked})
+    page, _, markdown = report(run)
+    assert "not looked for: storage-2 is | away 380" in page.text
+    assert "by a read at ALL" in markdown
+    change(run / "ledger.json", at_all=None)
+    assert "by a read at ALL" not in report(run)[0].text
+
+
 def test_late_and_skipped_samples_make_neither_spikes_nor_holes(tmp_path: Path) -> None:
     run = report_samples.passing(tmp_path)
     late = run / "load/worker-1.jsonl"

@@ -1,0 +1,137 @@
+"""Two of three storage nodes killed at the same moment: what both forget, and who has it again.
+
+The commit log's period is 10 s, as both engines are shipped with. ScyllaDB keeps so much in its
+process. A killed Cassandra leaves it in a mapped file, so its segments are compressed here: then it
+keeps them in the process as well. With the coalescing queue all must be there again; with the stock
+queue, what is not is recorded. On ScyllaDB with SCYLLA=<archive or folder> in the environment.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from deployment import STORAGE, Deployment, Run, variant
+from harness import wait_for
+
+from kairoscope import cql, inventory, supervisor
+from loaders.schedule import Schedule
+
+pytestmark = pytest.mark.long
+
+KEYSPACE = "kairosdb"
+SCYLLA = os.environ.get("SCYLLA", "")
+PERIOD_MS, WINDOW_MS = 10_000, 3_000
+# What was taken so long before the kill was stored: a window, and a batch's way.
+STORED_MS = WINDOW_MS + 1_000
+CRASHES = 3
+VICTIMS = STORAGE[1:]
+
+
+@pytest.fixture(scope="module", params=["coalescing", "stock"])
+def queue(request: pytest.FixtureRequest) -> str:
+    """Which queue KairosDB has."""
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def forgetful(queue: str) -> Iterator[Deployment]:
+    """A cluster of its own with that queue, whose killed storage nodes forget what they must."""
+    settings: dict[str, Any] = {"queue": queue}
+    if queue == "coalescing":
+        settings["queue_window_ms"] = WINDOW_MS
+    storage = {"commitlog_sync_period_ms": PERIOD_MS}
+    storage |= {"engine": "scylla"} if SCYLLA else {}
+    cluster = Deployment()
+    try:
+        cluster.experiment = cluster.write(
+            "killed-together",
+            variant(storage=storage, load={"rate": 2, "duration_s": 100, "retry_for_s": 300})
+            | {"kairosdb": settings},
+        )
+        server = ("--scylla", SCYLLA) if SCYLLA else ()
+        cluster.well("deploy", cluster.experiment, *server, timeout_s=600)
+        if not SCYLLA:
+            compress_commit_logs(cluster)
+        yield cluster
+        cluster.cli("destroy", timeout_s=180)
+    finally:
+        supervisor.end_all(cluster.state, patience_s=10)
+        cluster.remove()
+
+
+def compress_commit_logs(cluster: Deployment) -> None:
+    for name in STORAGE:
+        with (cluster.state / name / "conf" / "cassandra.yaml").open("a") as file:
+            file.write("\ncommitlog_compression:\n  - class_name: LZ4Compressor\n")
+        before = cluster.pids()[name]
+        os.kill(before, signal.SIGTERM)
+        wait_for(f"another {name}", lambda: cluster.pids()[name] not in (0, before))  # noqa: B023
+        cluster.wait_until_well()
+
+
+def on_neither(cluster: Deployment, run: Run, until_ms: int) -> int:
+    """Points due before a time that none of the victims has, each of them read alone."""
+    schedule = Schedule(run.spec())
+    spec = schedule.spec
+    series = list(schedule.series())
+    wanted = [
+        (spec.metric_name(s.number), spec.tags_of(s.number), (spec.start_ms, until_ms))
+        for s in series
+    ]
+    due = [
+        {t for t in schedule.timestamps_ms(s.rank, s.ticks).tolist() if t <= until_ms}
+        for s in series
+    ]
+    for name in VICTIMS:
+        address = f"{cluster.net}.{name.rpartition('-')[2]}"
+        # At LOCAL_ONE a node that has a replica answers by itself, and repairs nothing.
+        with cql.one_node(address, inventory.NATIVE_TRANSPORT_PORT) as db:
+            kind = f"kairos_{spec.value_type}"
+            held = list(cql.timestamps_of_series(db, KEYSPACE, wanted, kind))
+        due = [left - there for left, there in zip(due, held, strict=True)]
+    return sum(map(len, due))
+
+
+def test_what_two_nodes_forget_is_there_again(
+    forgetful: Deployment, queue: str, record_property: Callable[[str, Any], None]
+) -> None:
+    forgotten, after, books = [], [], []
+    for _ in range(CRASHES):
+        with forgetful.loading() as run:
+            wait_for("acknowledged points", lambda run=run: run.acknowledged() > 600 * 25)
+            pids = [forgetful.pids()[name] for name in VICTIMS]
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            stored_ms = int(time.time() * 1000) - STORED_MS
+            forgetful.wait_until_well()
+            forgotten.append(on_neither(forgetful, run, stored_ms))
+            run.end(timeout_s=900)
+        # Not the verdict: latency and captures are a matter of the crash.
+        readback = run.json("verdict.json")["parts"]["readback"]
+        assert readback["outcome"] in ("pass", "fail"), run.output
+        books.append(run.json("ledger.json"))
+        print(readback["text"], readback["outcome"])
+        after.append(on_neither(forgetful, run, stored_ms))
+
+    def total(name: str) -> int:
+        return sum(book[name] for book in books)
+
+    def of_missing(name: str) -> int:
+        return sum((book["at_all"] or {}).get(name) or 0 for book in books)
+
+    engine = "scylla" if SCYLLA else "cassandra"
+    record_property(
+        "killed together",
+        f"{engine} | {queue} | {CRASHES} | {total('acknowledged'):,} | {sum(forgotten):,} | "
+        f"{total('missing'):,} | {of_missing('repaired'):,} | {of_missing('not_found'):,} | "
+        f"{of_missing('lost'):,} | {sum(after):,}",
+    )
+    assert total("acknowledged") > 0
+    assert total("unexpected") + total("wrong_value") == 0
+    if queue == "coalescing":
+        assert sum(after) == 0
+        assert (total("missing"), total("queued"), total("failed_logged")) == (0, 0, 0)
+        assert total("stored") == total("acknowledged")
