@@ -713,6 +713,14 @@ class Capture(Section):
     processes_every_s: int = described(
         "s", "Between two samples of CPU, memory and disk.", default=2, ge=1, le=3600
     )
+    shards_every_s: int = described(
+        "s",
+        "Between two looks at what each shard of ScyllaDB does. A look is work for the node, which "
+        "writes some 150 kB for each shard.",
+        default=5,
+        ge=1,
+        le=3600,
+    )
 
 
 class Assume(Section):
