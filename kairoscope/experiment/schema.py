@@ -715,8 +715,8 @@ class Capture(Section):
     )
     shards_every_s: int = described(
         "s",
-        "Between two looks at what each shard of ScyllaDB does. A look is work for the node, which "
-        "writes some 150 kB for each shard.",
+        "Between two looks at what each shard of ScyllaDB does. In a look the "
+        "node writes out all its metrics.",
         default=5,
         ge=1,
         le=3600,
