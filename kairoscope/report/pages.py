@@ -80,6 +80,7 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "warmup_points": view.warmup_points(run),
         "captures": view.captures(run),
         "store_window": view.store_window(run),
+        "not_counted": view.not_counted(run),
         "few_captured": view.few_captured(run),
         "shards": shards.by_node(run),
         "shards_every": units.duration(

@@ -235,6 +235,7 @@ def test_on_scylla_the_shards_are_shown(tmp_path: Path) -> None:
     assert "Storage engine: shards" in page.text
     assert "27 looks, 3 of them without an answer; 4 times it is not known" in page.text
     assert "1,024 are left in all" in page.text
+    assert "Not known of storage-2: a node's counts begin anew" in page.text
     assert "## Storage engine: shards" in markdown
     assert 'href="#shards"' in html
 
