@@ -125,20 +125,26 @@ def _not_captured(
     spec = schedule.spec
     load_s = window[1] - window[0] if spec.replay else spec.duration_s
     disk = {"before": state.disk_before, "after": state.disk_after}
+    every_s = state.plan.experiment.capture.shards_every_s
     storage = [host.name for host in state.inventory.storage]
     if state.removed & set(storage):
         # Its data went to the others, and its folder with it: no figure is to be had.
         disk = dict.fromkeys(disk, 0)
+    there = [name for name in storage if name not in state.removed]
+    with_shards = state.plan.engine == "scylla"
     wanted = completeness.Wanted(
-        [name for name in storage if name not in state.removed],
+        there,
         [host.name for host in state.inventory.kairosdb if host.name not in state.removed],
         completeness.phases(load_s, state.plan.experiment.capture.proxyhistograms_every_s),
+        # A window too short for two looks has none due.
+        there if with_shards and window[1] - window[0] > 2 * every_s + completeness.GRACE_S else (),
     )
     return completeness.missing(
         wanted,
         _read_json(state.folder / "proxyhistograms" / "captures.json") or [],
         _json_lines(state.folder / "events.jsonl"),
         measured["cpu_cores"],
+        measure.shards_seen(_json_lines(state.folder / "scylla.jsonl"), *window),
         disk,
     )
 

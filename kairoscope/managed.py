@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import beginnings, bundles, inventory, paths, secrets
+from kairoscope.capture import nodetool
 from kairoscope.plan import Plan
 
 INSTALL_DIR = "/opt/kairoscope"
@@ -110,10 +111,17 @@ def _of_all(plan: Plan) -> dict[str, Any]:
     else:
         values |= {
             "scylla_version": plan.experiment.storage.scylla_version,
+            "scylla_rest_program": str(nodetool.REST_PROGRAM),
             # Each node joins the ones before it; Cassandra's have tokens given, and need not.
             "storage_serial": 1,
         }
     return values
+
+
+def _rest_nodetool(plan: Plan, home: str) -> dict[str, str]:
+    """The nodetool of a ScyllaDB without one of its own, which role scylla puts there."""
+    release = plan.experiment.storage.scylla_version
+    return {"nodetool": f"{home}/bin/nodetool"} if nodetool.has_none(plan.engine, release) else {}
 
 
 def _of_role(plan: Plan, machine: Machine) -> dict[str, Any]:
@@ -128,6 +136,7 @@ def _of_role(plan: Plan, machine: Machine) -> dict[str, Any]:
             "storage_port": inventory.STORAGE_PORT,
             "jmx_port": inventory.JMX_PORT,
             **{key: text.format(name=machine.name) for key, text in _ENGINES[plan.engine].items()},
+            **_rest_nodetool(plan, home),
         }
     if machine.group == "kairosdb":
         return {

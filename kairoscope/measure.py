@@ -2,7 +2,8 @@
 balance of the KairosDB nodes. Pure, no I/O."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from kairoscope.outcomes import Outcomes
@@ -26,6 +27,36 @@ def cpu_seconds(samples: Iterable[dict[str, Any]], start: float, end: float) -> 
     for key, value in last.items():
         used[key[0]] += value - first[key]
     return dict(used)
+
+
+def shards_seen(looks: Iterable[dict[str, Any]], start: float, end: float) -> set[str]:
+    """Names of the storage nodes that were looked at twice in one life between `start` and `end`.
+
+    `looks` are records of scylla.jsonl. Only two looks one after another say what was done between.
+    """
+    by_node: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for found in looks:
+        if start <= found["t"] <= end:
+            by_node[found["node"]].append(found)
+    return {
+        node
+        for node, found in by_node.items()
+        if any(same_life(before, after) for before, after in pairwise(found))
+    }
+
+
+def same_life(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether two looks at a node's shards are of one server's life: counts only grow in it.
+
+    False if either failed.
+    """
+    if "error" in before or "error" in after or before["shards"] != after["shards"]:
+        return False
+    return all(
+        old <= new
+        for key in ("busy_ms", "requests", "replica_writes")
+        for old, new in zip(before[key], after[key], strict=True)
+    )
 
 
 def machine_busy_fraction(

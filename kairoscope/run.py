@@ -46,6 +46,7 @@ from kairoscope import (
 )
 from kairoscope.capture import nodetool
 from kairoscope.capture.samplers import (
+    Followed,
     HostProbes,
     JsonLines,
     Periodic,
@@ -55,6 +56,7 @@ from kairoscope.capture.samplers import (
     StoreWindow,
     stamp,
 )
+from kairoscope.capture.shards import ShardLoads
 from kairoscope.client import Client
 from kairoscope.conclusion import State, write_json
 from kairoscope.deploy import check_finished, deployed_plan
@@ -285,9 +287,10 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
         lambda host: _removed(state, host),
     )
     capture = state.plan.experiment.capture
-    samplers: list[Periodic | HostProbes] = [
+    samplers: list[Periodic | Followed] = [
         Periodic("queue depth", 1, queue.sample),
         _processes(state, low_disk),
+        *_shards(state),
     ]
     during = Periodic(
         "proxyhistograms",
@@ -332,6 +335,16 @@ def _store_window(state: State) -> StoreWindow | None:
     if storage[0].vars["storage_engine"] != "scylla":
         return None
     return StoreWindow(storage, state.folder / "proxyhistograms" / "window.json", state.events)
+
+
+def _shards(state: State) -> list[ShardLoads]:
+    """What looks at the store's shards, where it has any."""
+    storage = state.inventory.storage
+    if storage[0].vars["storage_engine"] != "scylla":
+        return []
+    file = JsonLines(state.folder / "scylla.jsonl")
+    every_s = state.plan.experiment.capture.shards_every_s
+    return [ShardLoads(storage, every_s, file, state.events, lambda host: _removed(state, host))]
 
 
 def _processes(state: State, low_disk: Callable[[str], None]) -> Periodic | HostProbes:

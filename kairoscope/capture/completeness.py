@@ -22,11 +22,13 @@ class Wanted:
         storage: names of the storage nodes, without those that were taken away meanwhile.
         kairosdb: the same of the KairosDB nodes.
         phases: in which `nodetool proxyhistograms` was due.
+        shards: names of the storage nodes whose shards tell what they do, which Cassandra has not.
     """
 
     storage: Sequence[str]
     kairosdb: Sequence[str]
     phases: Sequence[str]
+    shards: Sequence[str] = ()
 
 
 def phases(load_s: float, every_s: float) -> list[str]:
@@ -40,6 +42,7 @@ def missing(
     captures: Iterable[Mapping[str, Any]],
     events: Iterable[Mapping[str, Any]],
     sampled: Collection[str],
+    shards: Collection[str],
     disk: Mapping[str, int | None],
 ) -> list[str]:
     """What was not captured and why, a sentence each; empty if nothing is missing.
@@ -49,6 +52,7 @@ def missing(
         captures: records of captures.json.
         events: records of events.jsonl, which tell why something failed.
         sampled: names of processes whose CPU time is known in the measured time.
+        shards: names of storage nodes of which it is known what their shards did in that time.
         disk: bytes of the store "before" and "after", None where they were not measured.
     """
     events = list(events)
@@ -76,6 +80,16 @@ def missing(
         said.append(
             f"no process of {', '.join(unseen)} was seen while the load was measured: CPU and "
             "memory are not known"
+        )
+    if silent := [name for name in wanted.shards if name not in shards]:
+        whys = (
+            str(e["detail"])
+            for e in events
+            if e["what"] == "shards not captured" and e.get("node") in silent
+        )
+        said.append(
+            f"load and requests of the shards of {', '.join(silent)} not captured while the load "
+            f"was measured: {next(whys, 'no two looks are recorded')}"
         )
     unmeasured = [when for when in ("before", "after") if disk[when] is None]
     if unmeasured:

@@ -17,7 +17,8 @@ PERCENTILES = ("50%", "75%", "95%", "98%", "99%", "Min", "Max")
 # ScyllaDB's own; releases before have a program in Java, which needs JMX and packages of its own.
 NATIVE_SINCE = (6, 0)
 
-_REST = Path(scylla_rest.__file__)
+REST_PROGRAM = Path(scylla_rest.__file__)
+"""What asks the REST API in nodetool's stead; it needs nothing of ours."""
 
 # Two words at most before "Latency"; the header's columns touch each other in some versions.
 _COLUMN = re.compile(r"((?:CAS |View )?(?:Read|Write|Range)) Latency")
@@ -47,8 +48,15 @@ def run(host: Host, *arguments: str, timeout_s: float = 60) -> str:
 
 def by_rest(host: Host) -> bool:
     """Whether a storage node is asked by ScyllaDB's REST API instead of by nodetool."""
-    release = number(str(host.vars.get("scylla_version", "")))
-    return host.vars.get("storage_engine") == "scylla" and bool(release) and release < NATIVE_SINCE
+    return has_none(
+        str(host.vars.get("storage_engine", "")), str(host.vars.get("scylla_version", ""))
+    )
+
+
+def has_none(engine: str, version: str) -> bool:
+    """Whether that release of that engine comes without a nodetool that we would run."""
+    release = number(version)
+    return engine == "scylla" and bool(release) and release < NATIVE_SINCE
 
 
 def rest(host: Host, *arguments: str, timeout_s: float = 60) -> str:
@@ -59,7 +67,7 @@ def rest(host: Host, *arguments: str, timeout_s: float = 60) -> str:
     """
     api = str(host.vars.get("scylla_api", scylla_rest.API))
     program = ["python3", "-", "--api", api, *arguments]
-    return _run(host, program, _REST.read_text(), timeout_s)
+    return _run(host, program, REST_PROGRAM.read_text(), timeout_s)
 
 
 def _run(host: Host, program: list[str], stdin: str | None, timeout_s: float) -> str:

@@ -353,8 +353,8 @@ class Processes:
             )
 
 
-class HostProbes:
-    """The same from managed hosts: a probe on each (`host_probe`), whose lines are read here.
+class Followed:
+    """Programs that run on hosts, one on each, whose lines are read here as they come.
 
     Stands where a `Periodic` does: `start`, `stop`, `error`.
     """
@@ -362,28 +362,30 @@ class HostProbes:
     def __init__(
         self,
         hosts: list[Host],
-        every_s: float,
-        file: JsonLines,
+        what: str,
+        program: Callable[[Host], list[str]],
+        record: Callable[[Host, str], None],
         events: JsonLines,
-        low_disk: Callable[[str], None],
         removed: Callable[[Host], bool],
     ) -> None:
-        """Not started yet; `low_disk` gets a message when a host's disk is nearly full. A host that
-        was `removed` is followed no more."""
+        """Not started yet.
+
+        `record` gets each line, in the thread of its host; `what` names the programs in the events.
+        A host that was `removed` is followed no more.
+        """
         self._hosts = hosts
-        self._every_s = every_s
-        self._file = file
+        self._what = what
+        self._program = program
+        self._record = record
         self._events = events
-        self._low_disk = low_disk
         self._removed = removed
-        self._restarts = Restarts(events)
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self._running: dict[str, subprocess.Popen[str]] = {}
         self.error: str | None = None
 
     def start(self) -> None:
-        """Start a probe on every host."""
+        """Start a program on every host."""
         for host in self._hosts:
             thread = threading.Thread(target=self._follow, args=(host,), daemon=True)
             self._threads.append(thread)
@@ -398,17 +400,10 @@ class HostProbes:
             thread.join()
 
     def _follow(self, host: Host) -> None:
-        """Read a host's probe; one that ends (the host restarts) is started again."""
-        options = {
-            "unit": host.vars.get("unit"),
-            "home": host.vars.get("home"),
-            "every_s": self._every_s,
-            "disk_every": DISK_EVERY,
-        }
-        program = ["python3", "-u", "-c", _PROBE.read_text(), json.dumps(options)]
+        """Read a host's program; one that ends (the host restarts) is started again."""
         while not self._ended.is_set():
             with subprocess.Popen(
-                remote.command(host, program, sudo=True),
+                remote.command(host, self._program(host), sudo=True),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -426,9 +421,38 @@ class HostProbes:
                     self._events.write(t=time.time(), what="host removed", detail=host.name)
                     return
                 said = f"{host.name}: not seen for a while (exit status {popen.returncode})"
-                self._events.write(t=time.time(), what="probe ended", detail=said)
+                self._events.write(t=time.time(), what=f"{self._what} ended", detail=said)
 
-    def _record(self, host: Host, line: str) -> None:
+
+class HostProbes(Followed):
+    """The same from managed hosts, by a probe on each (`host_probe`)."""
+
+    def __init__(
+        self,
+        hosts: list[Host],
+        every_s: float,
+        file: JsonLines,
+        events: JsonLines,
+        low_disk: Callable[[str], None],
+        removed: Callable[[Host], bool],
+    ) -> None:
+        """`low_disk` gets a message when a host's disk is nearly full; otherwise see `Followed`."""
+        super().__init__(hosts, "probe", self._probe, self._note, events, removed)
+        self._every_s = every_s
+        self._file = file
+        self._low_disk = low_disk
+        self._restarts = Restarts(events)
+
+    def _probe(self, host: Host) -> list[str]:
+        options = {
+            "unit": host.vars.get("unit"),
+            "home": host.vars.get("home"),
+            "every_s": self._every_s,
+            "disk_every": DISK_EVERY,
+        }
+        return ["python3", "-u", "-c", _PROBE.read_text(), json.dumps(options)]
+
+    def _note(self, host: Host, line: str) -> None:
         try:
             found = json.loads(line)
         except ValueError:  # Cut off by the host's end.

@@ -1,17 +1,19 @@
-"""What a run and `verify` want of nodetool, from ScyllaDB's REST API, in nodetool's form.
+"""What runs, `verify` and the playbooks want of nodetool, from ScyllaDB's REST API, in its form.
 
 ScyllaDB has a nodetool of its own from 6.0 on (tools/scylla-nodetool.cc); up to 5.x it is a Java
 program that needs JMX. The REST API is in all of them. Paths and their answers as at 5.2.19
-(api/api-doc/*.json), met on a node of that release on 2026-11-24; the printed forms are those of
-nodetool, with a line that says where they come from.
+(api/api-doc/*.json); the printed forms are those of nodetool, with a line that says where they come
+from. What has met a node: docs/scylla.md.
 
 A program too, with nothing but Python's own library: run on the storage node, where alone the API
-is reached (it has no authentication): `python3 - --api URL VERB [ARGUMENT …]`.
+is reached (it has no authentication): `python3 - --api URL VERB [ARGUMENT …]`. The playbooks have
+it there as `nodetool` (ansible/roles/scylla/tasks/nodetool.yml).
 """
 
 import argparse
 import json
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -40,6 +42,12 @@ COUNTED = ("read", "write")
 # Flush and snapshot wait for the disk.
 _TIMEOUT_S = 600
 
+# What moves data answers when it is done; who calls bounds it.
+_NO_LIMIT = None
+
+# Between two looks at a repair, in s.
+_AGAIN_S = 1.0
+
 _PERCENTILES = (50, 75, 95, 98, 99)
 
 
@@ -49,13 +57,17 @@ class Api:
     def __init__(self, url: str = API) -> None:
         """`url`: without a path."""
         self.url = url.rstrip("/")
+        # Whatever proxy the host's environment names is not the way to itself.
+        self._direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
-    def ask(self, method: str, path: str, **query: str) -> Any:
-        """The answer to one request; None where it is empty."""
+    def ask(
+        self, method: str, path: str, timeout_s: float | None = _TIMEOUT_S, /, **query: str
+    ) -> Any:
+        """The answer to one request, None where it is empty; no `timeout_s`: however long."""
         text = f"?{urllib.parse.urlencode(query)}" if query else ""
         request = urllib.request.Request(f"{self.url}{path}{text}", method=method)  # noqa: S310
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+            with self._direct.open(request, timeout=timeout_s) as answer:
                 said = answer.read()
         except urllib.error.HTTPError as error:
             said = " ".join(error.read().decode(errors="replace").split())
@@ -89,9 +101,12 @@ def percentile(samples: Sequence[float], share: float) -> float:
 
 
 def proxyhistograms(api: Api) -> str:
-    """`nodetool proxyhistograms`: of the samples that the server keeps, the last 1,024 a shard.
+    """`nodetool proxyhistograms`, of the samples that the server keeps.
 
-    Nothing decays in them: those of an idle node stay.
+    Those are the last 1,024 requests of each shard; but where it puts its shards together, 1,024
+    are left, of one shard where each has as many (utils/histogram.hh: operator += of
+    basic_ihistogram, whose ring pushes out what was in it). Nothing decays in them: those of an
+    idle node stay.
     """
     samples = []
     for name in COLUMNS.values():
@@ -162,11 +177,69 @@ def version(api: Api) -> str:
 
 
 def info(api: Api, *options: str) -> str:
-    """`nodetool info --tokens`: the node's tokens, and nothing else of it."""
-    if options != ("--tokens",):
-        raise OSError(f"info {' '.join(options)}: only info --tokens is had {NOTE}")
-    found = api.get("/storage_service/tokens")
-    return "".join(f"{'Token':<23}: {token}\n" for token in found) + f"Note: {NOTE}\n"
+    """`nodetool info`, and with `--tokens` the node's tokens and nothing else."""
+    if options == ("--tokens",):
+        found = api.get("/storage_service/tokens")
+        return "".join(f"{'Token':<23}: {token}\n" for token in found) + f"Note: {NOTE}\n"
+    if options:
+        raise OSError(f"info {' '.join(options)}: only --tokens is had {NOTE}")
+    uptime_s = api.get("/system/uptime_ms") // 1000
+    rows = {
+        "ID": api.get("/storage_service/hostid/local"),
+        "Gossip active": _yes(api.get("/storage_service/gossiping")),
+        "Native Transport active": _yes(api.get("/storage_service/native_transport")),
+        "Load": f"{api.get('/storage_service/load') / 1024:.2f} KB",
+        "Generation No": api.get("/storage_service/generation_number"),
+        "Uptime (seconds)": uptime_s,
+    }
+    return "".join(f"{name:<23}: {value}\n" for name, value in rows.items()) + f"Note: {NOTE}\n"
+
+
+def _yes(value: bool) -> str:
+    return str(bool(value)).lower()
+
+
+def netstats(api: Api) -> str:
+    """`nodetool netstats`: what the node is doing in the ring, and the streams to and from it."""
+    lines = [f"Mode: {api.get('/storage_service/operation_mode')}"]
+    streams = api.get("/stream_manager/")
+    if not streams:
+        lines.append("Not sending any streams.")
+    for stream in streams:
+        lines.append(f"{stream['description']} {stream['plan_id']}")
+        for session in stream.get("sessions", []):
+            lines.append(f"    /{session['peer']}: {session.get('state', '?')}")
+            for way in ("receiving", "sending"):
+                summaries = session.get(f"{way}_summaries", [])
+                size = sum(summary["total_size"] for summary in summaries)
+                if summaries:
+                    files = sum(summary["files"] for summary in summaries)
+                    lines.append(f"        {way} {files} files, {size} bytes total")
+    return "\n".join([*lines, f"Note: {NOTE}"]) + "\n"
+
+
+def compactionstats(api: Api) -> str:
+    """`nodetool compactionstats`: what is compacted now, and how much waits for it."""
+    lines = [f"pending tasks: {api.get('/compaction_manager/metrics/pending_tasks')}"]
+    for task in api.get("/compaction_manager/compactions"):
+        done = f"{task['completed']} of {task['total']} {task['unit']}"
+        lines.append(f"- {task['task_type']} {task['ks']}.{task['cf']}: {done}")
+    return "\n".join([*lines, f"Note: {NOTE}"]) + "\n"
+
+
+def gossipinfo(api: Api) -> str:
+    """`nodetool gossipinfo`: what each node says of itself, its states by their numbers."""
+    lines = []
+    for node in api.get("/failure_detector/endpoints/"):
+        lines += [
+            f"/{node['addrs']}",
+            f"  generation:{node['generation']}",
+            f"  heartbeat:{node['version']}",
+            f"  alive:{_yes(node['is_alive'])}",
+        ]
+        for state in node.get("application_state", []):
+            lines.append(f"  {state['application_state']}:{state['version']}:{state['value']}")
+    return "\n".join([*lines, f"Note: {NOTE}"]) + "\n"
 
 
 def flush(api: Api, *names: str) -> str:
@@ -193,6 +266,62 @@ def clearsnapshot(api: Api, *arguments: str) -> str:
     query = {"tag": tag} | ({"kn": ",".join(keyspaces)} if keyspaces else {})
     api.ask("DELETE", "/storage_service/snapshots", **query)
     return ""
+
+
+def drain(api: Api) -> str:
+    """`nodetool drain`: take no more requests, and put on disk what is in memory."""
+    api.ask("POST", "/storage_service/drain", _NO_LIMIT)
+    return ""
+
+
+def decommission(api: Api) -> str:
+    """`nodetool decommission`: hand all data to the others and leave the ring, to the end of it."""
+    api.ask("POST", "/storage_service/decommission", _NO_LIMIT)
+    return ""
+
+
+def cleanup(api: Api, *names: str) -> str:
+    """`nodetool cleanup [KEYSPACE [TABLE …]]`; with no name, of all keyspaces that nodes share."""
+    keyspace, *tables = names or ("",)
+    every = "/storage_service/keyspaces"
+    query = {"cf": ",".join(tables)} if tables else {}
+    for name in [keyspace] if keyspace else api.get(every, type="non_local_strategy"):
+        path = f"/storage_service/keyspace_cleanup/{urllib.parse.quote(name)}"
+        api.ask("POST", path, _NO_LIMIT, **query)
+    return ""
+
+
+def refresh(api: Api, *names: str) -> str:
+    """`nodetool refresh KEYSPACE TABLE`: take in the files of the table's upload folder."""
+    if len(names) != 2:  # noqa: PLR2004
+        raise OSError("refresh: which keyspace and table?")
+    keyspace, table = names
+    path = f"/storage_service/sstables/{urllib.parse.quote(keyspace)}"
+    api.ask("POST", path, _NO_LIMIT, cf=table)
+    return ""
+
+
+def repair(api: Api, *arguments: str) -> str:
+    """`nodetool repair [-pr] [-full] KEYSPACE [TABLE …]`, to its end.
+
+    ScyllaDB's are always full. It only starts one when asked to, and tells by its number how it is.
+    """
+    names = [argument for argument in arguments if not argument.startswith("-")]
+    options = {argument for argument in arguments if argument.startswith("-")}
+    if unknown := sorted(options - {"-pr", "-full"}):
+        raise OSError(f"repair {' '.join(unknown)}: only -pr and -full are had {NOTE}")
+    if not names:
+        raise OSError("repair: which keyspace?")
+    keyspace, *tables = names
+    query = {"primaryRange": _yes("-pr" in options)}
+    query |= {"columnFamilies": ",".join(tables)} if tables else {}
+    path = f"/storage_service/repair_async/{urllib.parse.quote(keyspace)}"
+    number = api.ask("POST", path, **query)
+    while (state := api.get(path, id=str(number))) == "RUNNING":
+        time.sleep(_AGAIN_S)
+    if state != "SUCCESSFUL":
+        raise OSError(f"repair {number} of {keyspace} ended as {state}: the node's log says why")
+    return f"Repair {number} of {keyspace} finished\nNote: {NOTE}\n"
 
 
 def _tagged(verb: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
@@ -254,18 +383,29 @@ VERBS: Mapping[str, Callable[..., str]] = {
     "flush": flush,
     "snapshot": snapshot,
     "clearsnapshot": clearsnapshot,
+    "netstats": netstats,
+    "compactionstats": compactionstats,
+    "gossipinfo": gossipinfo,
+    "drain": drain,
+    "decommission": decommission,
+    "cleanup": cleanup,
+    "refresh": refresh,
+    "repair": repair,
     "counters": counters,
 }
-"""What there is: nothing that takes a node out of the ring, or its data."""
+"""What there is: what this project calls, and `counters`, which nodetool has not."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the answer to one verb; 1 and a sentence where there is none."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--api", default=API)
-    parser.add_argument("verb", choices=VERBS)
+    parser.add_argument("verb")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     given = parser.parse_args(arguments)
+    if given.verb not in VERBS:
+        print(f"{given.verb}: is not had {NOTE}; there is {', '.join(VERBS)}", file=sys.stderr)
+        return 1
     try:
         sys.stdout.write(VERBS[given.verb](Api(given.api), *given.arguments))
     except (OSError, LookupError, TypeError, AttributeError) as error:

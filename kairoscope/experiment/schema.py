@@ -728,6 +728,14 @@ class Capture(Section):
     processes_every_s: int = described(
         "s", "Between two samples of CPU, memory and disk.", default=2, ge=1, le=3600
     )
+    shards_every_s: int = described(
+        "s",
+        "Between two looks at what each shard of ScyllaDB does. In a look the "
+        "node writes out all its metrics.",
+        default=5,
+        ge=1,
+        le=3600,
+    )
 
 
 class Assume(Section):

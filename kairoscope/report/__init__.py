@@ -1,12 +1,12 @@
 """The report of a run: one self-contained HTML page and a Markdown summary.
 
-`write` needs nothing but the run folder and the folder of published figures. `data` reads, `charts`
-and `view` say what is shown, `draw` and `pages` render it.
+`write` needs nothing but the run folder and the folder of published figures. `data` reads,
+`charts`, `shards` and `view` say what is shown, `draw` and `pages` render it.
 """
 
 from pathlib import Path
 
-from kairoscope.report import charts, data, pages, reference
+from kairoscope.report import charts, data, pages, reference, shards
 
 __all__ = ["write"]
 
@@ -23,7 +23,8 @@ def write(run_dir: Path, reference_dir: Path) -> tuple[Path, Path]:
         raise FileNotFoundError(f"no run folder at {run_dir}")
     run = data.read(run_dir)
     comparisons = reference.compare(run, reference_dir)
-    html = _replace(run_dir / "report.html", pages.html(run, charts.build(run), comparisons))
+    drawn = charts.build(run, shards.charts(run))
+    html = _replace(run_dir / "report.html", pages.html(run, drawn, comparisons))
     markdown = _replace(run_dir / "report.md", pages.markdown(run, comparisons))
     return html, markdown
 

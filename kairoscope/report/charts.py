@@ -89,8 +89,8 @@ def thinned(chart: Chart, limit: int) -> Chart:
     )
 
 
-def build(run: RunData) -> dict[str, Chart]:
-    """The charts that the run's files suffice for, by id, in the order of the report."""
+def build(run: RunData, more: Iterable[Chart] = ()) -> dict[str, Chart]:
+    """The charts that the run's files suffice for, by id, and `more` of them."""
     makers: tuple[Callable[[RunData], Chart | None], ...] = (
         throughput,
         client_latency,
@@ -101,6 +101,7 @@ def build(run: RunData) -> dict[str, Chart]:
         cpu,
     )
     charts = [chart for maker in makers if (chart := maker(run)) is not None]
+    charts += more
     return {chart.id: _in_context(chart, run) for chart in charts if _drawable(chart)}
 
 

@@ -26,6 +26,7 @@ _EXPECTED = {
     "proxyhistograms/captures.json": "latency at the store, but for raw captures",
     "queue.jsonl": "KairosDB's queue depth over time",
     "processes.jsonl": "CPU and memory of the processes",
+    "scylla.jsonl": "how busy the store's shards were, and what each was asked",
     "queries.json": "what became of the queries beside the load",
 }
 
@@ -69,6 +70,7 @@ class RunData:
     window: Json = field(default_factory=dict)  # the store's own counts, where it has any
     queue: tuple[Json, ...] = ()
     processes: tuple[Json, ...] = ()
+    shards: tuple[Json, ...] = ()  # looks at ScyllaDB's nodes, shard by shard
     events: tuple[Json, ...] = ()
     workers: tuple[Json, ...] = ()
     progress: tuple[tuple[Json, ...], ...] = ()  # one tuple of interval records per worker
@@ -85,6 +87,12 @@ class RunData:
         # An interrupted run may not have written it back; the first sample of the load is close.
         seen = [epoch_s(r.get("t")) for worker in self.progress for r in worker[:1]]
         return min((t for t in seen if t is not None), default=None)
+
+    @property
+    def engine(self) -> str:
+        """The storage engine, as the servers said; the plan only says what they should be."""
+        told = part(self.manifest, "versions").get("engine")
+        return str(told or self.plan.get("engine") or "")
 
     @property
     def load(self) -> Json:
@@ -156,6 +164,7 @@ def read(run_dir: Path) -> RunData:
     finals = sorted(p.name for p in load.glob("worker-*.json") if p.name.count(".") == 1)
     logs = sorted(p.name for p in load.glob("worker-*.jsonl") if p.name.count(".") == 1)
     plan, window = objects("plan.json"), "proxyhistograms/window.json"
+    on_scylla = plan.get("engine") == "scylla" or (run_dir / "scylla.jsonl").exists()
     with_queries = bool(part(plan, "load", "queries")) or (run_dir / "queries.json").exists()
     hosts = tree("load/hosts.json") if (load / "hosts.json").exists() else []
     data = RunData(
@@ -170,6 +179,7 @@ def read(run_dir: Path) -> RunData:
         window=objects(window) if (run_dir / window).exists() else {},
         queue=lines("queue.jsonl"),
         processes=lines("processes.jsonl"),
+        shards=lines("scylla.jsonl") if on_scylla else (),
         events=lines("events.jsonl"),
         workers=tuple(objects(f"load/{name}") for name in finals),
         progress=tuple(lines(f"load/{name}") for name in logs),

@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kairoscope import __version__
-from kairoscope.report import draw, view
+from kairoscope.report import draw, shards, units, view
 from kairoscope.report.charts import Chart, latency_from, latency_to
 from kairoscope.report.data import RunData, items, part
 from kairoscope.report.reference import Comparison
@@ -23,6 +23,7 @@ _SYMBOLS = {
     "not judged": NONE,
 }
 _GAPS_OPEN = 20  # series with a gap that are listed without opening anything
+_SHARDS_OPEN = 12
 
 
 def html(run: RunData, charts: dict[str, Chart], comparisons: tuple[Comparison, ...]) -> str:
@@ -36,6 +37,7 @@ def html(run: RunData, charts: dict[str, Chart], comparisons: tuple[Comparison, 
         **_common(run, comparisons),
         charts=drawn,
         gaps_open=_GAPS_OPEN,
+        shards_open=_SHARDS_OPEN,
         style=_asset("uPlot.min.css") + _asset("report.css"),
         # The licence asks to go with every copy, and each report is one.
         script=Markup("\n").join(
@@ -61,8 +63,7 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
     return {
         "run": run,
         "title": _title(run),
-        # What the servers said; the plan only says what they should be.
-        "engine": str(part(run.manifest, "versions").get("engine") or run.plan.get("engine") or ""),
+        "engine": run.engine,
         "verdict": view.verdict(run),
         "targets": view.targets(run),
         "sending": view.sending(run),
@@ -79,7 +80,15 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "warmup_points": view.warmup_points(run),
         "captures": view.captures(run),
         "store_window": view.store_window(run),
+        "not_counted": view.not_counted(run),
         "few_captured": view.few_captured(run),
+        "shards": shards.by_node(run),
+        "shards_every": units.duration(
+            part(run.plan, "experiment", "capture").get("shards_every_s")
+        ),
+        "shard_balance": shards.balance(run),
+        "shard_each": shards.each(run),
+        "shard_pressure": shards.pressure(run),
         "processes": view.processes(run),
         "costs": view.costs(run),
         "notes": [str(note) for note in items(run.measurements, "notes")],

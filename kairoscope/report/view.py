@@ -584,6 +584,18 @@ def store_window(run: RunData) -> Table:
     return Table(head, tuple(rows), numeric=tuple(range(2, len(head))))
 
 
+def not_counted(run: RunData) -> str:
+    """A sentence if the store's own counts of some storage nodes are not known; else nothing."""
+    known = part(run.window, "nodes")
+    silent = sorted({capture.node for capture in run.captures} - set(known))
+    if not run.window or not silent:
+        return ""
+    return (
+        f"Not known of {', '.join(silent)}: a node's counts begin anew with its server, and it "
+        "must answer at both ends of the measured time; see the events."
+    )
+
+
 def few_captured(run: RunData) -> str:
     """A sentence if storage nodes of the plan have no capture at all; else nothing."""
     planned = number(part(run.plan, "experiment", "cluster").get("storage_nodes"))

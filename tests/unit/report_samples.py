@@ -188,6 +188,59 @@ def fleet(folder: Path) -> Path:
     return run
 
 
+def scylla(folder: Path, *, shards: int = 2) -> Path:
+    """The run that passed, on ScyllaDB: three nodes, of which the second is killed at 0:50 and back
+    12 s later; the first of each node's shards has more to do than the others."""
+    run = passing(folder)
+    versions = {**MANIFEST["versions"], "engine": "scylla", "engine_version": "5.2.19"}  # type: ignore[dict-item]
+    _change(run / "manifest.json", versions=versions)
+    experiment = {**PLAN["experiment"], "capture": {"shards_every_s": 5}}  # type: ignore[dict-item]
+    _change(run / "plan.json", engine="scylla", experiment=experiment)
+    counted = {"count": 40_000, "p50_us": 1280, "p75_us": 1536, "p95_us": 3072, "p98_us": 5120}
+    counted |= {"p99_us": 7168, "p99_9_us": None}
+    idle = {**dict.fromkeys(counted, None), "count": 0}
+    window = {node: {"write": counted, "read": idle} for node in NODES if node != NODES[1]}
+    _write(run / "proxyhistograms/window.json", {"nodes": window})
+    looks: list[dict[str, Any]] = []
+    for n, node in enumerate(NODES):
+        zeros = [0.0] * shards
+        busy, requests, writes = list(zeros), list(zeros), list(zeros)
+        since = -5
+        for t in range(-5, SECONDS + 10, 5):
+            look = {"t": START + t + 0.01 * n, "node": node}
+            if n == 1 and 50 <= t < 62:
+                looks.append({**look, "error": "http://127.0.0.2:9180/metrics: refused"})
+                busy, requests, writes, since = list(zeros), list(zeros), list(zeros), t
+                continue
+            rate = 2500 * (0 <= t <= SECONDS) * (1 + 0.2 * math.sin(t / 7))
+            for shard in range(shards):
+                share = 2 / (shards + 1) if shard == 0 else 1 / (shards + 1)
+                busy[shard] += 5 * (60 + rate * share * 0.35 * (1 + 0.3 * (t % 40 > 30)))
+                requests[shard] += 5 * rate * share / 10
+                writes[shard] += 5 * rate * share * 3
+            looks.append(
+                {
+                    **look,
+                    "shards": shards,
+                    "busy_ms": [round(v) for v in busy],
+                    "stolen_ms": [round(v / 20) for v in busy],
+                    "requests": [round(v) for v in requests],
+                    "requests_shed": [0] * shards,
+                    "connections": [9 - shard % 2 for shard in range(shards)],
+                    "replica_writes": [round(v) for v in writes],
+                    "writes_sent": [round(3 * v) for v in requests],
+                    "background_writes": [shard + t % 3 for shard in range(shards)],
+                    "blocked_by_memtables": [0] * shards,
+                    "blocked_by_commitlog": [max(0, t - since)] + [0] * (shards - 1),
+                    "commitlog_waiting": [0] * shards,
+                    "coordinator_writes": round(sum(requests)),
+                    "coordinator_reads": 0,
+                }
+            )
+    _lines(run / "scylla.jsonl", looks)
+    return run
+
+
 def telnet(folder: Path) -> Path:
     """The run that passed, over telnet: nothing was acknowledged, and all was found."""
     run = passing(folder)

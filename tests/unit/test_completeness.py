@@ -32,12 +32,27 @@ def test_what_is_alike_is_one_sentence_and_says_why():
         {"what": "process ended", "detail": "storage-2: pid 7"},
     ]
     wanted = Wanted(NODES, ["kairosdb-1"], phases(120, 20))
-    assert missing(wanted, captures, events, {*NODES, "kairosdb-1"}, WHOLE) == [
+    assert missing(wanted, captures, events, {*NODES, "kairosdb-1"}, (), WHOLE) == [
         "nodetool proxyhistograms of storage-2 not captured before and under and after the load: "
         "storage-2: refused",
         "nodetool proxyhistograms of storage-3 not captured under and after the load: no attempt "
         "is recorded",
     ]
+
+
+def test_shards_that_did_not_tell_are_said_with_the_reason():
+    events = [
+        {"what": "shards not captured", "detail": "storage-1: no", "node": "storage-1"},
+        {"what": "shards not captured", "detail": "storage-3: refused", "node": "storage-3"},
+    ]
+    wanted = Wanted((), (), (), NODES)
+    assert missing(wanted, [], events, (), {"storage-1", "storage-2"}, WHOLE) == [
+        "load and requests of the shards of storage-3 not captured while the load was measured: "
+        "storage-3: refused"
+    ]
+    assert missing(wanted, [], [], (), {"storage-1", "storage-2"}, WHOLE)[0].endswith(
+        "no two looks are recorded"
+    )
 
 
 _PHASES = st.lists(st.sampled_from(["before", "during", "after"]), unique=True)
@@ -48,23 +63,29 @@ _CELLS = st.sets(st.tuples(st.sampled_from(NODES), st.sampled_from(["before", "d
     due=_PHASES,
     made=_CELLS,
     sampled=st.sets(st.sampled_from([*NODES, "kairosdb-1"])),
+    shards=st.sets(st.sampled_from(NODES)),
+    on_scylla=st.booleans(),
     disk=st.fixed_dictionaries(
         {name: st.one_of(st.none(), st.integers(0)) for name in ("before", "after")}
     ),
 )
-def test_nothing_is_said_exactly_if_nothing_is_missing(due, made, sampled, disk):
+def test_nothing_is_said_exactly_if_nothing_is_missing(due, made, sampled, shards, on_scylla, disk):
     """Whatever lacks is named, and nothing else: an unknown never passes for a zero."""
     captures = [{"node": node, "phase": phase} for node, phase in made]
-    said = missing(Wanted(NODES, ["kairosdb-1"], due), captures, [], sampled, disk)
+    wanted = Wanted(NODES, ["kairosdb-1"], due, NODES if on_scylla else ())
+    said = missing(wanted, captures, [], sampled, shards, disk)
     lacking = {node for node in NODES for phase in due if (node, phase) not in made}
     unseen = {*NODES, "kairosdb-1"} - sampled
     text = {
-        kind: " ".join(line for line in said if kind in line) for kind in ("nodetool", "process of")
+        kind: " ".join(line for line in said if kind in line)
+        for kind in ("nodetool", "process of", "the shards of")
     }
+    silent = set(NODES) - shards if on_scylla else set()
     assert {name for name in NODES if name in text["nodetool"]} == lacking
     assert {name for name in (*NODES, "kairosdb-1") if name in text["process of"]} == unseen
+    assert {name for name in NODES if name in text["the shards of"]} == silent
     assert any("bytes per point" in line for line in said) == (None in disk.values())
-    assert bool(said) == bool(lacking or unseen or None in disk.values())
+    assert bool(said) == bool(lacking or unseen or silent or None in disk.values())
 
 
 def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):

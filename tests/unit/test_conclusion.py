@@ -237,6 +237,27 @@ def test_a_run_without_its_captures_is_incomplete(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("engine", "duration_s"), [("scylla", 60), ("scylla", 20), ("cassandra", 60)]
+)
+def test_shards_that_were_not_looked_at_make_a_run_incomplete(tmp_path, engine, duration_s):
+    """Where there are any, and the load is long enough for two looks."""
+    state = state_of(tmp_path, duration_s=duration_s)
+    state.plan = state.plan.model_copy(update={"engine": engine})
+    read_back(state)
+    looks = JsonLines(tmp_path / "scylla.jsonl")
+    counts = {"shards": 1, "busy_ms": [1], "requests": [1], "replica_writes": [1]}
+    for second in (10, 15):
+        looks.write(t=state.schedule.spec.start_ms / 1000 + second, node="storage-1", **counts)
+        looks.write(t=NOW_S + second, node="storage-2", error="refused")
+    said = [reason for reason in conclusion.judge(state).reasons if "shards" in reason]
+    due = engine == "scylla" and duration_s == 60
+    assert said == due * [
+        "load and requests of the shards of storage-2, storage-3 not captured while the load was "
+        "measured: no two looks are recorded"
+    ]
+
+
 def test_a_storage_node_that_was_taken_away_is_not_missed(tmp_path):
     state = state_of(tmp_path)
     read_back(state)

@@ -227,6 +227,36 @@ def test_run_without_a_named_reference_stands_beside_all(tmp_path: Path) -> None
     assert "180,000 sensors on three" in page.text
 
 
+def test_on_scylla_the_shards_are_shown(tmp_path: Path) -> None:
+    page, html, markdown = report(report_samples.scylla(tmp_path))
+    # Each node has both pictures, between the store's latency and KairosDB's queue.
+    pictures = [f"shard-{what}-{n}" for n in (1, 2, 3) for what in ("load", "requests")]
+    assert page.charts() == [*CHARTS[:4], *pictures, *CHARTS[4:]]
+    assert "Storage engine: shards" in page.text
+    assert "27 looks, 3 of them without an answer; 4 times it is not known" in page.text
+    assert "1,024 are left in all" in page.text
+    assert "Not known of storage-2: a node's counts begin anew" in page.text
+    assert "## Storage engine: shards" in markdown
+    assert 'href="#shards"' in html
+
+
+def test_a_run_on_scylla_without_looks_says_so(tmp_path: Path) -> None:
+    run = report_samples.scylla(tmp_path)
+    (run / "scylla.jsonl").unlink()
+    page, _, markdown = report(run)
+    assert "scylla.jsonl not there. Not known: how busy the store's shards were" in page.text
+    assert page.charts() == CHARTS
+    assert "Nothing was captured." in markdown
+
+
+def test_nothing_of_shards_is_said_of_cassandra(tmp_path: Path) -> None:
+    _, html, markdown = report(report_samples.passing(tmp_path))
+    assert "shards" not in html[html.index("<body>") : html.index('<section id="store">')].lower()
+    assert 'id="shards"' not in html
+    assert "scylla.jsonl" not in html
+    assert "shard" not in markdown.lower()
+
+
 def test_interrupted_run_says_what_is_missing(tmp_path: Path) -> None:
     page, _, markdown = report(report_samples.interrupted(tmp_path))
     assert "… INCOMPLETE" in page.text

@@ -2,21 +2,29 @@
 
 import http.server
 import json
+import re
+import subprocess
+import sys
 import threading
 import urllib.parse
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kairoscope import bundles, managed, paths
 from kairoscope.capture import nodetool, scylla_rest
 from kairoscope.capture.samplers import JsonLines, StoreWindow
+from kairoscope.experiment import Experiment
 from kairoscope.inventory import Host
 from kairoscope.operate import state
+from kairoscope.plan import make
 from kairoscope.verify import judge
 
 # 512 µs to 2^25 µs, four a doubling, and one without an end: 65.
 OFFSETS = [(512 << i // 4) + (i % 4) * (128 << i // 4) for i in range(64)] + [33_554_432]
+REPAIR = ("repair_async/kairosdb", {"primaryRange": "true"})
 ADDRESSES = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 
 
@@ -62,6 +70,26 @@ def answers() -> dict:
         "/storage_service/cluster_name": "kairoscope",
         "/storage_service/partitioner_name": "org.apache.cassandra.dht.Murmur3Partitioner",
         "/storage_service/scylla_release_version": "5.2.19-0.20240806.abc",
+        "/storage_service/hostid/local": ids[ADDRESSES[0]],
+        "/storage_service/gossiping": True,
+        "/storage_service/native_transport": False,
+        "/storage_service/load": 2048,
+        "/storage_service/generation_number": 1795000000,
+        "/system/uptime_ms": 61_500,
+        "/storage_service/operation_mode": "NORMAL",
+        "/storage_service/keyspaces": ["kairosdb", "system_auth"],
+        "/storage_service/repair_async/kairosdb": "SUCCESSFUL",
+        "/stream_manager/": [],
+        "/compaction_manager/metrics/pending_tasks": 2,
+        "/compaction_manager/compactions": [
+            {"id": "i", "ks": "kairosdb", "cf": "data_points", "completed": 5, "total": 9}
+            | {"task_type": "COMPACTION", "unit": "keys"}
+        ],
+        "/failure_detector/endpoints/": [
+            {"addrs": ADDRESSES[0], "generation": 7, "version": 9, "update_time": 1}
+            | {"is_alive": True}
+            | {"application_state": [{"application_state": 0, "value": "NORMAL,-5", "version": 4}]}
+        ],
         "/snitch/name": "org.apache.cassandra.locator.GossipingPropertyFileSnitch",
         "/snitch/datacenter": "dc1",
         "/snitch/rack": "rack1",
@@ -81,7 +109,8 @@ class Node:
             def do_GET(self):
                 path = urllib.parse.urlsplit(self.path).path
                 found = path in node.answers
-                body = json.dumps(node.answers[path] if found else {"message": "Not found"})
+                answer = node.answers[path] if found else {"message": "Not found"}
+                body = json.dumps(answer() if callable(answer) else answer)
                 self.send_response(200 if found else 404)
                 self.end_headers()
                 self.wfile.write(body.encode())
@@ -95,6 +124,8 @@ class Node:
                 self.end_headers()
                 if refused:
                     self.wfile.write(b'{"message": "Keyspace nowhere does not exist", "code": 400}')
+                elif "repair_async" in url.path:
+                    self.wfile.write(b"3")
 
             do_DELETE = do_POST
 
@@ -173,7 +204,11 @@ def test_flush_and_snapshot(node):
         (["snapshot", "-t", "now", "nowhere"], "Keyspace nowhere does not exist"),
         (["clearsnapshot"], "-t TAG comes first"),
         (["flush"], "which keyspace"),
-        (["info"], "only info --tokens"),
+        (["info", "-T"], "only --tokens"),
+        (["refresh", "kairosdb"], "which keyspace and table"),
+        (["repair", "-pr"], "which keyspace"),
+        (["repair", "-inc", "kairosdb"], "repair -inc: only -pr and -full"),
+        (["tpstats"], "tpstats: is not had by ScyllaDB's REST API"),
     ],
 )
 def test_what_it_cannot_do_is_a_sentence(node, arguments, says):
@@ -198,10 +233,108 @@ def test_which_releases_are_asked_so(node, version, by_rest):
     assert not nodetool.by_rest(node.host(version, storage_engine="cassandra"))
 
 
-def test_nothing_takes_a_node_or_its_data_away():
-    assert not {"drain", "decommission", "removenode", "cleanup", "truncate"} & set(
-        scylla_rest.VERBS
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["drain"], [("drain", {})]),
+        (["decommission"], [("decommission", {})]),
+        (["cleanup", "kairosdb"], [("keyspace_cleanup/kairosdb", {})]),
+        (["cleanup"], [("keyspace_cleanup/kairosdb", {}), ("keyspace_cleanup/system_auth", {})]),
+        (["cleanup", "kairosdb", "a", "b"], [("keyspace_cleanup/kairosdb", {"cf": "a,b"})]),
+        (["refresh", "kairosdb", "a"], [("sstables/kairosdb", {"cf": "a"})]),
+        (["repair", "-pr", "-full", "kairosdb"], [REPAIR]),
+        (
+            ["repair", "kairosdb", "a", "b"],
+            [(REPAIR[0], {"primaryRange": "false", "columnFamilies": "a,b"})],
+        ),
+    ],
+)
+def test_what_the_playbooks_of_day_two_tell_a_node(node, arguments, told):
+    nodetool.run(node.host(), *arguments)
+    assert node.told == [("POST", f"/storage_service/{path}", dict(query)) for path, query in told]
+
+
+def test_a_repair_is_waited_for(node, monkeypatch):
+    monkeypatch.setattr(scylla_rest, "_AGAIN_S", 0)
+    states = iter(["RUNNING", "RUNNING", "SUCCESSFUL"])
+    node.answers["/storage_service/repair_async/kairosdb"] = lambda: next(states)
+    assert "Repair 3 of kairosdb finished" in scylla_rest.repair(
+        scylla_rest.Api(node.url), "kairosdb"
     )
+    assert next(states, None) is None
+
+
+def test_a_repair_that_failed_is_an_error(node):
+    node.answers["/storage_service/repair_async/kairosdb"] = "FAILED"
+    with pytest.raises(nodetool.NodetoolError, match="repair 3 of kairosdb ended as FAILED"):
+        nodetool.run(node.host(), "repair", "-pr", "kairosdb")
+
+
+def test_what_a_node_is_doing(node):
+    said = nodetool.run(node.host(), "netstats")
+    # The words that the playbook of decommission waits for.
+    assert said.splitlines()[:2] == ["Mode: NORMAL", "Not sending any streams."]
+    summary = {"cf_id": "c", "files": 3, "total_size": 700}
+    session = {"peer": ADDRESSES[1], "state": "PREPARING", "sending_summaries": [summary] * 2}
+    stream = {"plan_id": "p1", "description": "Unbootstrap", "sessions": [session]}
+    node.answers["/stream_manager/"] = [stream]
+    node.answers["/storage_service/operation_mode"] = "LEAVING"
+    assert nodetool.run(node.host(), "netstats").splitlines()[:4] == [
+        "Mode: LEAVING",
+        "Unbootstrap p1",
+        "    /127.0.0.2: PREPARING",
+        "        sending 6 files, 1400 bytes total",
+    ]
+
+
+def test_what_evidence_collects(node):
+    said = nodetool.run(node.host(), "info")
+    assert "Native Transport active: false" in said
+    assert "Uptime (seconds)       : 61" in said
+    assert nodetool.run(node.host(), "compactionstats").splitlines()[:2] == [
+        "pending tasks: 2",
+        "- COMPACTION kairosdb.data_points: 5 of 9 keys",
+    ]
+    assert "  0:4:NORMAL,-5" in nodetool.run(node.host(), "gossipinfo")
+
+
+def test_playbooks_call_nothing_that_there_is_not():
+    """What they run as `nodetool`, but for what only Cassandra's role does."""
+    verb = re.compile(r"""\{\{ (?:nodetool|hostvars\[item\]\.nodetool) \}\}"?,? ([a-z]+)""")
+    called = {
+        found[1]
+        for path in (paths.ANSIBLE).rglob("*.yml")
+        if "cassandra" not in str(path)
+        for found in verb.finditer(path.read_text())
+    }
+    assert called >= {"status", "drain", "repair", "decommission", "netstats", "cleanup", "refresh"}
+    assert called <= set(scylla_rest.VERBS)
+
+
+@pytest.mark.parametrize(
+    ("version", "own"), [("5.2.19", False), ("6.2.3", True), ("2026.1.11", True)]
+)
+def test_hosts_have_a_nodetool_by_rest_where_the_release_has_none(monkeypatch, version, own):
+    monkeypatch.setattr(bundles.Bundle, "folder", "as-built")
+    document = {"name": "mine", "description": "A small one."}
+    nodes = {"storage_nodes": 3, "replication_factor": 3, "kairosdb_nodes": 1}
+    document |= {"cluster": {**nodes, "shards": 2}}
+    document |= {"load": {"sensors": 20, "rate": 1.0, "duration_s": 20}}
+    document |= {"storage": {"engine": "scylla", "scylla_version": version}}
+    plan = make(Experiment.model_validate(document), "lab")
+    machine = managed.Machine("storage-1", "storage", "192.0.2.1", {})
+    made = managed.make(plan, [machine], cluster_name="c")["all"]
+    (of_host,) = made["children"]["storage"]["hosts"].values()
+    assert of_host["nodetool"] == ("nodetool" if own else f"{of_host['home']}/bin/nodetool")
+    program = Path(made["vars"]["scylla_rest_program"])
+    done = subprocess.run(
+        [sys.executable, "-I", program, "--api", "http://127.0.0.1:1", "drain"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "drain, by ScyllaDB's REST API, not by nodetool: http://127.0.0.1:1" in done.stderr
 
 
 def test_a_window_is_the_difference_of_two_looks(node):
