@@ -12,6 +12,7 @@ from typing import Any
 
 from kairoscope import beginnings, bundles, inventory, paths, secrets
 from kairoscope.plan import Plan
+from kairoscope.scylla_server import Server
 
 INSTALL_DIR = "/opt/kairoscope"
 STATE_DIR = "/var/lib/kairoscope"
@@ -32,6 +33,8 @@ _ENGINES = {
         "keyspaces_dir": "/var/lib/scylla/data",
     },
 }
+# The same of a ScyllaDB that is no package: what it has is in its own folder.
+_OWN_SCYLLA = _ENGINES["cassandra"] | {"unit": "scylla-server", "run_as": "scylla"}
 
 
 @dataclass(frozen=True)
@@ -46,9 +49,22 @@ class Machine:
 
 
 def make(
-    plan: Plan, machines: Iterable[Machine], *, cluster_name: str, **more: Any
+    plan: Plan,
+    machines: Iterable[Machine],
+    *,
+    cluster_name: str,
+    server: Server | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
-    """The inventory in Ansible's YAML form. `more`: variables of all hosts, over the usual ones."""
+    """The inventory in Ansible's YAML form.
+
+    Args:
+        plan: what is deployed.
+        machines: the hosts.
+        cluster_name: of the storage nodes.
+        server: ScyllaDB of the user's, in place of the package.
+        more: variables of all hosts, over the usual ones.
+    """
     hosts: dict[str, dict[str, Any]] = {group: {} for group in inventory.GROUPS}
     begun = beginnings.read(plan.target)
     for machine in machines:
@@ -58,19 +74,19 @@ def make(
         hosts[machine.group][machine.name] = {
             "address": machine.address,
             **machine.way,
-            **_of_role(plan, machine),
+            **_of_role(plan, machine, server),
             **begin,
             **machine.more,
         }
     return {
         "all": {
-            "vars": _of_all(plan) | {"cluster_name": cluster_name} | more,
+            "vars": _of_all(plan, server) | {"cluster_name": cluster_name} | more,
             "children": {group: {"hosts": hosts[group]} for group in inventory.GROUPS},
         }
     }
 
 
-def _of_all(plan: Plan) -> dict[str, Any]:
+def _of_all(plan: Plan, server: Server | None) -> dict[str, Any]:
     kairosdb, loader = bundles.bundle("kairosdb"), bundles.bundle(bundles.LOADER)
     java = bundles.bundle(bundles.JAVA)
     state = paths.target_dir(plan.target)
@@ -107,6 +123,16 @@ def _of_all(plan: Plan) -> dict[str, Any]:
             "cassandra_version": cassandra.version,
             "cassandra_bundle_dir": f"{INSTALL_DIR}/{cassandra.folder}",
         }
+    elif server:
+        bundle = bundles.pack(
+            "scylla", server.release, server.folder, server.parts, paths.target_dir(plan.target)
+        )
+        folder = Path(INSTALL_DIR, bundle.folder)
+        values |= {
+            "scylla_bundle": str(bundle.archive),
+            "scylla_bundle_dir": str(folder),
+            **inventory.own_scylla(server, folder),
+        }
     else:
         values |= {
             "scylla_version": plan.experiment.storage.scylla_version,
@@ -116,10 +142,12 @@ def _of_all(plan: Plan) -> dict[str, Any]:
     return values
 
 
-def _of_role(plan: Plan, machine: Machine) -> dict[str, Any]:
+def _of_role(plan: Plan, machine: Machine, server: Server | None) -> dict[str, Any]:
     """Variables that follow from a host's role."""
     home = f"{STATE_DIR}/{machine.name}"
     if machine.group == "storage":
+        places = _OWN_SCYLLA if server else _ENGINES[plan.engine]
+        scylla = plan.engine == "scylla"
         return {
             "home": home,
             "pki_host_dir": f"{home}/pki",
@@ -127,7 +155,8 @@ def _of_role(plan: Plan, machine: Machine) -> dict[str, Any]:
             "native_transport_port": inventory.NATIVE_TRANSPORT_PORT,
             "storage_port": inventory.STORAGE_PORT,
             "jmx_port": inventory.JMX_PORT,
-            **{key: text.format(name=machine.name) for key, text in _ENGINES[plan.engine].items()},
+            **{key: text.format(name=machine.name) for key, text in places.items()},
+            **(inventory.scylla_listens(machine.address, "127.0.0.1") if scylla else {}),
         }
     if machine.group == "kairosdb":
         return {

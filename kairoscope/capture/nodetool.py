@@ -57,7 +57,7 @@ def rest(host: Host, *arguments: str, timeout_s: float = 60) -> str:
     Raises:
         NodetoolError: it does not answer, or the host is not reached.
     """
-    api = str(host.vars.get("scylla_api", scylla_rest.API))
+    api = f"http://{host.vars['api_address']}:{host.vars['api_port']}"
     program = ["python3", "-", "--api", api, *arguments]
     return _run(host, program, _REST.read_text(), timeout_s)
 

@@ -1,4 +1,4 @@
-"""What a run and `verify` want of nodetool, from ScyllaDB's REST API, in nodetool's form.
+"""What a run, `verify` and the roles want of nodetool, by ScyllaDB's REST API, in nodetool's form.
 
 ScyllaDB has a nodetool of its own from 6.0 on (tools/scylla-nodetool.cc); up to 5.x it is a Java
 program that needs JMX. The REST API is in all of them. Paths and their answers as at 5.2.19
@@ -6,12 +6,14 @@ program that needs JMX. The REST API is in all of them. Paths and their answers 
 nodetool, with a line that says where they come from.
 
 A program too, with nothing but Python's own library: run on the storage node, where alone the API
-is reached (it has no authentication): `python3 - --api URL VERB [ARGUMENT …]`.
+is reached (it has no authentication): `python3 - --api URL VERB [ARGUMENT …]`. It is the nodetool
+of a node whose release has none and that is no package.
 """
 
 import argparse
 import json
 import sys
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -37,8 +39,10 @@ COLUMNS = {
 COUNTED = ("read", "write")
 """Operations whose latencies the API counts in buckets since the start; the others it samples."""
 
-# Flush and snapshot wait for the disk.
+# Flush and snapshot wait for the disk; what moves data, for as long as that takes.
 _TIMEOUT_S = 600
+_MOVES_DATA_S = 86_400
+_REPAIR_LOOK_S = 1.0
 
 _PERCENTILES = (50, 75, 95, 98, 99)
 
@@ -46,16 +50,22 @@ _PERCENTILES = (50, 75, 95, 98, 99)
 class Api:
     """The REST API of one node. OSError if it does not answer, or not with 2xx and JSON."""
 
-    def __init__(self, url: str = API) -> None:
-        """`url`: without a path."""
+    def __init__(self, url: str = API, limit_s: float = _TIMEOUT_S) -> None:
+        """`url`: without a path; `limit_s`: how long one request may take."""
         self.url = url.rstrip("/")
+        self.limit_s = limit_s
+
+    @property
+    def patient(self) -> "Api":
+        """The same for what moves data, which takes as long as it takes."""
+        return Api(self.url, _MOVES_DATA_S)
 
     def ask(self, method: str, path: str, **query: str) -> Any:
         """The answer to one request; None where it is empty."""
         text = f"?{urllib.parse.urlencode(query)}" if query else ""
         request = urllib.request.Request(f"{self.url}{path}{text}", method=method)  # noqa: S310
         try:
-            with urllib.request.urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=self.limit_s) as answer:  # noqa: S310
                 said = answer.read()
         except urllib.error.HTTPError as error:
             said = " ".join(error.read().decode(errors="replace").split())
@@ -169,6 +179,53 @@ def info(api: Api, *options: str) -> str:
     return "".join(f"{'Token':<23}: {token}\n" for token in found) + f"Note: {NOTE}\n"
 
 
+def netstats(api: Api) -> str:
+    """`nodetool netstats`: the node's mode, and nothing else of it."""
+    return f"Mode: {api.get('/storage_service/operation_mode')}\nNote: {NOTE}\n"
+
+
+def drain(api: Api) -> str:
+    """`nodetool drain`: take no more requests, and have all on disk."""
+    api.patient.ask("POST", "/storage_service/drain")
+    return ""
+
+
+def decommission(api: Api) -> str:
+    """`nodetool decommission`: hand all data to the others and leave the ring."""
+    api.patient.ask("POST", "/storage_service/decommission")
+    return ""
+
+
+def cleanup(api: Api, *names: str) -> str:
+    """`nodetool cleanup [KEYSPACE]`: remove what is other nodes', of all keyspaces, or of one."""
+    for name in names or api.get("/storage_service/keyspaces", type="non_local_strategy"):
+        path = f"/storage_service/keyspace_cleanup/{urllib.parse.quote(name)}"
+        api.patient.ask("POST", path)
+    return ""
+
+
+def repair(api: Api, *arguments: str) -> str:
+    """`nodetool repair [-pr] [-full] KEYSPACE`: ends with it. It is always full here."""
+    options = [word for word in arguments if word.startswith("-")]
+    keyspaces = [word for word in arguments if not word.startswith("-")]
+    if set(options) - {"-pr", "-full"} or len(keyspaces) != 1:
+        raise OSError(f"repair {' '.join(arguments)}: only repair [-pr] [-full] KEYSPACE is had")
+    path = f"/storage_service/repair_async/{urllib.parse.quote(keyspaces[0])}"
+    number = api.ask("POST", path, **({"primaryRange": "true"} if "-pr" in options else {}))
+    while (state := api.get(path, id=str(number))) == "RUNNING":
+        time.sleep(_REPAIR_LOOK_S)
+    if state != "SUCCESSFUL":
+        raise OSError(f"repair {number} of {keyspaces[0]}: {state}; the server's log says why")
+    return f"Repair {number} of {keyspaces[0]}: {state}\nNote: {NOTE}\n"
+
+
+def refresh(api: Api, keyspace: str, table: str) -> str:
+    """`nodetool refresh KEYSPACE TABLE`: take in the files in the table's upload folder."""
+    path = f"/storage_service/sstables/{urllib.parse.quote(keyspace)}"
+    api.patient.ask("POST", path, cf=table)
+    return ""
+
+
 def flush(api: Api, *names: str) -> str:
     """`nodetool flush KEYSPACE [TABLE …]`."""
     if not names:
@@ -255,8 +312,14 @@ VERBS: Mapping[str, Callable[..., str]] = {
     "snapshot": snapshot,
     "clearsnapshot": clearsnapshot,
     "counters": counters,
+    "netstats": netstats,
+    "drain": drain,
+    "decommission": decommission,
+    "cleanup": cleanup,
+    "repair": repair,
+    "refresh": refresh,
 }
-"""What there is: nothing that takes a node out of the ring, or its data."""
+"""What there is: what a run, `verify` and the roles call, and nothing else."""
 
 
 def main(arguments: Sequence[str]) -> int:
