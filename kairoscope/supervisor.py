@@ -63,7 +63,7 @@ def owned(state: Path) -> list[psutil.Process]:
 
 def is_scylla(command: list[str]) -> bool:
     """Whether a command line is a ScyllaDB server's, by itself or by the loader that it brings."""
-    by_loader = command[0].endswith("/ld.so") and command[1] == "--library-path"
+    by_loader = command[0].endswith("/ld.so") and "--library-path" in command[1:2]
     return any(part.endswith("/scylla") for part in (command[3:4] if by_loader else command[:1]))
 
 

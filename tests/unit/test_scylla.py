@@ -12,8 +12,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import paths, scylla
+from kairoscope import inventory, paths, scylla
 from kairoscope.errors import UserError
+from kairoscope.experiment import Overrides, load
+from kairoscope.plan import make
 from kairoscope.secrets import Login
 
 ROLE = paths.ANSIBLE / "roles" / "scylla"
@@ -73,6 +75,28 @@ def rendered(version: str, *, secured: bool = True, **more) -> str:
 @pytest.mark.parametrize("version", RELEASES)
 def test_what_the_role_renders_is_used_by_each_release(version, secured):
     scylla.check(version, rendered(version, secured=secured), ARGUMENTS)
+
+
+@pytest.mark.parametrize("secured", [True, False])
+@pytest.mark.parametrize("version", RELEASES)
+def test_what_a_shared_machine_has_is_used_by_each_release(version, secured):
+    """As the role renders it on target local: all in the node's own folder, on its own address."""
+    plan = make(load("laptop", Overrides(engine="scylla")), "local")
+    of_machine = inventory.of_shared_cores(plan)
+    text = rendered(
+        version,
+        secured=secured,
+        scylla_data="/home/me/local/storage-1/data",
+        scylla_settings=of_machine["scylla_settings"],
+        **inventory.scylla_listens("127.0.61.2", "127.0.61.2"),
+    )
+    scylla.check(version, text, of_machine["scylla_arguments"])
+    configured = yaml.safe_load(text)
+    for name in ("api_address", "prometheus_address"):
+        assert configured[name] == "127.0.61.2"
+    assert configured["workdir"] == "/home/me/local/storage-1/data"
+    assert configured["commitlog_directory"] == "/home/me/local/storage-1/data/commitlog"
+    assert configured["developer_mode"] is True
 
 
 def test_what_depends_on_the_release():

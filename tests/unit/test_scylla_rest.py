@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import re
 import threading
 import urllib.parse
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kairoscope import paths
 from kairoscope.capture import nodetool, scylla_rest
 from kairoscope.capture.samplers import JsonLines, StoreWindow
 from kairoscope.inventory import Host
@@ -203,10 +205,64 @@ def test_which_releases_are_asked_so(node, version, by_rest):
     assert not nodetool.by_rest(node.host(version, storage_engine="cassandra"))
 
 
-def test_nothing_takes_a_node_or_its_data_away():
-    assert not {"drain", "decommission", "removenode", "cleanup", "truncate"} & set(
-        scylla_rest.VERBS
+def test_what_the_playbooks_call_is_had():
+    """It is the nodetool of a node whose release has none; `import` is Cassandra's alone."""
+    text = "".join(
+        file.read_text()
+        for part in ("playbooks", "roles")
+        for file in sorted((paths.ANSIBLE / part).rglob("*.yml"))
+        if "cassandra" not in file.parts and file.name != "cassandra.yml"
     )
+    called = set(re.findall(r"nodetool }}\"?,? \"?([a-z]+)", text))
+    assert called >= {"status", "drain", "repair", "snapshot"}
+    assert called <= set(scylla_rest.VERBS), called - set(scylla_rest.VERBS)
+
+
+def test_what_changes_a_node_ends_with_its_end(node):
+    node.answers["/storage_service/operation_mode"] = "LEAVING"
+    node.answers["/storage_service/keyspaces"] = ["kairosdb", "system_auth"]
+    host = node.host()
+    assert "Mode: LEAVING" in nodetool.run(host, "netstats")
+    for arguments in (["drain"], ["decommission"], ["cleanup"], ["cleanup", "kairosdb"]):
+        nodetool.run(host, *arguments)
+    nodetool.run(host, "refresh", "kairosdb", "data_points")
+    service = "/storage_service"
+    assert [(path, query) for _, path, query in node.told] == [
+        (f"{service}/drain", {}),
+        (f"{service}/decommission", {}),
+        (f"{service}/keyspace_cleanup/kairosdb", {}),
+        (f"{service}/keyspace_cleanup/system_auth", {}),
+        (f"{service}/keyspace_cleanup/kairosdb", {}),
+        (f"{service}/sstables/kairosdb", {"cf": "data_points"}),
+    ]
+
+
+@pytest.mark.parametrize("end", ["SUCCESSFUL", "FAILED"])
+def test_a_repair_is_waited_for(node, monkeypatch, end):
+    states = iter(["RUNNING", "RUNNING", end])
+    path = "/storage_service/repair_async/system_auth"
+    api = scylla_rest.Api(node.url)
+    asked: list[dict] = []
+
+    def get(_self, wanted, **query):
+        asked.append({"path": wanted, **query})
+        return next(states)
+
+    monkeypatch.setattr(scylla_rest.Api, "get", get)
+    monkeypatch.setattr(scylla_rest.time, "sleep", lambda _: None)
+    monkeypatch.setattr(
+        scylla_rest.Api, "ask", lambda _self, *call, **query: asked.append(query) or 7
+    )
+    if end == "SUCCESSFUL":
+        assert "Repair 7 of system_auth: SUCCESSFUL" in scylla_rest.repair(
+            api, "-pr", "-full", "system_auth"
+        )
+    else:
+        with pytest.raises(OSError, match="FAILED"):
+            scylla_rest.repair(api, "-pr", "system_auth")
+    assert asked == [{"primaryRange": "true"}, *3 * [{"path": path, "id": "7"}]]
+    with pytest.raises(OSError, match="only repair"):
+        scylla_rest.repair(api, "-seq", "system_auth")
 
 
 def test_a_window_is_the_difference_of_two_looks(node):
