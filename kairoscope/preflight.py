@@ -74,13 +74,13 @@ def listeners(inventory: Inventory) -> list[Listener]:
 
 
 def _of_engine(host: Host) -> list[Listener]:
-    """What a storage node listens on beside CQL and the other nodes."""
+    """What a storage node listens on beside CQL and the other nodes, as its inventory has it."""
     given = host.vars
-    if given["storage_engine"] == "cassandra":
+    if "jmx_port" in given:
         return [Listener("127.0.0.1", given["jmx_port"], f"JMX of {host.name}")]
-    tls = [Listener(host.address, STORAGE_TLS_PORT, f"node-to-node by TLS of {host.name}")]
+    tls = Listener(host.address, STORAGE_TLS_PORT, f"node-to-node by TLS of {host.name}")
     return [
-        *(tls if given["secured"] else []),
+        *([tls] if given["secured"] else []),
         Listener(host.address, SHARD_AWARE_PORT, f"CQL by shard of {host.name}"),
         Listener(given["prometheus_address"], given["prometheus_port"], f"metrics of {host.name}"),
         Listener(given["api_address"], given["api_port"], f"REST API of {host.name}"),

@@ -27,6 +27,7 @@ _GROUPS = (
     "cluster/test_secured",
     "cluster/test_kills",
     "cluster/test_attacks",
+    "cluster/test_scylla",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
     "unit",
