@@ -127,6 +127,10 @@ test: setup ## Run all tests this machine can (ONLY=unit|cluster|lab|cloud|long 
 	@# The others wait for servers much of the time: side by side. `long` is not among them.
 	@$(if $(ONLY),,$(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder -v --durations=30 -m 'not unit and not long' $(ARGS))
 
+.PHONY: test-long
+test-long: ## Run the tests that take hours (SCYLLA= a ScyllaDB server for those that meet a real one)
+	@$(MAKE) test ONLY=long
+
 .PHONY: bench
 bench: $(VENV)/installed ## Measure loader, queue and releases, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained|releases|releases-shipped|releases-metrics)
 	@$(KAIROSCOPE) bench $(ONLY)
@@ -163,7 +167,7 @@ clean: ## Remove what was built: virtual environment, bundles (destroy first); r
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} \
 	  /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
-	@printf '\nTARGET=%s EXPERIMENT=%s; SENSORS=, RATE= (points/s each), DURATION= (s) scale an experiment, PROTOCOL= changes how it sends, ENGINE= what stores.\n' '$(TARGET)' '$(EXPERIMENT)'
+	@printf '\nTARGET=%s EXPERIMENT=%s; SENSORS=, RATE= (points/s each), DURATION= (s) scale an experiment, PROTOCOL= changes how it sends, ENGINE= what stores, SCYLLA= whose server (docs/scylla.md).\n' '$(TARGET)' '$(EXPERIMENT)'
 	@printf 'make ends with status 0 or 2; `.venv/bin/kairoscope load` with 0 pass, 1 fail, 2 invalid or incomplete.\n'
 
 # Everything pinned, with checksums; done anew when a pin changes.

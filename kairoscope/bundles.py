@@ -294,6 +294,42 @@ def _archive(item: Bundle, folder: Path, found: dict[str, str]) -> None:
     partial.replace(item.archive)
 
 
+@dataclass(frozen=True)
+class Packed:
+    """A bundle of files that somebody brought: its tar, and the name of the folder on hosts."""
+
+    archive: Path
+    folder: str
+
+
+def pack(name: str, version: str, folder: Path, parts: Iterable[str], into: Path) -> Packed:
+    """A bundle of some files and folders below a folder, which is only read.
+
+    Made anew below `into` only if the files are others than before.
+    """
+    sums = {}
+    for part in parts:
+        whole = folder / part
+        for found in sorted(whole.rglob("*")) if whole.is_dir() else [whole]:
+            if found.is_file():
+                with found.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+                sums[str(found.relative_to(folder))] = digest
+    archive = into / f"{name}-{version}.tar"
+    manifest = archive.with_suffix(".sha256")
+    if not (archive.exists() and manifest.exists() and read_manifest(manifest) == sums):
+        write_manifest(manifest, sums)
+        partial = archive.with_suffix(".partial")
+        # Links are followed: what they lead to may not be on the hosts.
+        with tarfile.open(partial, "w", dereference=True) as tar:
+            tar.add(manifest, arcname="SHA256SUMS")
+            for path in sums:
+                tar.add(folder / path, arcname=path)
+        partial.replace(archive)
+    content = hashlib.sha256(manifest.read_bytes()).hexdigest()
+    return Packed(archive, f"{name}-{version}-{content[:8]}")
+
+
 def _build_java() -> bool:
     """Link the Java run-time from this machine's JDK, whose checksums are then the manifest."""
     item = bundle(JAVA)

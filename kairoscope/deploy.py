@@ -21,6 +21,7 @@ from kairoscope import (
     own_hosts,
     paths,
     preflight,
+    releases,
     scylla_server,
     secrets,
     supervisor,
@@ -29,6 +30,8 @@ from kairoscope.aws import target as aws
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
 from kairoscope.plan.derive import SHARED
+from kairoscope.plan.storage import compression_problem
+from kairoscope.scylla_server import Server
 
 
 def plan_file(target: str) -> Path:
@@ -108,33 +111,50 @@ class Options:
 
 def deploy(plan: Plan, options: Options, console: Console) -> None:
     """Bring the target to what the plan says. Safe to run again, also after an interruption."""
-    _check_engine(plan, options)
-    bundles.build(with_java=plan.target != "local")
     with changes.alone(plan.target):
         changes.check_none_unfinished(plan.target)
         check_shape(plan, plan.target)
+        _server(plan, options)  # Refused before anything takes long.
+        bundles.build(with_java=plan.target != "local")
         prepare(plan, options, console)
         apply(plan, "deploy")
 
 
-def _check_engine(plan: Plan, options: Options) -> None:
-    """UserError where what is to store cannot be had: before anything takes long."""
+def _server(plan: Plan, options: Options) -> Server | None:
+    """The user's own ScyllaDB server, where the plan stores in one.
+
+    UserError where there is none, or it is not what the plan wants.
+    """
     if plan.engine != "scylla" or plan.target not in SHARED:
-        return
-    server = scylla_server.given(options.scylla, plan.target, paths.home() / "scylla")
-    raise UserError(
-        f"{server.program} is ScyllaDB {server.version} and starts here. Deploying it on target "
-        f"{plan.target} is not built yet: take TARGET=hosts, or leave ENGINE= out."
-    )
+        if options.scylla is not None:
+            raise UserError(
+                f"SCYLLA={options.scylla} is for ENGINE=scylla on targets {' and '.join(SHARED)}; "
+                f"this is {plan.engine} on target {plan.target}. Leave it out, or change the two."
+            )
+        return None
+    server = scylla_server.of(plan.target, options.scylla)
+    wanted = plan.storage.get("scylla_version")
+    if wanted is not None and not releases.same_release(server.version, wanted):
+        raise UserError(
+            f"The experiment wants ScyllaDB {wanted} (storage.scylla_version), {server.program} is "
+            f"{server.version}. Leave the field out, or give a server of that release by SCYLLA=."
+        )
+    problem = compression_problem(plan.engine, plan.storage["compression"], server.release)
+    if problem:
+        raise UserError(f"storage.compression: {problem}")
+    return server
 
 
 def prepare(plan: Plan, options: Options, console: Console) -> None:
     """Have what a playbook needs: hosts that let us in, their inventory, the target's secrets."""
+    server = _server(plan, options)
     if plan.target == "local":
-        _prepare_local(plan)
+        _prepare_local(plan, server)
     else:
-        _prepare_hosts(plan, options, console)
+        _prepare_hosts(plan, options, server, console)
         preflight.check_login(inventory.load(plan.target))
+    if server:
+        scylla_server.remember(plan.target, server)
     if plan.security["enabled"]:
         servers = inventory.load(plan.target).hosts
         secrets.ensure(plan.target, {host.name: host.known_as for host in servers})
@@ -160,15 +180,15 @@ def provision(plan: Plan, options: Options, console: Console) -> Path:
         raise UserError("Target local has no hosts to provision: its servers are processes here.")
     bundles.build(with_java=True)
     check_shape(plan, plan.target)
-    _prepare_hosts(plan, options, console)
+    _prepare_hosts(plan, options, _server(plan, options), console)
     return paths.target_dir(plan.target) / "inventory.yml"
 
 
-def _prepare_local(plan: Plan) -> None:
+def _prepare_local(plan: Plan, server: Server | None) -> None:
     folder = paths.target_dir(plan.target)
     first = not plan_file(plan.target).exists()
     try:
-        inventory.write_local(plan)
+        inventory.write_local(plan, server)
         preflight.check_local(plan, inventory.load(plan.target))
     except UserError:
         if first:  # Nothing was started: leave nothing behind.
@@ -181,12 +201,12 @@ def _prepare_local(plan: Plan) -> None:
         supervisor.end_all(folder)
 
 
-def _prepare_hosts(plan: Plan, options: Options, console: Console) -> None:
+def _prepare_hosts(plan: Plan, options: Options, server: Server | None, console: Console) -> None:
     """Have the hosts and their inventory."""
     folder = paths.target_dir(plan.target)
     origin = "from the plan"
     if plan.target == "lab":
-        made = lab_target.provision(plan, console.print)
+        made = lab_target.provision(plan, server, console.print)
         lab_target.enter()
     elif plan.target == "aws":
         made = aws.provision(

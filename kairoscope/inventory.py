@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -19,11 +20,13 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from kairoscope import bundles, paths, secrets
+from kairoscope.capture import scylla_rest
 from kairoscope.errors import UserError
 from kairoscope.java import java17
 
 if TYPE_CHECKING:  # It takes a while to load, and roles read inventories often.
     from kairoscope.plan import Plan
+    from kairoscope.scylla_server import Server
 
 # Tokens for each storage node. 16 spread the load evenly enough and keep repair and bootstrap cheap
 # (Cassandra's own default since 4.0).
@@ -33,6 +36,11 @@ STORAGE_PORT = 7000
 HTTP_PORT = 8080
 JMX_PORT = 7199
 TELNET_PORT = 4242
+# ScyllaDB's: between nodes by TLS, CQL by which a client picks the shard, metrics, REST API.
+STORAGE_TLS_PORT = 7001
+SHARD_AWARE_PORT = 19042
+PROMETHEUS_PORT = 9180
+API_PORT = 10000
 GROUPS = ("storage", "kairosdb", "loader", "monitoring")
 
 
@@ -148,8 +156,19 @@ def jvm_options(plan: Plan, *more: str) -> dict[str, list[str]]:
 ROUGH_CLOCK = "-Dcassandra.approximate_time_precision_ms=20"
 
 
+SCYLLA_REST_PROGRAM = Path(scylla_rest.__file__)
+"""What stands in for nodetool where a release of ScyllaDB has none."""
+
+# Connections of one ScyllaDB shard that can be waited for at once, each in a slot of the kernel's
+# asynchronous I/O (fs.aio-max-nr), of which a machine has 65,536 unless told otherwise. ScyllaDB's
+# own 10,000 would leave room for five shards.
+SCYLLA_CONNECTIONS = 1_000
+
+
 def of_shared_cores(plan: Plan) -> dict[str, Any]:
     """Variables where several servers share few cores: no work for handing work around."""
+    if plan.engine == "scylla":
+        return jvm_options(plan, "-XX:+UseSerialGC") | _scylla_of_shared_cores(plan)
     options = jvm_options(plan, "-XX:+UseSerialGC")
     return {
         **options,
@@ -158,25 +177,54 @@ def of_shared_cores(plan: Plan) -> dict[str, Any]:
     }
 
 
-def local(plan: Plan) -> dict[str, Any]:
-    """The inventory of the `local` target: processes on loopback addresses, no root."""
+def _scylla_of_shared_cores(plan: Plan) -> dict[str, Any]:
+    """ScyllaDB takes a whole, tuned host unless told otherwise."""
+    arguments = [
+        *("--smp", plan.storage["shards"], "--memory", f"{plan.storage['memory_mb']}M"),
+        # It neither polls nor stays on its core when there is nothing to do.
+        "--overprovisioned",
+        *("--max-networking-io-control-blocks", SCYLLA_CONNECTIONS),
+        *("--log-to-syslog", 0, "--log-to-stdout", 1, "--default-log-level", "info"),
+    ]
+    return {
+        "scylla_arguments": " ".join(map(str, arguments)),
+        "scylla_settings": {"developer_mode": True},
+    }
+
+
+def own_scylla(server: Server, folder: Path) -> dict[str, Any]:
+    """Variables of a ScyllaDB server of the user's, whose files are in a folder."""
+    return {
+        "scylla_from": "folder",
+        "scylla_version": server.release,
+        "scylla_command": shlex.join(server.command_at(folder)),
+        "scylla_rest_program": str(SCYLLA_REST_PROGRAM),
+        # Each node joins the ones before it; Cassandra's have tokens given, and need not.
+        "storage_serial": 1,
+    }
+
+
+def local(plan: Plan, server: Server | None = None) -> dict[str, Any]:
+    """The inventory of the `local` target: processes on loopback addresses, no root.
+
+    `server`: where the plan stores in ScyllaDB.
+    """
     net = local_net()
     state = paths.target_dir("local")
     nodes = plan.experiment.cluster.storage_nodes
-    kairosdb, cassandra = bundles.bundle("kairosdb"), bundles.bundle("cassandra")
+    kairosdb = bundles.bundle("kairosdb")
     loader = bundles.bundle(bundles.LOADER)
     storage_hosts = {
         f"storage-{i + 1}": {
             "address": f"{net}.{i + 1}",
             "native_transport_port": NATIVE_TRANSPORT_PORT,
             "storage_port": STORAGE_PORT,
-            "jmx_port": jmx_port(net, i),
             "rack": "rack1",
             "pki_host_dir": str(state / f"storage-{i + 1}" / "pki"),
-            "initial_tokens": initial_tokens(i, nodes),
             "home": str(state / f"storage-{i + 1}"),
             "nodetool": str(state / f"storage-{i + 1}" / "bin" / "nodetool"),
             "keyspaces_dir": str(state / f"storage-{i + 1}" / "data" / "data"),
+            **_local_engine_of(plan, net, i),
         }
         for i in range(nodes)
     }
@@ -210,7 +258,8 @@ def local(plan: Plan) -> dict[str, Any]:
                 **of_shared_cores(plan),
                 # Flush and compaction of all nodes at once would take KairosDB's CPU; what they
                 # delay waits in its queue.
-                "cassandra_nice": 10,
+                f"{plan.engine}_nice": 10,
+                **_local_engine(state, server),
                 "supervisor_dir": str(state / "supervisor"),
                 "supervisor_bin": str(Path(sys.executable).parent),
                 "supervisorctl": [
@@ -221,8 +270,6 @@ def local(plan: Plan) -> dict[str, Any]:
                 "bundles_dir": str(paths.BUNDLES),
                 "kairosdb_version": kairosdb.version,
                 "kairosdb_bundle_dir": str(state / "opt" / kairosdb.folder),
-                "cassandra_version": cassandra.version,
-                "cassandra_bundle_dir": str(state / "opt" / cassandra.folder),
                 "kairosdb_conf_dir": str(paths.KAIROSDB_CONF),
                 "kairosdb_keyspace": "kairosdb",
                 "kairoscope": str(Path(sys.executable).parent / "kairoscope"),
@@ -243,10 +290,44 @@ def local(plan: Plan) -> dict[str, Any]:
     }
 
 
-def write_local(plan: Plan) -> Path:
+def _local_engine(state: Path, server: Server | None) -> dict[str, Any]:
+    """What the engine has for all nodes; ScyllaDB's is read where the user has it."""
+    if server:
+        return own_scylla(server, server.folder)
+    cassandra = bundles.bundle("cassandra")
+    return {
+        "cassandra_version": cassandra.version,
+        "cassandra_bundle_dir": str(state / "opt" / cassandra.folder),
+    }
+
+
+def _local_engine_of(plan: Plan, net: str, node: int) -> dict[str, Any]:
+    """What the engine has for one node, by its number from 0."""
+    if plan.engine == "scylla":
+        return scylla_listens(f"{net}.{node + 1}", f"{net}.{node + 1}")
+    return {
+        "jmx_port": jmx_port(net, node),
+        "initial_tokens": initial_tokens(node, plan.experiment.cluster.storage_nodes),
+    }
+
+
+def scylla_listens(metrics: str, api: str) -> dict[str, Any]:
+    """Where a ScyllaDB node has its metrics for Prometheus, and its REST API.
+
+    The API has no authentication: an address that nobody else reaches.
+    """
+    return {
+        "prometheus_address": metrics,
+        "prometheus_port": PROMETHEUS_PORT,
+        "api_address": api,
+        "api_port": API_PORT,
+    }
+
+
+def write_local(plan: Plan, server: Server | None = None) -> Path:
     """Write the local target's inventory beside its plan; returns its path."""
     path = paths.target_dir("local") / "inventory.yml"
-    write(path, local(plan), "from the plan")
+    write(path, local(plan, server), "from the plan")
     return path
 
 

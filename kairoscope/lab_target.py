@@ -4,9 +4,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from kairoscope import inventory, managed, paths
+from kairoscope import inventory, managed, paths, preflight
+from kairoscope.errors import UserError
 from kairoscope.lab import Lab, LabHost
 from kairoscope.plan import Plan
+from kairoscope.scylla_server import Server
 
 # One /24; its first address is the control machine's.
 _NET = "10.77.0"
@@ -39,11 +41,17 @@ def hosts(plan: Plan) -> dict[str, list[LabHost]]:
     }
 
 
-def provision(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
-    """Have the plan's hosts running; the inventory. UserError if this machine cannot."""
+def provision(plan: Plan, server: Server | None, say: Callable[[str], None]) -> dict[str, Any]:
+    """Have the plan's hosts running; the inventory. UserError if this machine cannot.
+
+    `server`: where the plan stores in ScyllaDB.
+    """
     wanted = hosts(plan)
     everyone = [host for group in wanted.values() for host in group]
     here = lab()
+    # One kernel for all hosts; once they are there, what runs on them has its share.
+    if not here.hosts() and (problem := preflight.check_aio(plan)):
+        raise UserError(f"This machine cannot take the hosts: {problem}")
     here.up(everyone, say)
     # Loader hosts hold nothing; `deploy.check_shape` has refused to take others away.
     for found in here.hosts():
@@ -58,6 +66,7 @@ def provision(plan: Plan, say: Callable[[str], None]) -> dict[str, Any]:
         plan,
         machines,
         cluster_name="kairoscope lab",
+        server=server,
         # The hosts share this machine's few cores and its clock.
         **inventory.of_shared_cores(plan),
         common_time_sync=False,

@@ -13,6 +13,7 @@ from typing import Any
 from kairoscope import beginnings, bundles, inventory, paths, secrets
 from kairoscope.capture import nodetool
 from kairoscope.plan import Plan
+from kairoscope.scylla_server import Server
 
 INSTALL_DIR = "/opt/kairoscope"
 STATE_DIR = "/var/lib/kairoscope"
@@ -33,6 +34,8 @@ _ENGINES = {
         "keyspaces_dir": "/var/lib/scylla/data",
     },
 }
+# The same of a ScyllaDB that is no package: what it has is in its own folder.
+_OWN_SCYLLA = _ENGINES["cassandra"] | {"unit": "scylla-server", "run_as": "scylla"}
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,22 @@ class Machine:
 
 
 def make(
-    plan: Plan, machines: Iterable[Machine], *, cluster_name: str, **more: Any
+    plan: Plan,
+    machines: Iterable[Machine],
+    *,
+    cluster_name: str,
+    server: Server | None = None,
+    **more: Any,
 ) -> dict[str, Any]:
-    """The inventory in Ansible's YAML form. `more`: variables of all hosts, over the usual ones."""
+    """The inventory in Ansible's YAML form.
+
+    Args:
+        plan: what is deployed.
+        machines: the hosts.
+        cluster_name: of the storage nodes.
+        server: ScyllaDB of the user's, in place of the package.
+        more: variables of all hosts, over the usual ones.
+    """
     hosts: dict[str, dict[str, Any]] = {group: {} for group in inventory.GROUPS}
     begun = beginnings.read(plan.target)
     for machine in machines:
@@ -59,19 +75,19 @@ def make(
         hosts[machine.group][machine.name] = {
             "address": machine.address,
             **machine.way,
-            **_of_role(plan, machine),
+            **_of_role(plan, machine, server),
             **begin,
             **machine.more,
         }
     return {
         "all": {
-            "vars": _of_all(plan) | {"cluster_name": cluster_name} | more,
+            "vars": _of_all(plan, server) | {"cluster_name": cluster_name} | more,
             "children": {group: {"hosts": hosts[group]} for group in inventory.GROUPS},
         }
     }
 
 
-def _of_all(plan: Plan) -> dict[str, Any]:
+def _of_all(plan: Plan, server: Server | None) -> dict[str, Any]:
     kairosdb, loader = bundles.bundle("kairosdb"), bundles.bundle(bundles.LOADER)
     java = bundles.bundle(bundles.JAVA)
     state = paths.target_dir(plan.target)
@@ -108,26 +124,38 @@ def _of_all(plan: Plan) -> dict[str, Any]:
             "cassandra_version": cassandra.version,
             "cassandra_bundle_dir": f"{INSTALL_DIR}/{cassandra.folder}",
         }
+    elif server:
+        bundle = bundles.pack(
+            "scylla", server.release, server.folder, server.parts, paths.target_dir(plan.target)
+        )
+        folder = Path(INSTALL_DIR, bundle.folder)
+        values |= {
+            "scylla_bundle": str(bundle.archive),
+            "scylla_bundle_dir": str(folder),
+            **inventory.own_scylla(server, folder),
+        }
     else:
         values |= {
             "scylla_version": plan.experiment.storage.scylla_version,
-            "scylla_rest_program": str(nodetool.REST_PROGRAM),
+            "scylla_rest_program": str(inventory.SCYLLA_REST_PROGRAM),
             # Each node joins the ones before it; Cassandra's have tokens given, and need not.
             "storage_serial": 1,
         }
     return values
 
 
-def _rest_nodetool(plan: Plan, home: str) -> dict[str, str]:
-    """The nodetool of a ScyllaDB without one of its own, which role scylla puts there."""
+def _nodetool_by_rest(plan: Plan, home: str) -> dict[str, str]:
+    """The nodetool of a package without one of its own, which role scylla puts there."""
     release = plan.experiment.storage.scylla_version
     return {"nodetool": f"{home}/bin/nodetool"} if nodetool.has_none(plan.engine, release) else {}
 
 
-def _of_role(plan: Plan, machine: Machine) -> dict[str, Any]:
+def _of_role(plan: Plan, machine: Machine, server: Server | None) -> dict[str, Any]:
     """Variables that follow from a host's role."""
     home = f"{STATE_DIR}/{machine.name}"
     if machine.group == "storage":
+        places = _OWN_SCYLLA if server else _ENGINES[plan.engine]
+        scylla = plan.engine == "scylla"
         return {
             "home": home,
             "pki_host_dir": f"{home}/pki",
@@ -135,8 +163,9 @@ def _of_role(plan: Plan, machine: Machine) -> dict[str, Any]:
             "native_transport_port": inventory.NATIVE_TRANSPORT_PORT,
             "storage_port": inventory.STORAGE_PORT,
             "jmx_port": inventory.JMX_PORT,
-            **{key: text.format(name=machine.name) for key, text in _ENGINES[plan.engine].items()},
-            **_rest_nodetool(plan, home),
+            **{key: text.format(name=machine.name) for key, text in places.items()},
+            **({} if server else _nodetool_by_rest(plan, home)),
+            **(inventory.scylla_listens(machine.address, "127.0.0.1") if scylla else {}),
         }
     if machine.group == "kairosdb":
         return {

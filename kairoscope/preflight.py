@@ -9,7 +9,13 @@ import psutil
 
 from kairoscope import paths, remote, supervisor
 from kairoscope.errors import UserError
-from kairoscope.inventory import Host, Inventory
+from kairoscope.inventory import (
+    SCYLLA_CONNECTIONS,
+    SHARD_AWARE_PORT,
+    STORAGE_TLS_PORT,
+    Host,
+    Inventory,
+)
 from kairoscope.plan import Plan
 
 MIB = 1024 * 1024
@@ -17,6 +23,14 @@ MIB = 1024 * 1024
 # What a JVM takes beside its heap: code, threads, direct buffers. A storage node with a heap of
 # 1,024 MiB was seen to take 1,417 MiB in all (the README's measured run).
 JVM_OVERHEAD_MIB = 550
+
+# What a ScyllaDB node takes beside the memory that it is given: its program, stacks, the kernel's
+# side of its files.
+SCYLLA_OVERHEAD_MIB = 200
+
+# Slots of the kernel's asynchronous I/O that each shard takes beside those for its connections
+# (seastar/src/core/reactor.cc: max_aio, and two for its timer).
+SCYLLA_STORAGE_SLOTS = 1_026
 
 # A loader process, and the agent of a loader host: rounded up from `max_rss_bytes`, which a run
 # writes for each worker (load/worker-<i>.json).
@@ -49,7 +63,7 @@ def listeners(inventory: Inventory) -> list[Listener]:
         found += [
             Listener(host.address, host.vars["native_transport_port"], f"CQL of {host.name}"),
             Listener(host.address, host.vars["storage_port"], f"node-to-node of {host.name}"),
-            Listener("127.0.0.1", host.vars["jmx_port"], f"JMX of {host.name}"),
+            *_of_engine(host),
         ]
     for host in inventory.kairosdb:
         found += [
@@ -57,6 +71,20 @@ def listeners(inventory: Inventory) -> list[Listener]:
             Listener(host.address, host.vars["telnet_port"], f"telnet of {host.name}"),
         ]
     return found
+
+
+def _of_engine(host: Host) -> list[Listener]:
+    """What a storage node listens on beside CQL and the other nodes, as its inventory has it."""
+    given = host.vars
+    if "jmx_port" in given:
+        return [Listener("127.0.0.1", given["jmx_port"], f"JMX of {host.name}")]
+    tls = Listener(host.address, STORAGE_TLS_PORT, f"node-to-node by TLS of {host.name}")
+    return [
+        *([tls] if given["secured"] else []),
+        Listener(host.address, SHARD_AWARE_PORT, f"CQL by shard of {host.name}"),
+        Listener(given["prometheus_address"], given["prometheus_port"], f"metrics of {host.name}"),
+        Listener(given["api_address"], given["api_port"], f"REST API of {host.name}"),
+    ]
 
 
 def taken(wanted: list[Listener], state: Path) -> list[str]:
@@ -88,7 +116,10 @@ def _name(pid: int) -> str:
 def memory_problem(plan: Plan, available_mib: int) -> str | None:
     """Why the plan does not fit in the available memory (MiB), or None."""
     cluster = plan.experiment.cluster
-    storage = cluster.storage_nodes * (int(plan.storage["heap_mb"]) + JVM_OVERHEAD_MIB)
+    what, each, beside = "heap", int(plan.storage["heap_mb"]), JVM_OVERHEAD_MIB
+    if plan.engine == "scylla":
+        what, each, beside = "memory", int(plan.storage["memory_mb"]), SCYLLA_OVERHEAD_MIB
+    storage = cluster.storage_nodes * (each + beside)
     kairosdb = cluster.kairosdb_nodes * (int(plan.kairosdb["heap_mb"]) + JVM_OVERHEAD_MIB)
     processes = int(plan.load["workers"]) + cluster.loader_hosts
     needed = storage + kairosdb + processes * LOADER_MIB + SPARE_MIB
@@ -96,12 +127,38 @@ def memory_problem(plan: Plan, available_mib: int) -> str | None:
         return None
     return (
         f"too little memory: {needed:,} MiB needed ({cluster.storage_nodes} storage nodes × "
-        f"({plan.storage['heap_mb']} heap + {JVM_OVERHEAD_MIB}) + "
+        f"({each} {what} + {beside}) + "
         f"{cluster.kairosdb_nodes} KairosDB × ({plan.kairosdb['heap_mb']} heap + "
         f"{JVM_OVERHEAD_MIB}) + {processes} loader processes × {LOADER_MIB} + {SPARE_MIB} spare), "
-        f"{available_mib:,} MiB available. Lower storage.heap_mb or the number of nodes in the "
+        f"{available_mib:,} MiB available. Lower storage.{what}_mb or the number of nodes in the "
         "experiment, or end other programs."
     )
+
+
+def aio_problem(plan: Plan, most: int, used: int, running: int = 0) -> str | None:
+    """Why the kernel has too little asynchronous I/O for the plan's ScyllaDB nodes, or None.
+
+    `most` and `used` slots, of the whole machine; `running` nodes have theirs.
+    """
+    if plan.engine != "scylla":
+        return None
+    nodes, shards = plan.experiment.cluster.storage_nodes, int(plan.storage["shards"])
+    each = shards * (SCYLLA_STORAGE_SLOTS + SCYLLA_CONNECTIONS)
+    needed = max(0, nodes - running) * each
+    if needed <= most - used:
+        return None
+    return (
+        f"too little asynchronous I/O: ScyllaDB needs {needed:,} slots ({nodes - running} nodes × "
+        f"{shards} shards × ({SCYLLA_STORAGE_SLOTS:,} + {SCYLLA_CONNECTIONS:,} connections)), of "
+        f"{most:,} in fs.aio-max-nr {used:,} are taken. End what takes them (databases, virtual "
+        f"machines), or as root: sysctl fs.aio-max-nr={used + needed}"
+    )
+
+
+def check_aio(plan: Plan, running: int = 0) -> str | None:
+    """`aio_problem` of this machine as it is, of which `running` ScyllaDB nodes are a part."""
+    most, used = (int(Path("/proc/sys/fs", name).read_text()) for name in ("aio-max-nr", "aio-nr"))
+    return aio_problem(plan, most, used, running)
 
 
 def disk_problem(plan: Plan, free_bytes: int, where: Path) -> str | None:
@@ -179,11 +236,14 @@ def path_problem(state: Path) -> str | None:
 def check_local(plan: Plan, inventory: Inventory) -> None:
     """All checks of the `local` target. UserError with every problem, one line each."""
     state = paths.target_dir("local")
-    own = sum(p.memory_info().rss for p in supervisor.owned(state))
+    owned = supervisor.owned(state)
+    own = sum(p.memory_info().rss for p in owned)
     available_mib = (psutil.virtual_memory().available + own) // MIB
+    running = sum(supervisor.is_scylla(p.cmdline()) for p in owned)
     problems = [
         path_problem(state),
         memory_problem(plan, available_mib),
+        check_aio(plan, running),
         disk_problem(plan, shutil.disk_usage(state).free, state),
         *taken(listeners(inventory), state),
     ]

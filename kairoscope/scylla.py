@@ -41,7 +41,8 @@ _MAPS: Mapping[str, frozenset[str]] = {
 }
 
 # Arguments of the server that are not ScyllaDB's but of Seastar, below it; an unknown one stops the
-# start. Those that the package's own sysconfig file gives, and those that its scripts write.
+# start. Those that the package's own sysconfig file gives, that its scripts write, and that
+# `inventory.of_shared_cores` has.
 _SEASTAR = frozenset(
     {
         "blocked-reactor-notify-ms",
@@ -51,6 +52,7 @@ _SEASTAR = frozenset(
         "lock-memory",
         "log-to-stdout",
         "log-to-syslog",
+        "max-networking-io-control-blocks",
         "logger-log-level",
         "memory",
         "network-stack",

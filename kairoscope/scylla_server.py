@@ -6,6 +6,7 @@ libexec/, the libraries they were built with and their loader in libreloc/, vers
 """
 
 import gzip
+import json
 import os
 import platform
 import shutil
@@ -15,7 +16,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from kairoscope import releases, scylla
+from kairoscope import paths, releases, scylla
 from kairoscope.errors import UserError
 
 PAGE = (
@@ -31,6 +32,9 @@ OLDEST = (5, 2)
 # Where the server is in a folder, beginning with the maker's own layout.
 _PROGRAMS = ("libexec/scylla", "bin/scylla", "scylla")
 _VERSION_FILE, _RELEASE_FILE = "SCYLLA-VERSION-FILE", "SCYLLA-RELEASE-FILE"
+
+# Beside its libraries; see install.sh at the same tags.
+_TLS_SETTINGS = "gnutls.config"
 
 # e_machine of an ELF file, for the processors that ScyllaDB is made for.
 _MACHINES = {0x3E: "x86_64", 0xB7: "aarch64"}
@@ -58,7 +62,28 @@ class Server:
     @property
     def command(self) -> list[str]:
         """What starts it, before its arguments: with its own loader, where it brings one."""
-        return _command(self.program, self.libraries)
+        return self.command_at(self.folder)
+
+    def command_at(self, folder: Path) -> list[str]:
+        """The same where its `parts` were copied to."""
+        program, *libraries = (folder / part for part in self.parts)
+        command = _command(program, libraries[0] if libraries else None)
+        if self.libraries and (self.libraries / _TLS_SETTINGS).is_file():
+            # As its maker's own start script does: else the host's settings of GnuTLS would hold.
+            setting = f"GNUTLS_SYSTEM_PRIORITY_FILE={libraries[0] / _TLS_SETTINGS}"
+            return ["/usr/bin/env", setting, *command]
+        return command
+
+    @property
+    def release(self) -> str:
+        """Such as 2026.1.11: what an inventory and the table of options have."""
+        return ".".join(map(str, releases.number(self.version)))
+
+    @property
+    def parts(self) -> list[str]:
+        """What it runs with, by name below its folder: the program, and its libraries."""
+        wanted = [self.program, *([self.libraries] if self.libraries else [])]
+        return [str(part.relative_to(self.folder)) for part in wanted]
 
 
 def what_to_get(target: str) -> str:
@@ -249,4 +274,64 @@ def given(where: Path | None, target: str, into: Path) -> Server:
         raise UserError(what_to_get(target))
     if not where.exists():
         raise UserError(f"SCYLLA={where}: there is no such file or folder.")
-    return find(where if where.is_dir() else unpack(where, into))
+    if where.is_dir():
+        return find(where)
+    unpacked = unpack(where, into)
+    try:
+        return find(unpacked)
+    except UserError:
+        shutil.rmtree(unpacked)
+        raise
+
+
+def _record(target: str) -> Path:
+    return paths.target_dir(target) / "scylla-server.json"
+
+
+def remember(target: str, server: Server) -> None:
+    """Note which server a target is deployed with, for deploys that do not say."""
+    said = {"folder": str(server.folder), "version": server.version}
+    partial = _record(target).with_suffix(".partial")
+    partial.write_text(json.dumps(said, indent=2) + "\n")
+    partial.replace(_record(target))
+
+
+def _remembered(target: str) -> tuple[Path, str] | None:
+    """Folder and version of the server that a target was deployed with; None if of none."""
+    try:
+        said = json.loads(_record(target).read_text())
+        return Path(said["folder"]), str(said["version"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{_record(target)} is not whole ({error!r}); remove it") from None
+
+
+def of(target: str, where: Path | None) -> Server:
+    """The server to deploy a target of this machine with: SCYLLA=, or else the one that it has.
+
+    Raises:
+        UserError: there is none; it cannot be taken; or it is of another release than the one that
+            runs, which would open its data and could not give it back.
+    """
+    was = _remembered(target)
+    if was is None:
+        return given(where, target, paths.target_dir(target) / "opt")
+    folder, version = was
+    if where is not None:
+        found = given(where, target, paths.target_dir(target) / "opt")
+    else:
+        try:
+            found = find(folder)
+        except UserError as error:
+            raise UserError(
+                f"The ScyllaDB server of target {target} cannot be had any more: {error.message}\n"
+                f"Give one of {version} by SCYLLA=."
+            ) from error
+    if not releases.same_release(found.version, ".".join(map(str, releases.number(version)))):
+        raise UserError(
+            f"Target {target} is deployed with ScyllaDB {version}, {found.program} is "
+            f"{found.version}. Give one of the same release by SCYLLA=, or first: "
+            f"make destroy TARGET={target}"
+        )
+    return found

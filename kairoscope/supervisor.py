@@ -50,14 +50,21 @@ def owned(state: Path) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter(["pid", "cmdline"]):
         command = process.info["cmdline"] or []
-        # Only what runs from the folder: supervisord and the JVMs name a file in it as an argument
-        # of their own. An editor with such a file open is not ours to end.
-        ours = any(part.startswith((marker, f"@{marker}")) for part in command[1:]) and any(
-            "supervisord" in part or part.endswith("/java") for part in command[:3]
+        # Only what runs from the folder: supervisord and the servers name a file in it as an
+        # argument of their own. An editor with such a file open is not ours to end.
+        ours = any(part.startswith((marker, f"@{marker}")) for part in command[1:]) and (
+            any("supervisord" in part or part.endswith("/java") for part in command[:3])
+            or is_scylla(command)
         )
         if ours and process.pid not in mine:
             found.append(process)
     return found
+
+
+def is_scylla(command: list[str]) -> bool:
+    """Whether a command line is a ScyllaDB server's, by itself or by the loader that it brings."""
+    by_loader = command[0].endswith("/ld.so") and "--library-path" in command[1:2]
+    return any(part.endswith("/scylla") for part in (command[3:4] if by_loader else command[:1]))
 
 
 def end_all(state: Path, patience_s: float = 60) -> list[int]:

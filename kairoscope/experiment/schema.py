@@ -86,7 +86,7 @@ class Cluster(Section):
         "shards",
         "CPU shards of one ScyllaDB node (its threads less those kept for interrupts: 30 of 32 "
         "on an i3.8xlarge). Cassandra has no shards; there it is the threads a node may count on.",
-        absent="2; on target `aws` derived from the instance type",
+        absent="2; 1 of ScyllaDB on targets `local` and `lab`; on `aws` of the instance type",
         default=None,
         ge=1,
         le=256,
@@ -116,6 +116,14 @@ class Storage(Section):
         "Java heap of one Cassandra node; 1 GiB lets three of them share a laptop. ScyllaDB has "
         "no heap and ignores it.",
         default=1024,
+        ge=256,
+        le=65536,
+    )
+    memory_mb: int | None = described(
+        "MiB",
+        "Memory of one ScyllaDB node on targets `local` and `lab`, where several share a machine; "
+        "elsewhere it takes what its host has. Derived from its shards if absent.",
+        default=None,
         ge=256,
         le=65536,
     )
@@ -175,7 +183,8 @@ class Storage(Section):
     )
     scylla_version: str = described(
         "",
-        "Of ScyllaDB, where it is the store. Up to 6.2 it is open source; "
+        "Of ScyllaDB, where it is the store; on targets `local` and `lab` that of SCYLLA=, which "
+        "must be this one if it is given. Up to 6.2 it is open source; "
         "from 2025.1 on free up to 50 vCPUs and 10 TB an organisation "
         "(https://www.scylladb.com/source-available-faq).",
         allowed="a version such as 2026.1.11",

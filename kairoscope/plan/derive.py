@@ -10,7 +10,7 @@ from kairoscope.plan import aws, commitlog, kairosdb, load, storage
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.instance_types import InstanceType
 from kairoscope.plan.model import Plan
-from kairoscope.plan.numbers import n
+from kairoscope.plan.numbers import count, n
 
 ENGINES = {"local": "cassandra", "lab": "cassandra", "aws": "scylla", "hosts": "scylla"}
 """Targets that can be planned for, and what stores there unless the experiment or ENGINE= says."""
@@ -21,6 +21,9 @@ SHARED = ("local", "lab")
 EMBEDDED_SHARDS = 2
 """Where the engine has no shards: the threads that a node of a shared machine may count on."""
 
+SHARED_SHARDS = 1
+"""Of a ScyllaDB node on a shared machine: a shard is a thread that does all the work of its part,
+and three nodes, KairosDB and the loader share a laptop's few cores."""
 
 SHARED_QUEUE_DISK_MIB = 4_096
 """Of the 10 GB that a laptop needs: what KairosDB's queue may take while the store is away."""
@@ -40,6 +43,7 @@ def make(experiment: Experiment, target: str = "local", now: float | None = None
         raise UserError(f"target {target} is not available yet; available: {', '.join(ENGINES)}")
     draft = Draft(experiment)
     draft.engine = experiment.storage.engine or ENGINES[target]
+    draft.shared = target in SHARED
     if target == "aws" and draft.engine != "scylla":
         draft.refuse(
             "storage.engine",
@@ -86,7 +90,11 @@ def make(experiment: Experiment, target: str = "local", now: float | None = None
 
 def _cluster(draft: Draft, target: str, types: dict[str, InstanceType] | None) -> None:
     """The shape, and the shards of a storage node: of its instance type, where it has one."""
-    absent = {"shards": EMBEDDED_SHARDS, "jvm": "quick" if target in SHARED else "full"}
+    sharing_scylla = draft.shared and draft.engine == "scylla"
+    absent = {
+        "shards": SHARED_SHARDS if sharing_scylla else EMBEDDED_SHARDS,
+        "jvm": "quick" if draft.shared else "full",
+    }
     if types:
         draft.given("cluster", skip=("shards",), absent=absent)
         draft.shards = aws.shards(draft, types["storage"])
@@ -96,7 +104,7 @@ def _cluster(draft: Draft, target: str, types: dict[str, InstanceType] | None) -
 
 def _queue_disk(draft: Draft, target: str) -> tuple[int, str]:
     """What a KairosDB node's disk has for its queue at most, in MiB, and what says so."""
-    if target in SHARED:
+    if draft.shared:
         return SHARED_QUEUE_DISK_MIB, "on a machine that all servers share"
     if target == "aws":
         volume = draft.experiment.aws.queue_volume_gib
@@ -133,6 +141,14 @@ def _notices(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:
             "(connections per host only bound parallelism), one Java heap per node, and its "
             "proxyhistograms forget within minutes (half-life 60 s), so they are captured "
             "throughout the run. Its figures do not predict ScyllaDB's."
+        )
+    elif draft.shared:
+        draft.notices.append(
+            f"Target {target} runs ScyllaDB in developer mode, with {count(draft.shards, 'shard')} "
+            "and a fixed memory a node and cores that all servers share: it starts without the "
+            "checks of a tuned host, and without a measurement of the disk (iotune), so its I/O "
+            "scheduler knows no limits to keep to. What it stores and answers is ScyllaDB's; its "
+            "latencies and rates do not predict those of a tuned host."
         )
     write = replicas_needed(kairosdb["write_consistency"], copies)
     read = replicas_needed(kairosdb["read_consistency"], copies)

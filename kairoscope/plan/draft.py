@@ -25,6 +25,8 @@ class Draft:
         # Most that a KairosDB node's disk has for its queue, in MiB, and what says so.
         self.queue_disk = (0, "")
         self.engine = ""
+        # Whether all servers share the cores and the memory of one machine.
+        self.shared = False
 
         load, cluster = experiment.load, experiment.cluster
         self.nodes = cluster.kairosdb_nodes

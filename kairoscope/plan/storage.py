@@ -24,6 +24,9 @@ COMPACTION_HEADROOM = 2
 # KairosDB's queue files are pages of 50 MiB; one is written while the one before is still read.
 QUEUE_PAGES, QUEUE_PAGE_BYTES = 2, 52_428_800
 
+# The least that ScyllaDB starts with outside of developer mode, in which it only warns.
+SHARED_SHARD_MIB = 1_024
+
 # Compressors that not every engine has, and the first release that does. Read in compress.cc and
 # zstd.cc of ScyllaDB 5.2.19, 6.2.3 and 2025.1.14, which know LZ4, Snappy, Deflate and Zstd only;
 # compress.cc of 2025.2.0, sstables/compressor.cc of 2025.4.10 and 2026.2.5 know these too.
@@ -33,9 +36,21 @@ SCYLLAS_COMPRESSORS = {"LZ4WithDictsCompressor": "2025.2.0", "ZstdWithDictsCompr
 def settings(draft: Draft, queue: Queue, log: CommitLog) -> dict[str, Any]:
     """How the store keeps what comes in a queue's batches: its templates' final values."""
     cluster = draft.experiment.cluster
-    derived_keys = ("batch_size_fail_kib", "commitlog_sync_period_ms")
-    values = draft.given("storage", skip=derived_keys, absent={"engine": draft.engine})
-    _compression(draft, values["compression"], values["scylla_version"])
+    stated = draft.experiment.storage.model_fields_set
+    # What the user's own server is, only the deploy will see.
+    own = draft.engine == "scylla" and draft.shared
+    unknown = ("scylla_version",) if own and "scylla_version" not in stated else ()
+    values = draft.given(
+        "storage",
+        skip=("batch_size_fail_kib", "commitlog_sync_period_ms", "memory_mb", *unknown),
+        absent={"engine": draft.engine},
+    )
+    if problem := compression_problem(
+        draft.engine, values["compression"], values.get("scylla_version")
+    ):
+        draft.refuse("storage.compression", problem)
+    if own:
+        values["memory_mb"] = _memory(draft)
     wanted = math.ceil(queue.batch_bytes * BATCH_FAIL_HEADROOM / 1024)
     derived, bound = bounded(wanted, BATCH_FAIL_MIN_KIB)
     fail = draft.derive(
@@ -74,23 +89,37 @@ def settings(draft: Draft, queue: Queue, log: CommitLog) -> dict[str, Any]:
     }
 
 
-def _compression(draft: Draft, compressor: str, scylla_version: str) -> None:
-    """Refuse a compressor that the store would refuse, at the schema and so after all hosts."""
+def compression_problem(engine: str, compressor: str, scylla_version: str | None) -> str | None:
+    """Why the store would refuse a compressor, at the schema and so after all hosts; None if it
+    would not, or if ScyllaDB's release is not known yet."""
     since = SCYLLAS_COMPRESSORS.get(compressor)
     if since is None:
-        return
-    if draft.engine != "scylla":
-        draft.refuse(
-            "storage.compression",
-            f"{compressor} is ScyllaDB's alone; this target stores in {draft.engine}: take "
-            f"{compressor.replace('WithDicts', '')}",
+        return None
+    if engine != "scylla":
+        return (
+            f"{compressor} is ScyllaDB's alone; this target stores in {engine}: take "
+            f"{compressor.replace('WithDicts', '')}"
         )
-    elif number(scylla_version) < number(since):
-        draft.refuse(
-            "storage.compression",
+    if scylla_version is not None and number(scylla_version) < number(since):
+        return (
             f"{compressor} is not known to ScyllaDB {scylla_version}, only from {since} on: take "
-            f"{compressor.replace('WithDicts', '')} or a later storage.scylla_version",
+            f"{compressor.replace('WithDicts', '')} or a later release"
         )
+    return None
+
+
+def _memory(draft: Draft) -> int:
+    """Memory of a ScyllaDB node that shares its machine, in MiB."""
+    wanted = draft.shards * SHARED_SHARD_MIB
+    return draft.derive(
+        "storage.memory_mb",
+        wanted,
+        "MiB",
+        f"{count(draft.shards, 'shard')} × {n(SHARED_SHARD_MIB)} = {n(wanted)}",
+        "What a ScyllaDB node has for memtables, cache and commit log, instead of nearly all of "
+        f"the machine's; {n(SHARED_SHARD_MIB)} MiB a shard is the least that it recommends "
+        "(main.cc, verify_adequate_memory_per_shard).",
+    )
 
 
 def refuse_late_expiry(draft: Draft, now: float) -> None:

@@ -79,6 +79,7 @@ class Site:
                 "home": f"/var/lib/kairoscope/{name}",
                 "pki_host_dir": f"/var/lib/kairoscope/{name}/pki",
                 "rack": f"rack{name[-1]}",
+                "prometheus_address": address,
             }
             for name, address in NODES.items()
         }
@@ -89,6 +90,10 @@ class Site:
             "run_as": "scylla",
             "cluster_name": "a lab's cluster",
             "storage_engine": "scylla",
+            "service_manager": "systemd",
+            "api_address": "127.0.0.1",
+            "api_port": 10000,
+            "prometheus_port": 9180,
             "native_transport_port": 9042,
             "storage_port": 7000,
             "nodetool": "nodetool",

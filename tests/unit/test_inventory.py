@@ -1,13 +1,16 @@
 """The local target's inventory: tokens, addresses, ports."""
 
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import bundles, experiment, inventory, plan
+from kairoscope import bundles, experiment, inventory, managed, plan, preflight
+from kairoscope import scylla as scylla_options
 from kairoscope.errors import UserError
+from kairoscope.scylla_server import Server
 
 
 @given(st.integers(1, 12), st.integers(1, 64))
@@ -68,6 +71,88 @@ def test_local_loader_hosts_have_folders_of_their_own_and_share_what_is_installe
     }
     # No server runs on them for status and captures to look at.
     assert not [host for host in found.hosts if host.role == "loader"]
+
+
+def scylla(target: str, **cluster):
+    found = experiment.load("laptop", experiment.Overrides(engine="scylla"))
+    found = found.model_copy(
+        update={"cluster": found.cluster.model_copy(update={"shards": 2, **cluster})}
+    )
+    return plan.make(found, target)
+
+
+SERVER = Server(
+    Path("/srv/a b/scylla"),
+    Path("/srv/a b/scylla/libexec/scylla"),
+    "5.2.19-0.20240806.abc",
+    Path("/srv/a b/scylla/libreloc"),
+)
+
+
+@pytest.fixture
+def no_bundles(monkeypatch, tmp_path):
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    monkeypatch.setattr(inventory, "java17", lambda: "/java")
+    monkeypatch.setattr(bundles, "java17", lambda: "/java")
+    monkeypatch.setattr(bundles, "full_version", lambda _: "17")
+    monkeypatch.setattr(bundles.Bundle, "folder", property(lambda self: f"{self.name}-of-hash"))
+
+
+def test_local_scylla_nodes_listen_on_their_own_addresses(no_bundles, monkeypatch):
+    monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", "127.9.8")
+    inventory.write_local(scylla("local"), SERVER)
+    found = inventory.load("local")
+    first = found.storage[0].vars
+    assert first["storage_engine"] == "scylla"
+    assert (first["scylla_from"], first["scylla_version"]) == ("folder", "5.2.19")
+    # Read in place, by a command that survives a blank.
+    assert first["scylla_command"] == (
+        "'/srv/a b/scylla/libreloc/ld.so' --library-path '/srv/a b/scylla/libreloc' "
+        "'/srv/a b/scylla/libexec/scylla'"
+    )
+    assert "scylla_bundle" not in first
+    assert "jmx_port" not in first
+    listeners = preflight.listeners(found)
+    for host in found.storage:
+        ports = {one.port for one in listeners if one.purpose.endswith(f" of {host.name}")}
+        assert ports == {9042, 19042, 7000, 9180, 10000}
+        assert {one.address for one in listeners if host.name in one.purpose} == {host.address}
+    # One after another: each joins the ones before it.
+    assert first["storage_serial"] == 1
+    scylla_options.check("5.2.19", "cluster_name: x", first["scylla_arguments"])
+    assert "--smp 2 --memory 2048M --overprovisioned" in first["scylla_arguments"]
+    assert first["scylla_settings"] == {"developer_mode": True}
+    assert first["scylla_nice"] == 10
+
+
+def test_hosts_of_the_lab_get_the_server_as_a_bundle(no_bundles, monkeypatch):
+    monkeypatch.setattr(
+        bundles,
+        "pack",
+        lambda name, version, folder, parts, into: bundles.Packed(
+            into / f"{name}-{version}.tar", f"{name}-{version}-hash"
+        ),
+    )
+    made = scylla("lab")
+    machine = managed.Machine("storage-1", "storage", "10.77.0.11", {"ansible_user": "root"})
+    found = managed.make(made, [machine], cluster_name="x", server=SERVER)["all"]
+    of_all, host = found["vars"], found["children"]["storage"]["hosts"]["storage-1"]
+    assert of_all["scylla_bundle"].endswith("/lab/scylla-5.2.19.tar")
+    assert of_all["scylla_bundle_dir"] == "/opt/kairoscope/scylla-5.2.19-hash"
+    assert of_all["scylla_command"].endswith("/opt/kairoscope/scylla-5.2.19-hash/libexec/scylla")
+    assert host["nodetool"] == "/var/lib/kairoscope/storage-1/bin/nodetool"
+    assert (host["unit"], host["run_as"]) == ("scylla-server", "scylla")
+    # Metrics for who may scrape them; the API, which has no authentication, for the host alone.
+    assert (host["prometheus_address"], host["api_address"]) == ("10.77.0.11", "127.0.0.1")
+
+
+def test_without_a_server_hosts_get_the_package(no_bundles):
+    machine = managed.Machine("storage-1", "storage", "10.77.0.11", {"ansible_user": "root"})
+    found = managed.make(scylla("hosts"), [machine], cluster_name="x")["all"]
+    assert "scylla_from" not in found["vars"]
+    host = found["children"]["storage"]["hosts"]["storage-1"]
+    assert (host["nodetool"], host["keyspaces_dir"]) == ("nodetool", "/var/lib/scylla/data")
+    assert (host["prometheus_port"], host["api_port"]) == (9180, 10000)
 
 
 @pytest.mark.parametrize(

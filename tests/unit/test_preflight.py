@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kairoscope import experiment, plan, preflight
+from kairoscope import experiment, plan, preflight, supervisor
+from kairoscope.inventory import SCYLLA_CONNECTIONS
 
 
 @pytest.fixture
@@ -31,6 +32,43 @@ def test_loader_processes_take_memory_too(laptop):
         update={"load": laptop.load | {"workers": laptop.load["workers"] + 100}}
     )
     assert needed(more) - needed(laptop) == 100 * preflight.LOADER_MIB
+
+
+@pytest.fixture
+def scylla() -> plan.Plan:
+    return plan.make(experiment.load("laptop", experiment.Overrides(engine="scylla")), "local")
+
+
+def test_scylla_has_memory_and_no_heap(scylla):
+    problem = preflight.memory_problem(scylla, 2_000)
+    assert f"3 storage nodes × (1024 memory + {preflight.SCYLLA_OVERHEAD_MIB})" in problem
+    assert "Lower storage.memory_mb" in problem
+
+
+def test_asynchronous_io_of_the_whole_machine(scylla, laptop):
+    needed = 3 * (preflight.SCYLLA_STORAGE_SLOTS + SCYLLA_CONNECTIONS)
+    assert preflight.aio_problem(scylla, 65_536, 65_536 - needed) is None
+    problem = preflight.aio_problem(scylla, 65_536, 65_536 - needed + 1)
+    assert f"needs {needed:,} slots" in problem
+    assert f"sysctl fs.aio-max-nr={65_536 + 1}" in problem
+    # What runs already has its own.
+    assert preflight.aio_problem(scylla, needed, needed, running=3) is None
+    assert preflight.aio_problem(scylla, needed, needed * 2 // 3, running=2) is None
+    assert preflight.aio_problem(laptop, 0, 0) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "is_one"),
+    [
+        (["/srv/scylla", "--options-file", "/state/storage-1/conf/scylla.yaml"], True),
+        (["/l/ld.so", "--library-path", "/l", "/srv/scylla", "--options-file", "/state/x"], True),
+        (["vi", "/state/opt/scylla"], False),
+        (["/l/ld.so", "/srv/scylla"], False),
+        (["/l/ld.so"], False),
+    ],
+)
+def test_which_processes_are_servers_of_scylla(command, is_one):
+    assert supervisor.is_scylla(command) == is_one
 
 
 def test_disk(laptop):

@@ -12,8 +12,10 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import paths, scylla
+from kairoscope import inventory, paths, scylla
 from kairoscope.errors import UserError
+from kairoscope.experiment import Overrides, load
+from kairoscope.plan import make
 from kairoscope.secrets import Login
 
 ROLE = paths.ANSIBLE / "roles" / "scylla"
@@ -31,6 +33,12 @@ RELEASES = [
     "2026.2.5",
 ]
 ARGUMENTS = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())["scylla_arguments"]
+PLANNED = {
+    "batch_size_warn_kib": 512,
+    "batch_size_fail_kib": 1024,
+    "commitlog_sync": "periodic",
+    "commitlog_sync_period_ms": 1000,
+}
 
 
 def rendered(version: str, *, secured: bool = True, **more) -> str:
@@ -58,8 +66,12 @@ def rendered(version: str, *, secured: bool = True, **more) -> str:
             "pki_host_dir": "/pki",
             "address": "10.0.0.2",
             "storage_port": 7000,
+            "api_address": "127.0.0.1",
+            "api_port": 10000,
+            "prometheus_address": "10.0.0.2",
+            "prometheus_port": 9180,
             "native_transport_port": 9042,
-            "plan": {"storage": {"batch_size_warn_kib": 512, "batch_size_fail_kib": 1024}},
+            "plan": {"storage": PLANNED},
             **more,
         }
     )
@@ -69,6 +81,35 @@ def rendered(version: str, *, secured: bool = True, **more) -> str:
 @pytest.mark.parametrize("version", RELEASES)
 def test_what_the_role_renders_is_used_by_each_release(version, secured):
     scylla.check(version, rendered(version, secured=secured), ARGUMENTS)
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_a_commit_log_that_is_waited_for_is_known_to_each_release(version):
+    text = rendered(version, plan={"storage": PLANNED | {"commitlog_sync": "batch"}})
+    scylla.check(version, text, ARGUMENTS)
+    assert yaml.safe_load(text)["commitlog_sync"] == "batch"
+
+
+@pytest.mark.parametrize("secured", [True, False])
+@pytest.mark.parametrize("version", RELEASES)
+def test_what_a_shared_machine_has_is_used_by_each_release(version, secured):
+    """As the role renders it on target local: all in the node's own folder, on its own address."""
+    plan = make(load("laptop", Overrides(engine="scylla")), "local")
+    of_machine = inventory.of_shared_cores(plan)
+    text = rendered(
+        version,
+        secured=secured,
+        scylla_data="/home/me/local/storage-1/data",
+        scylla_settings=of_machine["scylla_settings"],
+        **inventory.scylla_listens("127.0.61.2", "127.0.61.2"),
+    )
+    scylla.check(version, text, of_machine["scylla_arguments"])
+    configured = yaml.safe_load(text)
+    for name in ("api_address", "prometheus_address"):
+        assert configured[name] == "127.0.61.2"
+    assert configured["workdir"] == "/home/me/local/storage-1/data"
+    assert configured["commitlog_directory"] == "/home/me/local/storage-1/data/commitlog"
+    assert configured["developer_mode"] is True
 
 
 def test_what_depends_on_the_release():

@@ -137,7 +137,12 @@ class Node:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
 
     def host(self, version: str = "5.2.19", **more) -> Host:
-        given_ = {"ansible_connection": "local", "storage_engine": "scylla", "scylla_api": self.url}
+        given_ = {
+            "ansible_connection": "local",
+            "storage_engine": "scylla",
+            "api_address": "127.0.0.1",
+            "api_port": self.server.server_port,
+        }
         return Host("storage-1", "storage", {**given_, "scylla_version": version, **more})
 
 
@@ -218,7 +223,7 @@ def test_what_it_cannot_do_is_a_sentence(node, arguments, says):
 
 def test_no_server_and_another_form_are_sentences(node):
     with pytest.raises(nodetool.NodetoolError, match="refused"):
-        nodetool.run(node.host(scylla_api="http://127.0.0.1:1"), "status")
+        nodetool.run(node.host(api_port=1), "status")
     node.answers["/gossiper/endpoint/live/"] = None
     with pytest.raises(nodetool.NodetoolError, match="status, by ScyllaDB's REST API"):
         nodetool.run(node.host(), "status")
@@ -391,7 +396,7 @@ def test_the_store_s_own_counts_of_the_measured_time(node, tmp_path):
 
 @pytest.mark.parametrize("restarted", [True, False])
 def test_counts_that_are_not_of_one_life_are_not_given(node, tmp_path, restarted):
-    silent = node.host(scylla_api="http://127.0.0.1:1")
+    silent = node.host(api_port=1)
     host = node.host() if restarted else silent
     nodes, said = counted_window(node, tmp_path, host, restarted=restarted)
     assert nodes == {}

@@ -4,12 +4,13 @@ import io
 import platform
 import struct
 import tarfile
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kairoscope import deploy, experiment, scylla_server
+from kairoscope import bundles, deploy, experiment, scylla_server
 from kairoscope.deploy import Options
 from kairoscope.errors import UserError
 from kairoscope.plan import make
@@ -104,6 +105,13 @@ def test_an_archive_that_is_not_whole_leaves_nothing(tmp_path_factory, share):
     assert list((tmp_path / "home").iterdir()) == []
 
 
+def test_an_archive_of_what_cannot_run_here_leaves_nothing(tmp_path):
+    path = archive(tmp_path / "scylla.tar.gz", files() | {"scylla/libexec/scylla": elf(OTHER)})
+    with pytest.raises(UserError, match="this machine is"):
+        scylla_server.given(path, "local", tmp_path / "home")
+    assert list((tmp_path / "home").iterdir()) == []
+
+
 @pytest.mark.parametrize("linkname", ["/etc/passwd", "../../../outside"])
 def test_an_archive_that_reaches_outside_is_not_unpacked(tmp_path, linkname):
     path = tmp_path / "scylla.tar.gz"
@@ -156,12 +164,103 @@ def test_without_a_server_it_is_three_lines_on_what_to_get(target):
     plan = make(experiment.load("laptop", experiment.Overrides(engine="scylla")), target)
     assert plan.engine == "scylla"
     with pytest.raises(UserError) as error:
-        deploy._check_engine(plan, Options(None))
+        deploy._server(plan, Options(None))
     lines = error.value.message.splitlines()
     assert len(lines) == 3
     assert f"target {target} needs SCYLLA=" in lines[0]
     assert "https://docs.scylladb.com/" in lines[1]
     assert "MB" in lines[1]
+
+
+def planned(target: str = "local", **storage):
+    found = experiment.load("laptop", experiment.Overrides(engine="scylla"))
+    # As a file has it: what is set is known as stated.
+    values = found.storage.model_dump(exclude_unset=True) | storage
+    return make(
+        found.model_copy(update={"storage": type(found.storage).model_validate(values)}), target
+    )
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "local").mkdir(parents=True)
+    return tmp_path / "home"
+
+
+def test_a_deployed_target_keeps_its_server_without_being_told_again(home, tmp_path):
+    where = folder(tmp_path, files())
+    first = deploy._server(planned(), Options(None, scylla=where))
+    assert first.release == "2026.1.11"
+    scylla_server.remember("local", first)
+    assert deploy._server(planned(), Options(None)) == first
+    (first.folder / "libreloc" / "ld.so").unlink()
+    with pytest.raises(
+        UserError, match=r"(?s)cannot be had any more.*unpacked in part.*SCYLLA="
+    ) as e:
+        deploy._server(planned(), Options(None))
+    assert "2026.1.11" in e.value.message
+    # The same release from elsewhere will do.
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    again = deploy._server(planned(), Options(None, scylla=folder(elsewhere, files())))
+    assert again.folder.is_relative_to(elsewhere)
+
+
+def test_a_deployed_target_keeps_its_release(home, tmp_path):
+    (old := tmp_path / "old").mkdir()
+    (new := tmp_path / "new").mkdir()
+    scylla_server.remember("local", scylla_server.find(folder(old, files())))
+    with pytest.raises(UserError, match=r"deployed with ScyllaDB 2026\.1\.11.*is 6\.2\.3"):
+        deploy._server(planned(), Options(None, scylla=folder(new, files("6.2.3"))))
+
+
+def test_a_server_that_the_experiment_does_not_fit(home, tmp_path):
+    server = Options(None, scylla=folder(tmp_path, files("6.2.3")))
+    assert deploy._server(planned(), server).release == "6.2.3"
+    assert deploy._server(planned(scylla_version="6.2.3"), server).release == "6.2.3"
+    with pytest.raises(UserError, match=r"wants ScyllaDB 2026\.1\.11 .storage\.scylla_version"):
+        deploy._server(planned(scylla_version="2026.1.11"), server)
+    with pytest.raises(UserError, match=r"ZstdWithDicts.*not known to ScyllaDB 6\.2\.3"):
+        deploy._server(planned(compression="ZstdWithDictsCompressor"), server)
+
+
+def test_a_server_that_nobody_asked_for_is_not_ignored(tmp_path):
+    for_cassandra = make(experiment.load("laptop"), "local")
+    with pytest.raises(UserError, match="is for ENGINE=scylla on targets local and lab"):
+        deploy._server(for_cassandra, Options(None, scylla=tmp_path))
+    with pytest.raises(UserError, match="this is scylla on target hosts"):
+        deploy._server(planned("hosts"), Options(None, scylla=tmp_path))
+
+
+def test_what_goes_to_hosts_is_what_it_runs_with(tmp_path):
+    more = {"scylla/libreloc/gnutls.config": b"[priorities]", "scylla/obj/huge.o": b"x"}
+    found = scylla_server.find(folder(tmp_path, files() | more))
+    assert found.parts == ["libexec/scylla", "libreloc"]
+    there = Path("/opt/kairoscope/scylla-x")
+    # With its own settings of GnuTLS, as its maker starts it.
+    assert found.command_at(there) == [
+        "/usr/bin/env",
+        "GNUTLS_SYSTEM_PRIORITY_FILE=/opt/kairoscope/scylla-x/libreloc/gnutls.config",
+        "/opt/kairoscope/scylla-x/libreloc/ld.so",
+        "--library-path",
+        "/opt/kairoscope/scylla-x/libreloc",
+        "/opt/kairoscope/scylla-x/libexec/scylla",
+    ]
+    packed = bundles.pack("scylla", found.release, found.folder, found.parts, tmp_path)
+    with tarfile.open(packed.archive) as tar:
+        assert set(tar.getnames()) == {
+            "SHA256SUMS",
+            "libexec/scylla",
+            "libreloc/ld.so",
+            "libreloc/gnutls.config",
+        }
+    made = packed.archive.stat().st_mtime_ns
+    assert bundles.pack("scylla", found.release, found.folder, found.parts, tmp_path) == packed
+    assert packed.archive.stat().st_mtime_ns == made
+    (found.libraries / "libnew.so").write_bytes(b"new")
+    other = bundles.pack("scylla", found.release, found.folder, found.parts, tmp_path)
+    assert other.folder != packed.folder
 
 
 def test_the_engine_is_the_experiment_s_or_the_command_s_choice():
