@@ -33,6 +33,14 @@ RELEASES = [
 ARGUMENTS = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())["scylla_arguments"]
 
 
+STORAGE = {
+    "batch_size_warn_kib": 512,
+    "batch_size_fail_kib": 1024,
+    "commitlog_sync": "periodic",
+    "commitlog_sync_period_ms": 1000,
+}
+
+
 def rendered(version: str, *, secured: bool = True, **more) -> str:
     """scylla.yaml as the role renders it."""
     environment = jinja2.Environment(  # noqa: S701 (YAML, not a page)
@@ -59,7 +67,7 @@ def rendered(version: str, *, secured: bool = True, **more) -> str:
             "address": "10.0.0.2",
             "storage_port": 7000,
             "native_transport_port": 9042,
-            "plan": {"storage": {"batch_size_warn_kib": 512, "batch_size_fail_kib": 1024}},
+            "plan": {"storage": STORAGE},
             **more,
         }
     )
@@ -69,6 +77,8 @@ def rendered(version: str, *, secured: bool = True, **more) -> str:
 @pytest.mark.parametrize("version", RELEASES)
 def test_what_the_role_renders_is_used_by_each_release(version, secured):
     scylla.check(version, rendered(version, secured=secured), ARGUMENTS)
+    batch = {"storage": {**STORAGE, "commitlog_sync": "batch"}}
+    scylla.check(version, rendered(version, secured=secured, plan=batch), ARGUMENTS)
 
 
 def test_what_depends_on_the_release():
