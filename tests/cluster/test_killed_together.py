@@ -8,6 +8,7 @@ queue, what is not is recorded. On ScyllaDB with SCYLLA=<archive or folder> in t
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -72,6 +73,20 @@ def compress_commit_logs(cluster: Deployment) -> None:
         cluster.wait_until_well()
 
 
+def address_of(cluster: Deployment, name: str) -> str:
+    return f"{cluster.net}.{name.rpartition('-')[2]}"
+
+
+def answers(cluster: Deployment, name: str) -> bool:
+    """Whether a storage node takes CQL connections."""
+    try:
+        address = (address_of(cluster, name), inventory.NATIVE_TRANSPORT_PORT)
+        with socket.create_connection(address, timeout=2):
+            return True
+    except OSError:
+        return False
+
+
 def on_neither(cluster: Deployment, run: Run, until_ms: int) -> int:
     """Points due before a time that none of the victims has, each of them read alone."""
     schedule = Schedule(run.spec())
@@ -86,7 +101,7 @@ def on_neither(cluster: Deployment, run: Run, until_ms: int) -> int:
         for s in series
     ]
     for name in VICTIMS:
-        address = f"{cluster.net}.{name.rpartition('-')[2]}"
+        address = address_of(cluster, name)
         # At LOCAL_ONE a node that has a replica answers by itself, and repairs nothing.
         with cql.one_node(address, inventory.NATIVE_TRANSPORT_PORT) as db:
             kind = f"kairos_{spec.value_type}"
@@ -106,14 +121,15 @@ def test_what_two_nodes_forget_is_there_again(
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
             stored_ms = int(time.time() * 1000) - STORED_MS
-            forgetful.wait_until_well()
+            # `status` asks the node that was not killed, which takes a while to notice.
+            for name in VICTIMS:
+                wait_for(f"CQL of {name}", lambda name=name: answers(forgetful, name))
             forgotten.append(on_neither(forgetful, run, stored_ms))
             run.end(timeout_s=900)
         # Not the verdict: latency and captures are a matter of the crash.
         readback = run.json("verdict.json")["parts"]["readback"]
         assert readback["outcome"] in ("pass", "fail"), run.output
         books.append(run.json("ledger.json"))
-        print(readback["text"], readback["outcome"])
         after.append(on_neither(forgetful, run, stored_ms))
 
     def total(name: str) -> int:
