@@ -47,6 +47,14 @@ def deployed_plan(target: str) -> Plan:
     return Plan.from_json(path.read_text())
 
 
+def deployed_engine(target: str) -> str | None:
+    """What a target was deployed to store in; None if it is not deployed, or does not tell."""
+    try:
+        return str(json.loads(plan_file(target).read_text())["engine"])
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
+
+
 def finished_file(target: str) -> Path:
     """There while what runs is what the plan says: from the end of a deploy to the next one."""
     return paths.target_dir(target) / "deployed"

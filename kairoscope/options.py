@@ -46,10 +46,14 @@ def node_options(command: click.decorators.FC) -> click.decorators.FC:
 
 def make_plan(experiment: str, target: str, **given: str | None) -> Plan:
     """The plan of an experiment as scaled by the options. UserError if it is none."""
+    from kairoscope import deploy, plan
     from kairoscope import experiment as experiments
-    from kairoscope import plan
 
-    return plan.make(experiments.load(experiment, experiments.Overrides(**given)), target)
+    return plan.make(
+        experiments.load(experiment, experiments.Overrides(**given)),
+        target,
+        deployed_engine=deploy.deployed_engine(target),
+    )
 
 
 def account_options(command: click.decorators.FC) -> click.decorators.FC:

@@ -135,7 +135,7 @@ def _check_deployed(plan: Plan, hosts: Inventory) -> None:
             details = ", ".join(f"{k} is {was.get(k)}, wanted {wanted[k]}" for k in other[:4])
             raise UserError(
                 f"Target {plan.target} is deployed with other {part} settings ({details}). "
-                f"First: make deploy with the same EXPERIMENT=, SENSORS=, RATE=, DURATION="
+                f"First: make deploy with the same EXPERIMENT=, SENSORS=, RATE=, DURATION=, ENGINE="
             )
     if len(hosts.loader) != plan.load["hosts"]:
         raise UserError(

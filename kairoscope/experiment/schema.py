@@ -108,7 +108,8 @@ class Storage(Section):
         "",
         "What stores. ScyllaDB has to be had from its maker (docs/scylla.md), Cassandra comes with "
         "the bundles.",
-        absent="cassandra on targets `local` and `lab`, scylla on `aws` and `hosts`",
+        absent="what the target is deployed with, else cassandra on `local` and `lab`, scylla on "
+        "`aws` and `hosts`",
         default=None,
     )
     heap_mb: int = described(

@@ -86,11 +86,11 @@ def _roll_back(target: Target, plan: Plan, kept: Path) -> None:
     here = target.inventory
     for host in here.hosts:
         for key, folder in folders.items():
-            needed = key.split("_")[0] in (
-                "java",
-                "kairosdb" if host.role == "kairosdb" else "cassandra",
-            )
-            if not needed:
+            # What the host's role has unpacked; ScyllaDB needs no Java.
+            needed = ["java", "kairosdb"] if host.role == "kairosdb" else ["java", "cassandra"]
+            if host.role == "storage" and before["storage_engine"] == "scylla":
+                needed = ["scylla"]
+            if key.split("_")[0] not in needed:
                 continue
             try:
                 remote.run(host, ["test", "-e", f"{folder}/checked"], sudo=True)

@@ -33,8 +33,15 @@ VOLUME_SHARE = 0.9
 """Of a disk of its own: the rest is the file system's and kairosdb.queue_disk_free_mb."""
 
 
-def make(experiment: Experiment, target: str = "local", now: float | None = None) -> Plan:
+def make(
+    experiment: Experiment,
+    target: str = "local",
+    now: float | None = None,
+    deployed_engine: str | None = None,
+) -> Plan:
     """Resolve an experiment for a target, for a run now (epoch s, by default this machine's).
+
+    `deployed_engine`: what the target stores in already, which it keeps unless told otherwise.
 
     Raises UserError for an unknown target and for settings that contradict each other once the
     open ones are derived; all contradictions at once, one per line.
@@ -42,7 +49,7 @@ def make(experiment: Experiment, target: str = "local", now: float | None = None
     if target not in ENGINES:
         raise UserError(f"target {target} is not available yet; available: {', '.join(ENGINES)}")
     draft = Draft(experiment)
-    draft.engine = experiment.storage.engine or ENGINES[target]
+    draft.engine = experiment.storage.engine or deployed_engine or ENGINES[target]
     draft.shared = target in SHARED
     if target == "aws" and draft.engine != "scylla":
         draft.refuse(

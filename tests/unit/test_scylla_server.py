@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kairoscope import bundles, deploy, experiment, scylla_server
 from kairoscope.deploy import Options
 from kairoscope.errors import UserError
+from kairoscope.options import make_plan
 from kairoscope.plan import make
 
 HERE = {"x86_64": 0x3E, "aarch64": 0xB7}[platform.machine()]
@@ -280,6 +281,15 @@ def test_the_engine_is_the_experiment_s_or_the_command_s_choice():
 def test_a_deployed_target_keeps_its_engine(monkeypatch, tmp_path):
     """Neither reads the other's data."""
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    (tmp_path / "local").mkdir()
+    assert make_plan("laptop", "local").engine == "cassandra"
+    deploy.plan_file("local").write_text(planned().to_json())
+    # Not said again, it is what is there, for a deploy as for a load; said, it is checked.
+    assert make_plan("laptop", "local").engine == "scylla"
+    assert make_plan("laptop", "local", engine="cassandra").engine == "cassandra"
+    deploy.plan_file("local").write_text('{"engine"')
+    assert make_plan("laptop", "local").engine == "cassandra"
+
     there = make(experiment.load("laptop"), "lab")
     file = deploy.plan_file("lab")
     file.parent.mkdir(parents=True)
