@@ -814,7 +814,8 @@ def test_all_of_it_at_once(
     record_property(
         "attacked",
         f"of two nodes one: {poison.posts:,} poisoned posts, {poison.large} of them too large, "
-        f"{points:,} points until its disk was full, {len(torn.torn)} torn copies of its files | {figures}",
+        f"{points:,} points until its disk was full, {len(torn.torn)} torn copies of its files "
+        f"| {figures}",
     )
 
 
