@@ -813,8 +813,9 @@ def test_all_of_it_at_once(
     assert lost > len(torn.torn), "the tears were none"
     record_property(
         "attacked",
-        f"of two nodes one: {poison.posts:,} poisoned posts, {poison.large} of them too large, {points:,} points "
-        f"until its disk was full, {len(torn.torn)} torn copies of its files | {figures}",
+        f"of two nodes one: {poison.posts:,} poisoned posts, {poison.large} of them too large, "
+        f"{points:,} points until its disk was full, {len(torn.torn)} torn copies of its files | "
+        f"{figures}",
     )
 
 
