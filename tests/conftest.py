@@ -27,7 +27,6 @@ _GROUPS = (
     "cluster/test_secured",
     "cluster/test_kills",
     "cluster/test_killed_together",
-    "cluster/test_killed_once",
     "cluster/test_attacks",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
