@@ -27,7 +27,7 @@ _GROUPS = (
     "cluster/test_secured",
     "cluster/test_kills",
     "cluster/test_attacks",
-    "cluster/test_scylla",
+    "cluster/test_own_scylla",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
     "unit",
