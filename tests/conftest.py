@@ -28,7 +28,7 @@ _GROUPS = (
     "cluster/test_kills",
     "cluster/test_killed_together",
     "cluster/test_attacks",
-    "cluster/test_scylla_cluster",
+    "cluster/test_own_scylla",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
     "unit",
