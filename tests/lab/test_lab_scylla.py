@@ -103,6 +103,8 @@ class Site:
                     "datacenter": "dc1",
                     "batch_size_warn_kib": 512,
                     "batch_size_fail_kib": 1024,
+                    "commitlog_sync": "periodic",
+                    "commitlog_sync_period_ms": 1000,
                 }
             },
             "data_devices": DISKS,
