@@ -114,8 +114,8 @@ def answers(cluster: Deployment, name: str) -> bool:
 def on_neither(cluster: Deployment, run: Run, until_ms: int) -> int:
     """Points due before a time that none of the victims says it has, asked one by one.
 
-    At least so many: a coordinator may ask another node than itself, and has been seen to do so for
-    all of them right after its start.
+    At least so many: a coordinator may ask another node than itself. Right after their start the
+    two seemed to have all, and later lacked a thousand.
     """
     schedule = Schedule(run.spec())
     spec = schedule.spec
