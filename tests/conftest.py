@@ -37,7 +37,7 @@ _GROUPS = (
 _TABLES = {
     "effect": "verb | under load of the time | acknowledged | lost | p99 | points",
     "killed": "queue | what happened | acknowledged | not found | given up",
-    "killed together": "engine | queue | crashes | acknowledged | on neither node when back | "
+    "killed together": "engine | queue | crashes | acknowledged | "
     "not read back | repaired | not found | lost | on neither node in the end",
     "attacked": "what was done | acknowledged | lost | given up | p99",
 }

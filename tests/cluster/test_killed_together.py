@@ -112,7 +112,11 @@ def answers(cluster: Deployment, name: str) -> bool:
 
 
 def on_neither(cluster: Deployment, run: Run, until_ms: int) -> int:
-    """Points due before a time that none of the victims has, each of them read alone."""
+    """Points due before a time that none of the victims says it has, asked one by one.
+
+    At least so many: a coordinator may ask another node than itself. Right after their start the
+    two seemed to have all, and later lacked a thousand.
+    """
     schedule = Schedule(run.spec())
     spec = schedule.spec
     series = list(schedule.series())
@@ -126,7 +130,7 @@ def on_neither(cluster: Deployment, run: Run, until_ms: int) -> int:
     ]
     for name in VICTIMS:
         address = address_of(cluster, name)
-        # At LOCAL_ONE a node that has a replica answers by itself, and repairs nothing.
+        # At LOCAL_ONE, which repairs nothing.
         with cql.one_node(address, inventory.NATIVE_TRANSPORT_PORT) as db:
             kind = f"kairos_{spec.value_type}"
             held = list(cql.timestamps_of_series(db, KEYSPACE, wanted, kind))
@@ -137,7 +141,7 @@ def on_neither(cluster: Deployment, run: Run, until_ms: int) -> int:
 def test_what_two_nodes_forget_is_there_again(
     forgetful: Deployment, queue: str, record_property: Callable[[str, Any], None]
 ) -> None:
-    forgotten, after, books = [], [], []
+    after, books = [], []
     for _ in range(CRASHES):
         with forgetful.loading() as run:
             wait_for("acknowledged points", lambda run=run: run.acknowledged() > 600 * 25)
@@ -145,7 +149,6 @@ def test_what_two_nodes_forget_is_there_again(
                 wait_for("unsynced writes", lambda: unsynced_s(forgetful) >= UNSYNCED_S)
             stored_ms = int(time.time() * 1000) - STORED_MS[queue]
             end_and_wait(forgetful, VICTIMS, signal.SIGKILL)
-            forgotten.append(on_neither(forgetful, run, stored_ms))
             run.end(timeout_s=900)
         # Not the verdict: latency and captures are a matter of the crash.
         readback = run.json("verdict.json")["parts"]["readback"]
@@ -162,7 +165,7 @@ def test_what_two_nodes_forget_is_there_again(
     engine = "scylla" if SCYLLA else "cassandra"
     record_property(
         "killed together",
-        f"{engine} | {queue} | {CRASHES} | {total('acknowledged'):,} | {sum(forgotten):,} | "
+        f"{engine} | {queue} | {CRASHES} | {total('acknowledged'):,} | "
         f"{total('missing'):,} | {of_missing('repaired'):,} | {of_missing('not_found'):,} | "
         f"{of_missing('lost'):,} | {sum(after):,}",
     )
