@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from deployment import Deployment, Home
+from deployment import Deployment, Home, nothing_left
 from harness import BIN
 
 from kairoscope import bundles, preflight, supervisor
@@ -82,11 +82,3 @@ def cluster(needed: None) -> Iterator[Deployment]:
         # Also where the CLI itself is what failed: the next session must find a clean machine.
         supervisor.end_all(cluster.state, patience_s=10)
         cluster.remove()
-
-
-def nothing_left(cluster: Deployment, listeners: list[preflight.Listener]) -> bool:
-    """No process, no port and no folder of the deployment."""
-    assert supervisor.owned(cluster.state) == []
-    assert preflight.taken(listeners, cluster.state) == []
-    assert not cluster.state.exists()
-    return True

@@ -248,3 +248,11 @@ class Deployment(Home):
         with self.loading(*options) as run:
             wait_for("acknowledged points", lambda: run.acknowledged() > 600)
             yield run
+
+
+def nothing_left(cluster: Deployment, listeners: list[preflight.Listener]) -> bool:
+    """No process, no port and no folder of the deployment."""
+    assert supervisor.owned(cluster.state) == []
+    assert preflight.taken(listeners, cluster.state) == []
+    assert not cluster.state.exists()
+    return True

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import nothing_left
-from deployment import STORAGE, Deployment, variant
+from deployment import STORAGE, Deployment, nothing_left, variant
 from harness import changed
 
 from kairoscope import preflight, supervisor

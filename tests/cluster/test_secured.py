@@ -19,8 +19,7 @@ import psutil
 import pytest
 from cassandra import Unauthorized
 from cassandra.cluster import NoHostAvailable
-from conftest import nothing_left
-from deployment import ALL, Deployment, variant
+from deployment import ALL, Deployment, nothing_left, variant
 from harness import changed, wait_for
 
 from kairoscope import cql, preflight, secrets, supervisor
