@@ -160,9 +160,15 @@ SCYLLA_REST_PROGRAM = Path(scylla_rest.__file__)
 """What stands in for nodetool where a release of ScyllaDB has none."""
 
 # Connections of one ScyllaDB shard that can be waited for at once, each in a slot of the kernel's
-# asynchronous I/O (fs.aio-max-nr), of which a machine has 65,536 unless told otherwise. ScyllaDB's
-# own 10,000 would leave room for five shards.
+# asynchronous I/O (fs.aio-max-nr), of which a machine has 65,536 unless told otherwise. With
+# ScyllaDB's own 50,000 (main.cc) one node would take nearly all of them.
 SCYLLA_CONNECTIONS = 1_000
+
+
+_SCYLLA_SETTINGS = {"developer_mode": True}
+
+# Ten rounds of gossip; ScyllaDB's own 30,000 twice for each node were most of a deploy's time.
+SCYLLA_RING_DELAY_MS = 10_000
 
 
 def of_shared_cores(plan: Plan) -> dict[str, Any]:
@@ -188,7 +194,7 @@ def _scylla_of_shared_cores(plan: Plan) -> dict[str, Any]:
     ]
     return {
         "scylla_arguments": " ".join(map(str, arguments)),
-        "scylla_settings": {"developer_mode": True},
+        "scylla_settings": _SCYLLA_SETTINGS,
     }
 
 
@@ -293,7 +299,11 @@ def local(plan: Plan, server: Server | None = None) -> dict[str, Any]:
 def _local_engine(state: Path, server: Server | None) -> dict[str, Any]:
     """What the engine has for all nodes; ScyllaDB's is read where the user has it."""
     if server:
-        return own_scylla(server, server.folder)
+        found = own_scylla(server, server.folder)
+        # Only here, where all join before there is data, and no node is ever added: the two waits of
+        # a join, for what others write to be sent to it as well, are for nothing.
+        found["scylla_settings"] = {**_SCYLLA_SETTINGS, "ring_delay_ms": SCYLLA_RING_DELAY_MS}
+        return found
     cassandra = bundles.bundle("cassandra")
     return {
         "cassandra_version": cassandra.version,

@@ -128,13 +128,16 @@ def status(api: Api) -> str:
     live, down = (set(api.get(f"/gossiper/endpoint/{how}/")) for how in ("live", "down"))
     moving = {
         letter: set(api.get(f"/storage_service/nodes/{state}"))
-        for state, letter in (("joining", "J"), ("leaving", "L"), ("moving", "M"))
+        for state, letter in (("leaving", "L"), ("joining", "J"), ("moving", "M"))
     }
     load = _map(api.get("/storage_service/load_map"))
     ids = _map(api.get("/storage_service/host_id"))
     owners = [pair["value"] for pair in api.get("/storage_service/tokens_endpoint")]
     racks: dict[str, list[tuple[str, str]]] = {}
-    for address in sorted(ids.keys() | live | down):
+    # One that is up and has no tokens yet is about to join, before it is called joining; one that is
+    # down and has none has left.
+    moving["J"] |= live - set(owners)
+    for address in sorted((ids.keys() | live | down) & (set(owners) | live)):
         where = [str(api.get(f"/snitch/{what}", host=address)) for what in ("datacenter", "rack")]
         racks.setdefault(where[0], []).append((address, where[1]))
     lines = []

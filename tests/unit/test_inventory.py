@@ -120,8 +120,9 @@ def test_local_scylla_nodes_listen_on_their_own_addresses(no_bundles, monkeypatc
     # One after another: each joins the ones before it.
     assert first["storage_serial"] == 1
     scylla_options.check("5.2.19", "cluster_name: x", first["scylla_arguments"])
-    assert "--smp 2 --memory 2048M --overprovisioned" in first["scylla_arguments"]
-    assert first["scylla_settings"] == {"developer_mode": True}
+    assert "--smp 2 --memory 2176M --overprovisioned" in first["scylla_arguments"]
+    assert first["scylla_settings"]["developer_mode"] is True
+    assert first["scylla_settings"]["ring_delay_ms"] == inventory.SCYLLA_RING_DELAY_MS
     assert first["scylla_nice"] == 10
 
 

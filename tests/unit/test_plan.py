@@ -357,8 +357,8 @@ def test_the_laptop_to_the_number() -> None:
 def test_scylla_on_a_shared_machine_to_the_number() -> None:
     plan = make(load("laptop", Overrides(engine="scylla")), "local")
     assert plan.storage["shards"] == 1
-    assert plan.setting("storage.memory_mb").arithmetic == "1 shard × 1,024 = 1,024"
-    assert plan.storage["memory_mb"] == 1024
+    assert plan.setting("storage.memory_mb").arithmetic == "1 shard × 1,088 = 1,088"
+    assert plan.storage["memory_mb"] == 1088
     # Only the server that is given will tell.
     assert "scylla_version" not in plan.storage
     (notice,) = [text for text in plan.notices if "developer mode" in text]
@@ -366,7 +366,7 @@ def test_scylla_on_a_shared_machine_to_the_number() -> None:
     assert not [text for text in plan.notices if "Apache Cassandra" in text]
     given = planned(storage={"engine": "scylla", "memory_mb": 700, "scylla_version": "6.2.3"})
     assert given.storage["memory_mb"] == 700
-    assert given.setting("storage.memory_mb").derived_value == 2 * 1024
+    assert given.setting("storage.memory_mb").derived_value == 2 * 1088
     assert given.storage["scylla_version"] == "6.2.3"
     on_hosts = make(load("laptop"), "hosts")
     assert "memory_mb" not in on_hosts.storage

@@ -41,7 +41,7 @@ def scylla() -> plan.Plan:
 
 def test_scylla_has_memory_and_no_heap(scylla):
     problem = preflight.memory_problem(scylla, 2_000)
-    assert f"3 storage nodes × (1024 memory + {preflight.SCYLLA_OVERHEAD_MIB})" in problem
+    assert f"3 storage nodes × (1088 memory + {preflight.SCYLLA_OVERHEAD_MIB})" in problem
     assert "Lower storage.memory_mb" in problem
 
 

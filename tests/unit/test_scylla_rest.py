@@ -181,6 +181,18 @@ def test_the_ring_is_read_as_nodetool_s(node):
     assert scylla_rest.NOTE in text
 
 
+def test_a_node_without_tokens_is_not_normal(node):
+    """Seen at 5.2.19: in the first half minute of a join the API does not call the node joining."""
+    node.answers["/storage_service/nodes/joining"] = []
+    owners = {"1": ADDRESSES[0]}
+    node.answers["/storage_service/tokens_endpoint"] = pairs(**owners)
+    # The third is down and owns nothing: it has left.
+    assert judge.ring(nodetool.run(node.host(), "status")) == {
+        ADDRESSES[0]: "UN",
+        ADDRESSES[1]: "UJ",
+    }
+
+
 def test_what_verify_and_a_backup_ask(node):
     versions = judge.schema_versions(nodetool.run(node.host(), "describecluster"))
     assert versions == {"a1b2": list(ADDRESSES)}
