@@ -295,8 +295,8 @@ def _local_engine(state: Path, server: Server | None) -> dict[str, Any]:
     """What the engine has for all nodes; ScyllaDB's is read where the user has it."""
     if server:
         found = own_scylla(server, server.folder)
-        # Only here, where all join before there is data, and no node is ever added: the two waits of
-        # a join, for what others write to be sent to it as well, are for nothing.
+        # Only here, where all join before there is data, and no node is ever added: the two waits
+        # of a join, for what others write to be sent to it as well, are for nothing.
         found["scylla_settings"] = {**_SCYLLA_SETTINGS, "ring_delay_ms": SCYLLA_RING_DELAY_MS}
         return found
     cassandra = bundles.bundle("cassandra")

@@ -129,7 +129,7 @@ def status(api: Api) -> str:
     ids = _map(api.get("/storage_service/host_id"))
     owners = [pair["value"] for pair in api.get("/storage_service/tokens_endpoint")]
     racks: dict[str, list[tuple[str, str]]] = {}
-    # One that is up and has no tokens yet is about to join, before it is called joining; one that is
+    # One that is up and has no tokens yet is about to join, before it is called so; one that is
     # down and has none has left.
     moving["J"] |= live - set(owners)
     for address in sorted((ids.keys() | live | down) & (set(owners) | live)):
