@@ -7,6 +7,9 @@ import java.util.Set;
 
 /** Batches for a node: those that wait, and so many under way. All under the lock of the lanes. */
 final class Lane {
+  // Answers over which a mean is taken, later ones counting more.
+  private static final double LATELY = 8;
+
   final Node node;
   final Deque<Batch> waiting = new ArrayDeque<>();
   // Only those that hold a slot.
@@ -18,19 +21,41 @@ final class Lane {
   // When it answered last, if it ever did.
   long answeredMs;
   boolean answeredEver;
+  // How long its answers take lately.
+  private double answerTakesMs;
 
   Lane(Node node) {
     this.node = node;
+  }
+
+  /**
+   * It has answered an attempt.
+   *
+   * @param inTime not if it was taken for silent meanwhile: such an answer says nothing of the next
+   */
+  void answered(Attempt attempt, long nowMs, boolean inTime) {
+    if (inTime) {
+      answerTakesMs += (nowMs - attempt.sentMs - answerTakesMs) / LATELY;
+    }
+    answeredMs = nowMs;
+    owesSinceMs = nowMs;
+    answeredEver = true;
+  }
+
+  double answerTakesMs() {
+    return answerTakesMs;
   }
 
   /** One batch on its way to a node. */
   static final class Attempt {
     final Batch batch;
     final Lane lane;
+    final long sentMs;
 
-    Attempt(Batch batch, Lane lane) {
+    Attempt(Batch batch, Lane lane, long sentMs) {
       this.batch = batch;
       this.lane = lane;
+      this.sentMs = sentMs;
     }
   }
 }

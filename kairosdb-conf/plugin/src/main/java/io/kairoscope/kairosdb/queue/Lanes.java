@@ -17,10 +17,11 @@ import org.slf4j.LoggerFactory;
  * Sends batches: so many at a time to each node, and the next when one is answered. Nobody waits
  * here, and no node for another.
  *
- * <p>A node that owes an answer for some time, while others give theirs, is taken for silent:
- * frozen, or behind a network that is gone. What is under way to it is sent again by another node, which is
- * the same write, and the first answer is taken. Until it answers anything it gets nothing but a
- * copy of a batch now and then.
+ * <p>A node that owes an answer for some time, while others give theirs much sooner, is taken for
+ * silent: frozen, or behind a network that is gone. What is under way to it is sent again by another
+ * node, which is the same write, and the first answer is taken. Until it answers anything it gets
+ * nothing but a copy of a batch now and then. A store of which all nodes are slow is not asked twice:
+ * that would have it do everything twice, and answer later still.
  */
 final class Lanes {
   /** What became of a batch; called without a lock, and never twice for one attempt. */
@@ -35,6 +36,8 @@ final class Lanes {
   private static final long PROBE_MS = 3_000;
   private static final long AGAIN_MS = 1_000;
   private static final int TICKS = 4;
+  // So many times as long as the others' answers take, a node may take for its own.
+  private static final double SLOWER = 4;
   private static final Node ANY = new Node("any node", null);
 
   private final Timer timer;
@@ -141,9 +144,9 @@ final class Lanes {
           batch.open--;
           continue;
         }
-        Attempt attempt = new Attempt(batch, lane);
+        Attempt attempt = new Attempt(batch, lane, elapsedMs.getAsLong());
         if (lane.underWay.isEmpty()) {
-          lane.owesSinceMs = elapsedMs.getAsLong();
+          lane.owesSinceMs = attempt.sentMs;
         }
         lane.underWay.add(attempt);
         lane.waiting.remove();
@@ -163,7 +166,7 @@ final class Lanes {
     for (Lane lane : lanes.values()) {
       if (lane.silent && lane.node.up() && now - lane.probedMs >= PROBE_MS) {
         lane.probedMs = now;
-        probes.add(new Attempt(attempt.batch, lane));
+        probes.add(new Attempt(attempt.batch, lane, now));
       }
     }
   }
@@ -212,9 +215,7 @@ final class Lanes {
     // Not if it was given up: then another attempt is waited for.
     boolean waitedFor = lane.underWay.remove(attempt);
     if (Refusal.answered(error)) {
-      lane.answeredMs = elapsedMs.getAsLong();
-      lane.owesSinceMs = lane.answeredMs;
-      lane.answeredEver = true;
+      lane.answered(attempt, elapsedMs.getAsLong(), waitedFor);
       if (lane.silent) {
         lane.silent = false;
         logger.info("{} answers again", lane.node);
@@ -268,7 +269,7 @@ final class Lanes {
         }
         if (!lane.underWay.isEmpty()
             && now - lane.owesSinceMs >= silentMs
-            && anotherAnswered(lane, now - silentMs)) {
+            && othersAnswer(lane, now - silentMs, (now - lane.owesSinceMs) / SLOWER)) {
           silent(lane, now);
         }
         busy |= !lane.underWay.isEmpty() || !lane.waiting.isEmpty();
@@ -280,13 +281,18 @@ final class Lanes {
     pump();
   }
 
-  private boolean anotherAnswered(Lane than, long sinceMs) {
+  /** Whether another node answered since then, and whoever did took no longer than so long. */
+  private boolean othersAnswer(Lane than, long sinceMs, double withinMs) {
+    boolean any = false;
     for (Lane lane : lanes.values()) {
       if (lane != than && lane.answeredEver && lane.answeredMs >= sinceMs) {
-        return true;
+        if (lane.answerTakesMs() > withinMs) {
+          return false;
+        }
+        any = true;
       }
     }
-    return false;
+    return any;
   }
 
   private void silent(Lane lane, long now) {

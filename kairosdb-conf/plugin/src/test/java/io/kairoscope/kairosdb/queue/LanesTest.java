@@ -30,7 +30,7 @@ class LanesTest {
   private final Lanes lanes =
       new Lanes(new Timer(timer, stats), timer::nowMs, SLOTS, 1_000, stats);
 
-  private record Sent(Node node, Batch batch, CompletableFuture<Object> answer) {}
+  private record Sent(Node node, Batch batch, CompletableFuture<Object> answer, long atMs) {}
 
   LanesTest() {
     lanes.outcome(
@@ -71,7 +71,7 @@ class LanesTest {
     @Override
     CompletionStage<?> send(Node node) {
       CompletableFuture<Object> answer = new CompletableFuture<>();
-      sent.add(new Sent(node, this, answer));
+      sent.add(new Sent(node, this, answer, timer.nowMs()));
       return answer;
     }
 
@@ -171,6 +171,31 @@ class LanesTest {
     frozen.clear();
     pass(100);
     assertEquals(30, written.size());
+  }
+
+  @Test
+  void aStoreOfWhichAllNodesAreSlowIsAskedOnce() {
+    int batches = 0;
+    int asked = 0;
+    // Out of step, so that at any time one has just answered and another owes for long.
+    for (int ms = 0; ms < 60_000; ms += 10) {
+      if (ms % 700 == 0) {
+        Node[] nodes = {a, b, c};
+        int turn = batches++ % 3;
+        lanes.add(new One(nodes[turn], nodes[(turn + 1) % 3], nodes[(turn + 2) % 3]));
+      }
+      timer.advance(10);
+      for (Sent one : List.copyOf(sent)) {
+        if (timer.nowMs() - one.atMs >= 2_000) {
+          sent.remove(one);
+          asked++;
+          one.answer.complete(0);
+        }
+      }
+    }
+    assertTrue(written.size() > batches - 5, written.size() + " of " + batches);
+    // What it took to learn how slow it is.
+    assertTrue(asked + sent.size() <= batches + 6, asked + " for " + batches);
   }
 
   @Test
