@@ -31,12 +31,11 @@ final class Lane {
   /**
    * It has answered an attempt.
    *
-   * @param inTime not if it was taken for silent meanwhile: such an answer says nothing of the next
+   * @param mostMs that this counts for: one that stood still for a minute is not slow for hours
    */
-  void answered(Attempt attempt, long nowMs, boolean inTime) {
-    if (inTime) {
-      answerTakesMs += (nowMs - attempt.sentMs - answerTakesMs) / LATELY;
-    }
+  void answered(Attempt attempt, long nowMs, double mostMs) {
+    double tookMs = Math.min(nowMs - attempt.sentMs, mostMs);
+    answerTakesMs = answeredEver ? answerTakesMs + (tookMs - answerTakesMs) / LATELY : tookMs;
     answeredMs = nowMs;
     owesSinceMs = nowMs;
     answeredEver = true;

@@ -215,7 +215,7 @@ final class Lanes {
     // Not if it was given up: then another attempt is waited for.
     boolean waitedFor = lane.underWay.remove(attempt);
     if (Refusal.answered(error)) {
-      lane.answered(attempt, elapsedMs.getAsLong(), waitedFor);
+      lane.answered(attempt, elapsedMs.getAsLong(), SLOWER * silentMs);
       if (lane.silent) {
         lane.silent = false;
         logger.info("{} answers again", lane.node);
