@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Predicate;
 import org.kairosdb.datastore.cassandra.CassandraDatastore;
 
@@ -23,7 +24,8 @@ class FakeStore implements Store {
 
   final List<Node> nodes =
       List.of(new Node("a", null), new Node("b", null), new Node("c", null));
-  final List<Asked> asked = new ArrayList<>();
+  // Looked through by tests while other threads add to it.
+  final List<Asked> asked = new CopyOnWriteArrayList<>();
   final Map<String, Map<Long, byte[]>> points = new HashMap<>();
   final Set<String> index = new HashSet<>();
   final Set<String> metrics = new HashSet<>();
