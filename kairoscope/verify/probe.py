@@ -21,6 +21,8 @@ CONNECT_S = 3.0
 # A server that refuses says so at once; one that is content waits for more.
 REFUSE_S = 5.0
 _AT_ONCE = 64
+_TLS_ALERT = b"\x15\x03"
+"""How an alert of TLS begins: its type, and the first half of any version."""
 _LISTEN = "0A"
 
 OPEN = "open"
@@ -83,7 +85,10 @@ def say(
             return OPEN, b""
         except OSError:  # ssl.SSLError is one
             return CLOSED, b""
-        return (OPEN, answer) if answer else (CLOSED, b"")
+        # Before it ends the connection to one who does not speak TLS, GnuTLS says so in TLS's terms
+        # (ScyllaDB 5.2.19): nobody was let in.
+        refused = context is None and answer.startswith(_TLS_ALERT)
+        return (CLOSED, b"") if refused or not answer else (OPEN, answer)
 
 
 def say_all(requests: list[list[Any]]) -> list[str]:

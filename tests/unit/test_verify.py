@@ -237,6 +237,24 @@ class TestProbe:
 # A storage node and a KairosDB node, as far as they are asked here.
 
 
+@pytest.mark.parametrize(
+    ("answer", "how"),
+    # The first as ScyllaDB 5.2.19 answered a plain request on its ports for TLS.
+    [(b"\x15\x03\x03\x00\x02\x02\n", probe.CLOSED), (b"\x84\x00\x00\x00\x06", probe.OPEN)],
+)
+def test_an_alert_of_tls_lets_nobody_in(answer, how):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def once():
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(100)
+                connection.sendall(answer)
+
+        threading.Thread(target=once, daemon=True).start()
+        assert probe.say(*server.getsockname(), wire.CQL_OPTIONS)[0] == how
+
+
 class Node(socketserver.BaseRequestHandler):
     """A storage node: answers OPTIONS, asks for a login, knows one."""
 
