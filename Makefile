@@ -132,8 +132,8 @@ test-long: ## Run the tests that take hours (SCYLLA= a ScyllaDB server for those
 	@$(MAKE) test ONLY=long
 
 .PHONY: bench
-bench: $(VENV)/installed ## Measure loader, queue and releases, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained|releases|releases-shipped|releases-metrics)
-	@$(KAIROSCOPE) bench $(ONLY)
+bench: $(VENV)/installed ## Measure loader and queue, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained)
+	@$(BIN)/python -m bench $(ONLY)
 
 .PHONY: lint
 lint: $(VENV)/installed $(CHECKOV_VENV)/installed ## Run every linter

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from loaders import files, query_files, shard
 from loaders.credentials import Credentials
 from loaders.process import PARENT_VARIABLE, STOP_SIGNALS
-from loaders.spec import LoadSpec
+from loaders.query import query_files
+from loaders.record import files
+from loaders.schedule import shard
+from loaders.schedule.spec import LoadSpec
 
 START_MARGIN_MS = 3000
 """How far ahead `start_ms` should be, so that all workers are up before the first point is due."""
@@ -275,10 +277,10 @@ def run_hosts(
     try:
         for worker in numbers:
             paths = files.progress_path(outdir, worker), files.result_path(outdir, worker)
-            workers.append(_Process("loaders.worker", worker, *paths, keep_open, given))
+            workers.append(_Process("loaders.send.worker", worker, *paths, keep_open, given))
         for host in hosts if spec.queries else ():
             paths = query_files.progress_path(outdir, host), query_files.result_path(outdir, host)
-            readers.append(_Process("loaders.reader", host, *paths, keep_open, given))
+            readers.append(_Process("loaders.query.reader", host, *paths, keep_open, given))
         _follow(workers, readers, on_records, stop)
     finally:
         _end([*workers, *readers])

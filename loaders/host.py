@@ -10,8 +10,8 @@ From the controller:
 
 - `{"ping": ID}` is answered at once by `{"pong": ID, "t_us": epoch µs}`: for the offset of the
   clock, and as a sign of life once a load runs;
-- `{"spec": {…}, "credentials": {…}}` (`loaders.spec`, `loaders.credentials`) starts this host's
-  share of that load, once; without credentials KairosDB is reached without any;
+- `{"spec": {…}, "credentials": {…}}` (`loaders.schedule.spec`, `loaders.credentials`) starts this
+  host's share of that load, once; without credentials KairosDB is reached without any;
 - `{"stop": true}` ends the load gently, and the agent.
 
 To the controller:
@@ -48,7 +48,7 @@ from typing import Any
 
 from loaders import emulator
 from loaders.credentials import Credentials
-from loaders.spec import LoadSpec
+from loaders.schedule.spec import LoadSpec
 
 LOCK = "lock"
 """Name of the locked file in OUTDIR."""
@@ -68,8 +68,9 @@ _LOCK_S = 10.0  # the workers of an agent that was killed need some seconds to e
 def fingerprint() -> str:
     """Twelve hex digits that tell one state of this package's code from any other."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    folder = Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
 

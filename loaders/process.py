@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from loaders.clock import Clock
 from loaders.credentials import Credentials
-from loaders.files import FilesError
-from loaders.spec import LoadSpec
+from loaders.record.files import FilesError
+from loaders.schedule.clock import Clock
+from loaders.schedule.spec import LoadSpec
 
 PARENT_VARIABLE = "LOADERS_PARENT_PID"
 """Environment variable with the id of the process whose death ends this one; if it is not set,

@@ -448,7 +448,7 @@ class SinkProcess:
             [sys.executable, "-m", "loaders.sink", *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            cwd=Path(__file__).resolve().parent.parent,
+            cwd=Path(__file__).resolve().parents[1],
             text=True,
         )
         assert self._process.stdout is not None  # noqa: S101 - for the type checker

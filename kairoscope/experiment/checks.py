@@ -9,7 +9,7 @@ from typing import Any
 from kairoscope.experiment import timing
 from kairoscope.experiment.problems import Problem, got
 from kairoscope.experiment.schema import LEGAL_NAME_WORDS, MAX_NAME, replicas_needed
-from loaders import naming
+from loaders.schedule import naming
 
 MIN_RETRIED_BATCH = 11
 """KairosDB gives up a batch whose write timed out once its limit is at 10 points or fewer."""

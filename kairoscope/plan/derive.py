@@ -6,11 +6,14 @@ from typing import Any
 
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, replicas_needed, timing
-from kairoscope.plan import aws, commitlog, kairosdb, load, storage
+from kairoscope.plan import load
 from kairoscope.plan.draft import Draft
-from kairoscope.plan.instance_types import InstanceType
 from kairoscope.plan.model import Plan
 from kairoscope.plan.numbers import count, n
+from kairoscope.stacks.kairosdb import commitlog, storage
+from kairoscope.stacks.kairosdb import settings as kairosdb
+from kairoscope.targets.aws import shape
+from kairoscope.targets.aws.instance_types import InstanceType
 
 ENGINES = {"local": "cassandra", "lab": "cassandra", "aws": "scylla", "hosts": "scylla"}
 """Targets that can be planned for, and what stores there unless the experiment or ENGINE= says."""
@@ -57,7 +60,7 @@ def make(
             f"target aws makes its storage hosts of ScyllaDB's image; {draft.engine} can be had on "
             "the others, on machines of AWS too by target hosts",
         )
-    types = aws.shape(draft) if target == "aws" else None
+    types = shape.shape(draft) if target == "aws" else None
     if target == "aws" and types is None:
         raise UserError("\n".join(draft.problems))
     draft.queue_disk = _queue_disk(draft, target)
@@ -71,7 +74,7 @@ def make(
     storage.totals(draft, for_kairosdb["checkpoint_s"], queue)
     for_security = _security(draft, target)
     for_terraform = (
-        aws.settings(draft, types, for_load, secured=for_security["enabled"]) if types else {}
+        shape.settings(draft, types, for_load, secured=for_security["enabled"]) if types else {}
     )
     for section in ("limits", "capture", "assume"):
         draft.given(section)
@@ -104,7 +107,7 @@ def _cluster(draft: Draft, target: str, types: dict[str, InstanceType] | None) -
     }
     if types:
         draft.given("cluster", skip=("shards",), absent=absent)
-        draft.shards = aws.shards(draft, types["storage"])
+        draft.shards = shape.shards(draft, types["storage"])
     else:
         draft.shards = draft.given("cluster", absent=absent)["shards"]
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import mean, median
 
-from kairoscope.measure import same_life
 from kairoscope.report import units
 from kairoscope.report.charts import COLOURS, MAX_LINES, Chart, Row, Series, Value, warmup_s
 from kairoscope.report.data import Json, RunData, items, part
 from kairoscope.report.units import number
 from kairoscope.report.view import Table
+from kairoscope.verdict.measurements import same_life
 
 _NUMBERS = ("busy_ms", "requests", "replica_writes")
 

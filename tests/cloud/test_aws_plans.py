@@ -70,7 +70,7 @@ LET_GO = """
 import sys
 from pathlib import Path
 from rich.console import Console
-from kairoscope import options
+from kairoscope.cli import options
 from kairoscope.aws import target
 plan = options.make_plan(sys.argv[1], "aws")
 target.provision(plan, Path(sys.argv[2]), None, Console(), lambda: None, let_go=sys.argv[3])

@@ -7,10 +7,11 @@ import pytest
 from deployment import Deployment, Home, nothing_left
 from harness import BIN
 
-from kairoscope import bundles, preflight, supervisor
+from kairoscope.deploy import bundles, preflight
 from kairoscope.errors import UserError
-from kairoscope.inventory import load as load_inventory
-from kairoscope.java import java17
+from kairoscope.hosts import supervisor
+from kairoscope.hosts.inventory import load as load_inventory
+from kairoscope.hosts.java import java17
 
 # What does no harm first, what leaves nothing last.
 ORDER = (

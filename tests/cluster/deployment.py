@@ -23,8 +23,11 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 from harness import SMALL, Cli, but, end, new_run, wait_for
 
-from kairoscope import cql, experiment, inventory, plan, preflight, supervisor
-from loaders.spec import LoadSpec
+from kairoscope import experiment, plan
+from kairoscope.deploy import preflight
+from kairoscope.hosts import inventory, supervisor
+from kairoscope.stacks.kairosdb import cql
+from loaders.schedule.spec import LoadSpec
 
 STORAGE = ("storage-1", "storage-2", "storage-3")
 ALL = (*STORAGE, "kairosdb-1")
@@ -167,8 +170,8 @@ class Run:
         found = []
         for process in psutil.process_iter(["cmdline"]):
             command = process.info["cmdline"] or []
-            if "loaders.worker" in command and command[-1].startswith(f"{self._state}/"):
-                found.append((command[command.index("loaders.worker") + 2], process))
+            if "loaders.send.worker" in command and command[-1].startswith(f"{self._state}/"):
+                found.append((command[command.index("loaders.send.worker") + 2], process))
         return [process for _, process in sorted(found, key=lambda pair: pair[0])]
 
 

@@ -31,8 +31,9 @@ import pytest
 from deployment import STORAGE, Deployment, Run, request, variant
 from harness import wait_for
 
-from kairoscope import dead_letters, inventory, supervisor
-from kairoscope.operate.queue import JAVA_OPTIONS
+from kairoscope.deploy.operate.queue import JAVA_OPTIONS
+from kairoscope.hosts import inventory, supervisor
+from kairoscope.stacks.kairosdb import dead_letters
 
 pytestmark = pytest.mark.long
 

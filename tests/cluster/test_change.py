@@ -10,7 +10,7 @@ import pytest
 from deployment import ALL, Deployment, free_net, variant
 from harness import changed, end, wait_for
 
-from loaders.schedule import Schedule
+from loaders.schedule.due import Schedule
 
 
 @pytest.fixture

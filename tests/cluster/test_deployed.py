@@ -14,7 +14,9 @@ from cassandra.cluster import Session
 from deployment import ALL, STORAGE, Deployment, request
 from harness import changed, wait_for
 
-from kairoscope import bundles, cql, loader_hosts
+from kairoscope.deploy import bundles
+from kairoscope.run import fleet
+from kairoscope.stacks.kairosdb import cql
 
 KEYSPACE = "kairosdb"
 
@@ -139,7 +141,7 @@ def test_status(cluster: Deployment) -> None:
     assert done.stdout.count("\nUN ") == 3
     assert "queue waiting" in done.stdout
     line = next(line for line in done.stdout.splitlines() if "loader-1" in line)
-    assert loader_hosts.current_version() in line
+    assert fleet.current_version() in line
 
 
 def test_profile(cluster: Deployment) -> None:

@@ -4,7 +4,7 @@ import psutil
 from deployment import Deployment
 from harness import wait_for
 
-from kairoscope import supervisor
+from kairoscope.hosts import supervisor
 
 
 def alive(process: psutil.Process) -> bool:

@@ -18,8 +18,9 @@ import pytest
 from deployment import STORAGE, Deployment, Run, variant
 from harness import wait_for
 
-from kairoscope import cql, inventory, supervisor
-from loaders.schedule import Schedule
+from kairoscope.hosts import inventory, supervisor
+from kairoscope.stacks.kairosdb import cql
+from loaders.schedule.due import Schedule
 
 pytestmark = pytest.mark.long
 

@@ -15,7 +15,7 @@ import pytest
 from deployment import STORAGE, Deployment, Run, request, variant
 from harness import wait_for
 
-from kairoscope import supervisor
+from kairoscope.hosts import supervisor
 
 pytestmark = pytest.mark.long
 

@@ -8,7 +8,7 @@ import pytest
 from deployment import Deployment, Run, variant
 from harness import BIN, wait_for
 
-from loaders.schedule import Schedule
+from loaders.schedule.due import Schedule
 
 NODES = {"kairosdb_nodes": 2, "loader_hosts": 2}
 

@@ -13,9 +13,10 @@ import pytest
 from deployment import STORAGE, Deployment, nothing_left, variant
 from harness import changed
 
-from kairoscope import preflight, supervisor
-from kairoscope.inventory import load as load_inventory
-from kairoscope.scylla_server import Server, find, unpack
+from kairoscope.deploy import preflight
+from kairoscope.hosts import supervisor
+from kairoscope.hosts.inventory import load as load_inventory
+from kairoscope.stacks.kairosdb.scylla_server import Server, find, unpack
 
 pytestmark = [
     pytest.mark.long,

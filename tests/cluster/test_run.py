@@ -12,9 +12,10 @@ import pytest
 from deployment import STORAGE, Deployment, Run
 from harness import wait_for
 
-from kairoscope import cql, ledger, outcomes, readback, verdict
-from loaders import values
-from loaders.schedule import Schedule
+from kairoscope.stacks.kairosdb import cql, readback
+from kairoscope.verdict import ledger, outcomes, sustained
+from loaders.schedule import values
+from loaders.schedule.due import Schedule
 
 KEYSPACE = "kairosdb"
 FILES = (
@@ -154,7 +155,7 @@ def test_read_back_finds_what_is_lost_and_what_is_wrong(cluster: Deployment, run
     assert spec.metric_name(lost) in found["missing"]["series"]
     assert found["wrong value"]["timestamps_ms"] == [wrong]
     assert spec.metric_name(spoilt) in found["wrong value"]["series"]
-    part = verdict.readback_part(book)
+    part = sustained.readback_part(book)
     assert part.outcome == "fail"
     assert "3 missing, 1 with a wrong value" in part.text
 

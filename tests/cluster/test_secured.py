@@ -22,12 +22,14 @@ from cassandra.cluster import NoHostAvailable
 from deployment import ALL, Deployment, nothing_left, variant
 from harness import changed, wait_for
 
-from kairoscope import cql, preflight, secrets, supervisor
-from kairoscope.cql import LoginError
+from kairoscope.deploy import preflight
 from kairoscope.errors import UserError
-from kairoscope.inventory import NATIVE_TRANSPORT_PORT, STORAGE_PORT, TELNET_PORT
-from kairoscope.inventory import load as load_inventory
-from kairoscope.secrets import Access, Login
+from kairoscope.hosts import secrets, supervisor
+from kairoscope.hosts.inventory import NATIVE_TRANSPORT_PORT, STORAGE_PORT, TELNET_PORT
+from kairoscope.hosts.inventory import load as load_inventory
+from kairoscope.hosts.secrets import Access, Login
+from kairoscope.stacks.kairosdb import cql
+from kairoscope.stacks.kairosdb.cql import LoginError
 
 OPEN = ("/api/v1/health/check", "/api/v1/health/status")
 CLOSED = (

@@ -9,7 +9,7 @@ import pytest
 from deployed_lab import DeployedLab
 
 from kairoscope.errors import UserError
-from kairoscope.lab import Lab, check
+from kairoscope.targets.lab import Lab, check
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -18,7 +18,7 @@ import yaml
 from harness import SMALL, Cli, but, end, new_run, wait_for
 from hdrh.log import HistogramLogReader
 
-from loaders.histograms import new_histogram
+from loaders.record.histograms import new_histogram
 
 # How the reasons begin for which a run is incomplete although it went to its end.
 NOT_MEASURED = ("nodetool proxyhistograms of", "no process of", "bytes per point", "queue: only")

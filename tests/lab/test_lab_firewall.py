@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from kairoscope import paths
-from kairoscope.inventory import Host
-from kairoscope.lab import LabHost
-from kairoscope.verify import judge, probe
+from kairoscope.deploy.verify import judge, probe
+from kairoscope.hosts.inventory import Host
+from kairoscope.targets.lab import LabHost
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -272,7 +272,7 @@ def test_verify_sees_a_firewall_that_is_not_as_deployed(site):
     def checked() -> dict[str, list[str]]:
         script = (
             "import json, sys; from pathlib import Path; from types import SimpleNamespace as N\n"
-            "from kairoscope import inventory; from kairoscope.verify import checks\n"
+            "from kairoscope.hosts import inventory; from kairoscope.deploy.verify import checks\n"
             "hosts = inventory.read_own(Path(sys.argv[1]))\n"
             "plan = N(experiment=N(load=N(protocol='rest'), limits=N(clock_offset_ms=20)))\n"
             "names = {host.name for host in hosts.all}\n"

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kairoscope.errors import UserError
-from kairoscope.lab import Lab, LabHost, system
+from kairoscope.targets.lab import Lab, LabHost, system
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -427,7 +427,7 @@ def ping(lab: Lab, host: str) -> None:
 def test_commands(lab: Lab) -> None:
     def command(*words: str) -> tuple[int, str]:
         done = subprocess.run(
-            [sys.executable, "-c", "from kairoscope.lab.commands import lab; lab()", *words],
+            [sys.executable, "-c", "from kairoscope.cli.lab import lab; lab()", *words],
             env={**os.environ, "KAIROSCOPE_HOME": str(lab.folder.parent)},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip

@@ -14,8 +14,9 @@ import scylla_stand_in
 import yaml
 from scylla_stand_in import PACKAGES
 
-from kairoscope import paths, secrets
-from kairoscope.lab import Lab, LabHost
+from kairoscope import paths
+from kairoscope.hosts import secrets
+from kairoscope.targets.lab import Lab, LabHost
 
 pytestmark = pytest.mark.timeout(900)
 

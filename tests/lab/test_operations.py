@@ -16,10 +16,12 @@ from pathlib import Path
 import pytest
 from deployed_lab import DeployedLab
 
-from kairoscope import client, inventory, ledger, outcomes, readback
-from kairoscope.lab import Lab
-from loaders.schedule import Schedule
-from loaders.spec import LoadSpec
+from kairoscope.hosts import inventory
+from kairoscope.stacks.kairosdb import client, readback
+from kairoscope.targets.lab import Lab
+from kairoscope.verdict import ledger, outcomes
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec
 
 pytestmark = pytest.mark.timeout(1500)
 

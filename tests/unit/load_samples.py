@@ -8,9 +8,9 @@ from typing import Any
 import loads
 from hypothesis import strategies as st
 
-from loaders.schedule import Schedule, Series
-from loaders.spec import LoadSpec, Step
-from loaders.values import ValueType, values
+from loaders.schedule.due import Schedule, Series
+from loaders.schedule.spec import LoadSpec, Step
+from loaders.schedule.values import ValueType, values
 
 WORDS = ("acknowledged", "rejected", "unknown", "not_sent")
 # Metric and tags: a metric for each series, or told apart by a tag, or both.

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from sink import Sink, TelnetSink
 
-from loaders import files, histograms
-from loaders.schedule import Schedule
-from loaders.spec import LoadSpec, Step
-from loaders.values import ValueType, values
-from loaders.worker import Worker
+from loaders.record import files, histograms
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec, Step
+from loaders.schedule.values import ValueType, values
+from loaders.send.worker import Worker
 
 PERIOD_MS = 100
 TICKS = 10

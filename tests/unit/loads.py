@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from loaders.schedule import Group, Schedule
-from loaders.spec import ALIGNED, PACINGS, PROTOCOLS, LoadSpec, Step
+from loaders.schedule.due import Group, Schedule
+from loaders.schedule.spec import ALIGNED, PACINGS, PROTOCOLS, LoadSpec, Step
 
 START_MS = 1_700_000_000_000
 VALUE_TYPES = ("long", "double", "string")

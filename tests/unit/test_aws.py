@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from test_plan_aws import planned
 
-from kairoscope import inventory, paths, remote
-from kairoscope.aws import guard, hosts, target, terraform
-from kairoscope.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
+from kairoscope import paths
 from kairoscope.errors import UserError
+from kairoscope.hosts import inventory, ssh
+from kairoscope.targets.aws import guard, machines, target, terraform
+from kairoscope.targets.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
 
 STORAGE = 'module.storage.module.node["storage-2"].aws_instance.host'
 
@@ -147,7 +148,9 @@ def test_outputs_become_an_inventory_that_ansible_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
-    inventory.write(tmp_path / "aws" / "inventory.yml", hosts.inventory(outputs(), planned()), "")
+    inventory.write(
+        tmp_path / "aws" / "inventory.yml", machines.inventory(outputs(), planned()), ""
+    )
     found = inventory.load("aws")
     # In the order of their numbers, not of their letters.
     assert [host.name for host in found.storage] == ["storage-1", "storage-2", "storage-10"]
@@ -161,7 +164,7 @@ def test_outputs_become_an_inventory_that_ansible_reads(
     assert found.kairosdb[0].url == "https://10.42.0.1:8080"
     # The load balancer passes TLS through to the nodes.
     assert found.kairosdb[0].known_as == ["10.42.0.1", "kairosdb.kairoscope.internal"]
-    line = remote.ssh(found.loader[0])
+    line = ssh.ssh(found.loader[0])
     assert line[-3:] == ["-l", "admin", "10.42.0.1"]
     # Through the bastion, whose key is kept in the same file as those of the hosts.
     known = f"UserKnownHostsFile={tmp_path}/aws/known_hosts"
@@ -173,7 +176,7 @@ def test_outputs_become_an_inventory_that_ansible_reads(
 
 
 def test_with_ssm_hosts_are_reached_by_their_ids() -> None:
-    made = hosts.inventory(outputs(access="ssm", bastion=None), planned())
+    made = machines.inventory(outputs(access="ssm", bastion=None), planned())
     variables = made["all"]["vars"]
     assert "aws ssm start-session --target %h" in variables["ansible_ssh_common_args"]
     assert made["all"]["children"]["loader"]["hosts"]["loader-1"]["ansible_host"] == "i-loader1"
@@ -183,7 +186,7 @@ def test_a_wrong_line_of_the_table_is_found() -> None:
     wrong = outputs()
     wrong["hosts"]["storage-1"]["vcpus"] = 31
     with pytest.raises(UserError, match=r"AWS gives i3\.8xlarge 31 vCPUs"):
-        hosts.inventory(wrong, planned())
+        machines.inventory(wrong, planned())
 
 
 class TestMirror:

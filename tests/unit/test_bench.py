@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kairoscope import bench
-from kairoscope.bench import harness, load, published_way
-from kairoscope.bench.harness import RATIO, Bench, BenchError, Limit, Round, alone
+import bench
+from bench import harness, load, published_way
+from bench.harness import RATIO, Bench, BenchError, Limit, Round, alone
 from kairoscope.errors import UserError
 from loaders.sink import SinkProcess
 
@@ -157,7 +157,7 @@ def test_numbers_as_text(number: float, text: str) -> None:
 def test_published_way_sends_what_it_says() -> None:
     with SinkProcess(count=True) as sink:
         done = subprocess.run(
-            [sys.executable, "-m", "kairoscope.bench.published_way", sink.telnet, "30000"],
+            [sys.executable, "-m", "bench.published_way", sink.telnet, "30000"],
             capture_output=True,
             text=True,
             check=True,

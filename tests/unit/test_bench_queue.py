@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kairoscope.bench import harness, queue
-from kairoscope.bench.harness import Bench, BenchError, Limit, Round
-from kairoscope.capture.threads import Threads, names
+from bench import harness, queue
+from bench.harness import Bench, BenchError, Limit, Round
 from kairoscope.experiment import Experiment
 from kairoscope.plan import make
+from kairoscope.stacks.kairosdb.threads import Threads, names
 
 
 class Looked(Threads):

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import bundles, paths
+from kairoscope import paths
+from kairoscope.deploy import bundles
 from kairoscope.errors import UserError
 
 SUMS = st.dictionaries(
@@ -92,7 +93,7 @@ def test_locked_names_what_the_lock_does_not_have():
 
 def test_the_loaders_state_what_they_import_and_import_nothing_of_ours():
     imported = set()
-    for path in paths.LOADERS.glob("*.py"):
+    for path in paths.LOADERS.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 imported |= {alias.name.partition(".")[0] for alias in node.names}
@@ -117,11 +118,11 @@ def test_the_lock_pins_all_that_the_loaders_need():
 
 def test_the_wheel_is_the_same_from_the_same_sources(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "BUNDLES", tmp_path)
-    sources = [paths.LOADERS / "pyproject.toml", *paths.LOADERS.glob("*.py")]
+    sources = [paths.LOADERS / "pyproject.toml", *paths.LOADERS.rglob("*.py")]
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     first = bundles._build_wheel(sources, wheels).read_bytes()
     second = bundles._build_wheel(sources, wheels)
     assert second.read_bytes() == first
     packed = set(zipfile.ZipFile(second).namelist())
-    assert {f"loaders/{path.name}" for path in paths.LOADERS.glob("*.py")} <= packed
+    assert {str(path.relative_to(paths.LOADERS.parent)) for path in paths.LOADERS.rglob("*.py")} <= packed

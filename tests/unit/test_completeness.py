@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_nodetool import SIX
 
-from kairoscope.capture import samplers
-from kairoscope.capture.completeness import Wanted, missing, phases
-from kairoscope.inventory import Host
+from kairoscope.hosts.inventory import Host
+from kairoscope.run import samplers
+from kairoscope.verdict.completeness import Wanted, missing, phases
 
 NODES = ("storage-1", "storage-2", "storage-3")
 WHOLE = {"before": 1, "after": 2}

@@ -8,14 +8,16 @@ import load_samples
 import numpy as np
 import pytest
 
-from kairoscope import conclusion, ledger, outcomes, readback, run
-from kairoscope.capture.samplers import JsonLines
 from kairoscope.experiment import Experiment
-from kairoscope.inventory import Host, Inventory
-from kairoscope.load_spec import build
+from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import make
-from loaders.histograms import LogWriter, new_histogram, record
-from loaders.schedule import Schedule
+from kairoscope.run import run
+from kairoscope.run.load_spec import build
+from kairoscope.run.samplers import JsonLines
+from kairoscope.stacks.kairosdb import readback
+from kairoscope.verdict import conclude, ledger, outcomes
+from loaders.record.histograms import LogWriter, new_histogram, record
+from loaders.schedule.due import Schedule
 
 NOW_S = 1_790_000_000
 NODES = ("kairosdb-1", "kairosdb-2")
@@ -79,9 +81,7 @@ def state_of(
         for role, names in (("kairosdb", NODES), ("storage", STORAGE))
     )
     inventory = Inventory(tmp_path / "inventory.yml", stores, hosts, [])
-    state = conclusion.State(
-        tmp_path, plan, inventory, began_s, JsonLines(tmp_path / "events.jsonl")
-    )
+    state = conclude.State(tmp_path, plan, inventory, began_s, JsonLines(tmp_path / "events.jsonl"))
     state.schedule = schedule
     state.drain_watched, state.drained_s, state.left_in_queue = True, 0.5, 0
     state.captured, state.disk_before, state.disk_after = True, 10_000, 50_000
@@ -97,7 +97,7 @@ def change(path: Path, **values: Any) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
 
 
-def read_back(state: conclusion.State) -> None:
+def read_back(state: conclude.State) -> None:
     """All of it is there."""
     assert state.schedule is not None
     state.outcomes = outcomes.read(state.schedule, state.folder / "load")
@@ -109,28 +109,28 @@ def read_back(state: conclusion.State) -> None:
     state.ledger.rows_by_cql = state.ledger.rows_expected
 
 
-def of(state: conclusion.State, name: str) -> Any:
+def of(state: conclude.State, name: str) -> Any:
     return json.loads((state.folder / name).read_text())
 
 
 def test_whether_a_load_can_still_pass_is_known_before_it_is_read_back(tmp_path):
     state = state_of(tmp_path)
-    assert conclusion.failing(state) is None
+    assert conclude.failing(state) is None
     state.drained_s, state.left_in_queue = None, 5
-    assert "5 points" in str(conclusion.failing(state))
+    assert "5 points" in str(conclude.failing(state))
     state.drained_s, state.left_in_queue = 0.5, 0
     late = {"p50": 1, "p99": 600_000, "max": 700_000, "count": 75}
     change(tmp_path / "load" / "worker-2.json", send_error_us=late)
-    assert "worker 2 on loader-2 sent late" in str(conclusion.failing(state))
+    assert "worker 2 on loader-2 sent late" in str(conclude.failing(state))
     change(tmp_path / "load" / "worker-2.json", send_error_us=late | {"p99": 2000})
     read_back(state)
-    assert conclusion.judge(state).verdict == "pass", "looking changed nothing"
+    assert conclude.judge(state).verdict == "pass", "looking changed nothing"
 
 
 def test_a_run_in_which_all_went_well(tmp_path):
     state = state_of(tmp_path)
     read_back(state)
-    judged = conclusion.judge(state)
+    judged = conclude.judge(state)
     assert (judged.verdict, judged.reasons) == ("pass", [])
     assert list(judged.parts) == ["schedule", "latency", "queue", "drain", "readback"]
     assert of(state, "latency/merged.json")["count"] == 4 * 75
@@ -161,7 +161,7 @@ def test_a_run_in_which_all_went_well(tmp_path):
 def test_the_queue_is_held_against_what_was_due(tmp_path, load, per_s):
     state = state_of(tmp_path, **load)
     read_back(state)
-    text = conclusion.judge(state).parts["queue"].text
+    text = conclude.judge(state).parts["queue"].text
     assert f" at {per_s:,.0f} points/s" in text
     assert "15 samples" in text or "16 samples" in text
 
@@ -174,7 +174,7 @@ def test_what_fills_a_window_is_no_growth(tmp_path):
     for second in range(30):
         for node in NODES:
             queue.write(t=state.started + second, node=node, waiting=10 * min(second, 12))
-    part = conclusion.judge(state).parts["queue"]
+    part = conclude.judge(state).parts["queue"]
     assert (part.outcome, part.figure) == ("pass", pytest.approx(0))
     assert "8 samples" in part.text or "9 samples" in part.text
 
@@ -184,7 +184,7 @@ def test_a_late_worker_is_named_with_its_host(tmp_path):
     read_back(state)
     error = {"p50": 1, "p99": 900_000, "max": 900_000, "count": 75}
     change(tmp_path / "load" / "worker-3.json", send_error_us=error)
-    judged = conclusion.judge(state)
+    judged = conclude.judge(state)
     assert judged.verdict == "invalid"
     (reason,) = judged.reasons
     assert "worker 3 on loader-2 sent late, 99th percentile 900 ms" in reason
@@ -198,7 +198,7 @@ def test_a_node_that_was_down_is_told(tmp_path):
         line = {"t": NOW_S + 7 + worker / 10, "event": "node down", "node": 1, "detail": "silent"}
         (tmp_path / "load" / f"worker-{worker}.events.jsonl").write_text(json.dumps(line))
     state.events.write(t=NOW_S + 6, what="process ended", detail="kairosdb-2: pid 1 → none")
-    judged = conclusion.judge(state)
+    judged = conclude.judge(state)
     assert judged.verdict == "pass"
     assert judged.summary.endswith(
         "nothing was lost. During the run ended: kairosdb-2. Loaders failed over from: kairosdb-2."
@@ -224,7 +224,7 @@ def test_a_run_without_its_captures_is_incomplete(tmp_path):
     log.write_text("\n".join(kept) + "\n")
     state.disk_before = state.disk_after = None
     state.events.write(t=NOW_S, what="disk not measured", detail="storage-1: no such folder")
-    judged = conclusion.judge(state)
+    judged = conclude.judge(state)
     assert judged.verdict == "incomplete"
     assert {part.outcome for part in judged.parts.values()} == {"pass"}
     assert judged.reasons == [
@@ -250,7 +250,7 @@ def test_shards_that_were_not_looked_at_make_a_run_incomplete(tmp_path, engine, 
     for second in (10, 15):
         looks.write(t=state.schedule.spec.start_ms / 1000 + second, node="storage-1", **counts)
         looks.write(t=NOW_S + second, node="storage-2", error="refused")
-    said = [reason for reason in conclusion.judge(state).reasons if "shards" in reason]
+    said = [reason for reason in conclude.judge(state).reasons if "shards" in reason]
     due = engine == "scylla" and duration_s == 60
     assert said == due * [
         "load and requests of the shards of storage-2, storage-3 not captured while the load was "
@@ -263,17 +263,17 @@ def test_a_storage_node_that_was_taken_away_is_not_missed(tmp_path):
     read_back(state)
     captures(tmp_path, *((node, phase) for node in STORAGE[:2] for phase in ("before", "after")))
     state.disk_after = None
-    assert conclusion.judge(state).verdict == "incomplete"
+    assert conclude.judge(state).verdict == "incomplete"
     state.incomplete.clear()
     state.removed = {"storage-3"}
-    assert conclusion.judge(state).verdict == "pass"
+    assert conclude.judge(state).verdict == "pass"
 
 
 def test_an_interrupted_run_gets_a_verdict(tmp_path):
     state = state_of(tmp_path)
     (tmp_path / "load" / "worker-2.json").unlink()
     state.incomplete.append("interrupted by the user (Ctrl-C)")
-    judged = conclusion.judge(state)
+    judged = conclude.judge(state)
     assert judged.verdict == "incomplete"
     assert judged.reasons[0] == "interrupted by the user (Ctrl-C)"
     assert of(state, "ledger.json")["stored"] is None
@@ -282,14 +282,14 @@ def test_an_interrupted_run_gets_a_verdict(tmp_path):
 def test_nothing_was_sent(tmp_path):
     state = state_of(tmp_path)
     state.schedule = None
-    assert conclusion.judge(state).reasons == ["the load never started"]
-    assert conclusion.times(state) is None
+    assert conclude.judge(state).reasons == ["the load never started"]
+    assert conclude.times(state) is None
 
 
 def test_over_telnet_the_verdict_rests_on_read_back(tmp_path):
     state = state_of(tmp_path, protocol="telnet-put")
     read_back(state)
-    judged = conclusion.judge(state)
+    judged = conclude.judge(state)
     assert judged.verdict == "pass"
     assert "handed to the socket" in judged.parts["schedule"].text
     assert "400 of 400 sent points read back" in judged.parts["readback"].text
@@ -298,11 +298,11 @@ def test_over_telnet_the_verdict_rests_on_read_back(tmp_path):
 def test_a_replay_is_judged_by_what_arrived(tmp_path):
     state = state_of(tmp_path, replay=True, warmup_s=0, duration_s=3600)
     read_back(state)
-    judged = conclusion.judge(state)
+    judged = conclude.judge(state)
     assert judged.verdict == "pass"
     outcomes_of = {name: part.outcome for name, part in judged.parts.items()}
     assert (outcomes_of["latency"], outcomes_of["queue"]) == ("not judged", "not judged")
-    times = conclusion.times(state)
+    times = conclude.times(state)
     assert times == {
         "start_ms": (NOW_S + 1) * 1000,
         "end_ms": (NOW_S + 21) * 1000,
@@ -325,7 +325,7 @@ def test_wrong_answers_to_queries_fail_and_late_ones_do_not(tmp_path):
             histogram = new_histogram()
             record(histogram, 250_000, 5)
             LogWriter(file, NOW_S * 1000).write(histogram, 7.0, 1.0)
-    assert conclusion.judge(state).verdict == "pass"
+    assert conclude.judge(state).verdict == "pass"
     written = of(state, "queries.json")
     assert (written["answers"]["late"], written["latency"]["count"]) == (4, 10)
     assert written["latency"]["p99_ms"] == pytest.approx(250, rel=0.01)
@@ -333,7 +333,7 @@ def test_wrong_answers_to_queries_fail_and_late_ones_do_not(tmp_path):
     assert of(state, "latency/merged.json")["count"] == 4 * 75
 
     change(tmp_path / "load" / "queries-1.json", wrong=1, right=2)
-    judged = conclusion.judge(state)
+    judged = conclude.judge(state)
     assert judged.verdict == "fail"
     assert judged.reasons == [
         "readback: 400 of 400 acknowledged points read back; 1 query gave wrong values"

@@ -7,10 +7,11 @@ from cassandra import InvalidRequest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import client, engine, run
-from kairoscope.engine import Server
 from kairoscope.errors import UserError
-from kairoscope.inventory import Host, Inventory
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.run import run
+from kairoscope.stacks.kairosdb import client, engine
+from kairoscope.stacks.kairosdb.engine import Server
 
 
 class Node:

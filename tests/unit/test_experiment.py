@@ -14,8 +14,8 @@ from pydantic.fields import FieldInfo
 from kairoscope import experiment
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load, model, replicas_needed, schema
-from loaders import naming, spec
-from loaders.values import ValueType
+from loaders.schedule import naming, spec
+from loaders.schedule.values import ValueType
 
 # Line numbers matter to the tests below.
 GOOD = """\

@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-from kairoscope import hocon, paths
+from kairoscope import paths
 from kairoscope.errors import UserError
+from kairoscope.stacks.kairosdb import hocon
 
 REFERENCE = """
 kairosdb: {

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from kairoscope.capture import host_probe
+from kairoscope.run import host_probe
 
 
 def test_it_tells_of_this_machine_and_ends_with_its_reader(tmp_path: Path) -> None:

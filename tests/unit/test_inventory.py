@@ -7,10 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import bundles, experiment, inventory, managed, plan, preflight
-from kairoscope import scylla as scylla_options
+from kairoscope import experiment, plan
+from kairoscope.deploy import bundles, inventory_vars, preflight
 from kairoscope.errors import UserError
-from kairoscope.scylla_server import Server
+from kairoscope.hosts import inventory
+from kairoscope.stacks.kairosdb import scylla as scylla_options
+from kairoscope.stacks.kairosdb.scylla_server import Server
 
 
 @given(st.integers(1, 12), st.integers(1, 64))
@@ -135,8 +137,8 @@ def test_hosts_of_the_lab_get_the_server_as_a_bundle(no_bundles, monkeypatch):
         ),
     )
     made = scylla("lab")
-    machine = managed.Machine("storage-1", "storage", "10.77.0.11", {"ansible_user": "root"})
-    found = managed.make(made, [machine], cluster_name="x", server=SERVER)["all"]
+    machine = inventory_vars.Machine("storage-1", "storage", "10.77.0.11", {"ansible_user": "root"})
+    found = inventory_vars.make(made, [machine], cluster_name="x", server=SERVER)["all"]
     of_all, host = found["vars"], found["children"]["storage"]["hosts"]["storage-1"]
     assert of_all["scylla_bundle"].endswith("/lab/scylla-5.2.19.tar")
     assert of_all["scylla_bundle_dir"] == "/opt/kairoscope/scylla-5.2.19-hash"
@@ -148,8 +150,8 @@ def test_hosts_of_the_lab_get_the_server_as_a_bundle(no_bundles, monkeypatch):
 
 
 def test_without_a_server_hosts_get_the_package(no_bundles):
-    machine = managed.Machine("storage-1", "storage", "10.77.0.11", {"ansible_user": "root"})
-    found = managed.make(scylla("hosts"), [machine], cluster_name="x")["all"]
+    machine = inventory_vars.Machine("storage-1", "storage", "10.77.0.11", {"ansible_user": "root"})
+    found = inventory_vars.make(scylla("hosts"), [machine], cluster_name="x")["all"]
     assert "scylla_from" not in found["vars"]
     host = found["children"]["storage"]["hosts"]["storage-1"]
     assert (host["nodetool"], host["keyspaces_dir"]) == ("nodetool", "/var/lib/scylla/data")

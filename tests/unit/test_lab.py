@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kairoscope.errors import UserError
-from kairoscope.lab import Lab, LabHost, check, host, image, system
-from kairoscope.lab.network import Faults
+from kairoscope.targets.lab import Lab, LabHost, check, host, image, system
+from kairoscope.targets.lab.network import Faults
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True)
 

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import dead_letters, ledger, outcomes, readback, verdict
-from loaders.schedule import Schedule, Series
-from loaders.spec import LoadSpec
+from kairoscope.stacks.kairosdb import dead_letters, readback
+from kairoscope.verdict import ledger, outcomes, sustained
+from loaders.schedule.due import Schedule, Series
+from loaders.schedule.spec import LoadSpec
 
 Points = list[tuple[int, int]]
 
@@ -311,7 +312,7 @@ def test_dead_letters_are_logged_as_failed_with_their_reason(spec, data):
         key[1]: n for key, n in expected.items() if key[0] == "dead" and isinstance(key, tuple)
     }
     assert book.equations[2].holds == (not book.claimed_missing)
-    text = verdict.readback_part(book).text
+    text = sustained.readback_part(book).text
     for reason, count in book.failed_reasons:
         assert f"{count:,} × {reason}" in text
         assert f"{count:,} × {reason}" in " ".join(book.notes)

@@ -23,16 +23,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ssh_server import SshServer, new_key
 
-from kairoscope import loader_hosts
 from kairoscope.errors import UserError
-from kairoscope.inventory import Host
-from kairoscope.remote import command
-from loaders import emulator, files, host, query_files, shard
+from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.ssh import command
+from kairoscope.run import fleet as loader_hosts
+from loaders import emulator, host
 from loaders.emulator import Progress
-from loaders.queries import QueryLoad
-from loaders.schedule import Schedule
+from loaders.query import query_files
+from loaders.query.queries import QueryLoad
+from loaders.record import files
+from loaders.schedule import shard
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec, Queries, Step
 from loaders.sink import SinkProcess
-from loaders.spec import LoadSpec, Queries, Step
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -452,7 +455,9 @@ def troubled(sink: SinkProcess, tmp_path_factory: pytest.TempPathFactory) -> Ite
             ssh.kill()
             dropping.drop()
             stopping.stop()
-            while len(processes(home, "loaders.worker")) > len(["well", "noisy", "broken-tar"]):
+            while len(processes(home, "loaders.send.worker")) > len(
+                ["well", "noisy", "broken-tar"]
+            ):
                 yield
             sink.stall(0)
 
@@ -532,7 +537,7 @@ def test_workers_that_do_not_end_after_their_agent(
         nonlocal frozen
         if progress.acknowledged and not frozen:
             frozen = True
-            for process in processes(tmp_path, "loaders.worker"):
+            for process in processes(tmp_path, "loaders.send.worker"):
                 process.suspend()
             for process in processes(tmp_path, "loaders.host"):
                 process.kill()
@@ -554,11 +559,11 @@ def test_a_worker_and_a_reader_are_killed(sink: SinkProcess, tmp_path: Path) -> 
             yield
         (worker,) = (
             process
-            for process in processes(tmp_path / "loader-2", "loaders.worker")
+            for process in processes(tmp_path / "loader-2", "loaders.send.worker")
             if process.cmdline()[-2] == "3"
         )
         worker.kill()
-        (asking,) = processes(tmp_path / "loader-2", "loaders.reader")
+        (asking,) = processes(tmp_path / "loader-2", "loaders.query.reader")
         asking.kill()
         sink.stall(0)
 
@@ -673,8 +678,8 @@ def test_a_killed_controller_leaves_nothing(sink: SinkProcess, tmp_path: Path) -
     (tmp_path / "spec.json").write_text(spec.to_json())
     hosts = [(one.name, one.vars) for one in two(tmp_path)]
     code = (
-        "from pathlib import Path; from kairoscope import loader_hosts as l\n"
-        "from kairoscope.inventory import Host; from loaders.spec import LoadSpec\n"
+        "from pathlib import Path; from kairoscope.run import fleet as l\n"
+        "from kairoscope.hosts.inventory import Host; from loaders.schedule.spec import LoadSpec\n"
         f"hosts = [Host(name, 'loader', values) for name, values in {hosts!r}]\n"
         f"spec = LoadSpec.from_json(Path({str(tmp_path / 'spec.json')!r}).read_text())\n"
         f"with l.connect(hosts, {LIMIT_MS}) as fleet:\n"
@@ -682,7 +687,7 @@ def test_a_killed_controller_leaves_nothing(sink: SinkProcess, tmp_path: Path) -
     )
     controller = subprocess.Popen([sys.executable, "-c", code])
     try:
-        wait_for("all workers", lambda: len(processes(tmp_path, "loaders.worker")) == 2)
+        wait_for("all workers", lambda: len(processes(tmp_path, "loaders.send.worker")) == 2)
     finally:
         controller.kill()
         controller.wait()

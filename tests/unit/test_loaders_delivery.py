@@ -35,14 +35,16 @@ from loader_runs import (
 from loads import load_spec, nodes
 from sink import Sink
 
-from loaders import emulator, files, histograms, throttle
-from loaders.clock import Clock
-from loaders.delivery import Delivery
-from loaders.protocol import Answer, Batch, Reply
-from loaders.schedule import Group, Schedule
-from loaders.spec import LoadSpec, Step
-from loaders.tally import Outcome, Tally
-from loaders.worker import Worker, main
+from loaders import emulator
+from loaders.record import files, histograms
+from loaders.record.tally import Outcome, Tally
+from loaders.schedule.clock import Clock
+from loaders.schedule.due import Group, Schedule
+from loaders.schedule.spec import LoadSpec, Step
+from loaders.send import throttle
+from loaders.send.delivery import Delivery
+from loaders.send.protocol import Answer, Batch, Reply
+from loaders.send.worker import Worker, main
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -185,7 +187,7 @@ async def test_connections_are_kept_but_not_for_too_long(
         await work(make(kept, sensors=1), tmp_path)
         assert len(kept.ports) == 1
         assert kept.requests == TICKS
-        monkeypatch.setattr("loaders.rest._KEEP_IDLE_S", 0)
+        monkeypatch.setattr("loaders.send.rest._KEEP_IDLE_S", 0)
         result = await work(make(left, sensors=1), tmp_path)
         assert len(left.ports) == left.requests == TICKS
     assert result["errors"] == {}
@@ -786,7 +788,7 @@ async def test_a_connection_is_not_lost_with_the_request_that_waited_for_it() ->
 
 
 async def test_stop_settles_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("loaders.worker._GRACE_S", 0.2)
+    monkeypatch.setattr("loaders.send.worker._GRACE_S", 0.2)
     async with Sink() as sink:
         spec = make(sink, ticks=10_000)
         worker = Worker(spec, 0, tmp_path)
@@ -844,7 +846,7 @@ async def test_stop_in_mid_run_leaves_no_point_out(tmp_path: Path, changes: dict
 async def test_stopped_while_waiting_to_try_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("loaders.worker._GRACE_S", 0.2)
+    monkeypatch.setattr("loaders.send.worker._GRACE_S", 0.2)
     async with Sink() as sink:
         sink.status, sink.body = 503, "full"
         spec = make(sink, ticks=1000, retry_for_s=60)
@@ -877,7 +879,7 @@ def pids_of(outdir: Path) -> dict[int, int]:
             words = (folder / "cmdline").read_bytes().decode().split("\0")
         except OSError:
             continue
-        if "loaders.worker" in words and str(outdir) in words:
+        if "loaders.send.worker" in words and str(outdir) in words:
             found[int(words[words.index(str(outdir)) - 1])] = int(folder.name)
     return found
 
@@ -970,7 +972,7 @@ def test_a_worker_ends_when_its_parent_dies(tmp_path: Path) -> None:
     spec_path.write_text(spec.to_json())
     program = (
         "import sys; from pathlib import Path; from loaders import emulator;"
-        "from loaders.spec import LoadSpec;"
+        "from loaders.schedule.spec import LoadSpec;"
         "emulator.run(LoadSpec.from_json(Path(sys.argv[1]).read_text()), Path(sys.argv[2]))"
     )
     parent = subprocess.Popen([sys.executable, "-c", program, spec_path, tmp_path], cwd=ROOT)
@@ -989,7 +991,7 @@ def test_a_worker_ends_when_its_parent_dies(tmp_path: Path) -> None:
 
 def worker_process(*arguments: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "loaders.worker", *map(str, arguments)],
+        [sys.executable, "-m", "loaders.send.worker", *map(str, arguments)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -16,10 +16,10 @@ from loads import (
     naive_value,
 )
 
-from loaders.encode import Encoder, json_text, telnet_text
-from loaders.schedule import Group, Schedule
-from loaders.spec import TELNET_PUT, LoadSpec, Step
-from loaders.values import ValueType
+from loaders.schedule.due import Group, Schedule
+from loaders.schedule.spec import TELNET_PUT, LoadSpec, Step
+from loaders.schedule.values import ValueType
+from loaders.send.encode import Encoder, json_text, telnet_text
 
 PLACES = ["{n}", "-{n%7}_", "/{n%1000}"]
 TEXTS = {"json_text": json_text, "telnet_text": telnet_text}

@@ -24,10 +24,10 @@ from loader_runs import (
 from loads import all_groups, load_spec, nodes
 from sink import Sink, TelnetSink
 
-from loaders import failover
-from loaders.clock import Clock
-from loaders.failover import NODE_DOWN, NODE_UP, Event, Failover
-from loaders.schedule import Group, Schedule
+from loaders.schedule.clock import Clock
+from loaders.schedule.due import Group, Schedule
+from loaders.send import failover
+from loaders.send.failover import NODE_DOWN, NODE_UP, Event, Failover
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -9,7 +9,7 @@ from hdrh.log import HistogramLogReader
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loaders import histograms
+from loaders.record import histograms
 
 START_MS = 1_700_000_000_250
 

@@ -21,14 +21,16 @@ import psutil
 import pytest
 from aiohttp import web
 
-from kairoscope import loader_hosts, readback, secrets
-from kairoscope.inventory import Host
+from kairoscope.hosts import secrets
+from kairoscope.hosts.inventory import Host
+from kairoscope.run import fleet as loader_hosts
+from kairoscope.stacks.kairosdb import readback
 from loaders.credentials import Credentials
-from loaders.http import Address
-from loaders.reader import Reader
-from loaders.schedule import Schedule
-from loaders.spec import LoadSpec, Queries, Step
-from loaders.worker import Worker
+from loaders.query.reader import Reader
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec, Queries, Step
+from loaders.send.http import Address
+from loaders.send.worker import Worker
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -200,7 +202,7 @@ def test_an_agent_hands_them_on_and_writes_them_nowhere(server, access, tmp_path
         results = fleet.run(spec, tmp_path / "run", look, credentials=access.loader_credentials)
     assert [result["acknowledged"] for result in results] == [server.points] == [1000]
     assert "/api/v1/datapoints/query" in server.requests
-    assert any("loaders.worker" in text for text in told)
+    assert any("loaders.send.worker" in text for text in told)
     files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     for secret in (access.rest.password, access.authorization.removeprefix("Basic ")):
@@ -218,7 +220,7 @@ def test_over_plain_http_no_password_is_sent(access):
 def test_bad_credentials_are_refused_and_not_quoted(tmp_path, what):
     (tmp_path / "spec.json").write_text(load("https://127.0.0.1:9").to_json())
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "loaders.worker", tmp_path / "spec.json", "0", tmp_path],
+        [sys.executable, "-P", "-m", "loaders.send.worker", tmp_path / "spec.json", "0", tmp_path],
         input=what,
         capture_output=True,
         text=True,

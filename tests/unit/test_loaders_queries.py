@@ -25,14 +25,16 @@ from aiohttp import web
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from loaders import histograms, naming, query_files
-from loaders.answers import LATE, RIGHT, WRONG, AnswerError, Judgement, judge, series_number
 from loaders.process import EXIT_FILES, EXIT_USAGE, PARENT_VARIABLE
-from loaders.queries import AGGREGATED, KINDS, RAW, TAGS, Query, QueryLoad
-from loaders.reader import MAX_IN_FLIGHT, Reader
-from loaders.schedule import Schedule
-from loaders.spec import LoadSpec, Queries, Step
-from loaders.values import ValueType, values
+from loaders.query import query_files
+from loaders.query.answers import LATE, RIGHT, WRONG, AnswerError, Judgement, judge, series_number
+from loaders.query.queries import AGGREGATED, KINDS, RAW, TAGS, Query, QueryLoad
+from loaders.query.reader import MAX_IN_FLIGHT, Reader
+from loaders.record import histograms
+from loaders.schedule import naming
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec, Queries, Step
+from loaders.schedule.values import ValueType, values
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -1000,7 +1002,7 @@ async def test_a_schedule_without_room_for_a_query(tmp_path: Path) -> None:
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-P", "-m", "loaders.reader", *map(str, arguments)]
+    return [sys.executable, "-P", "-m", "loaders.query.reader", *map(str, arguments)]
 
 
 def environment(**more: str) -> dict[str, str]:

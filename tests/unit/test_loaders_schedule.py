@@ -22,10 +22,10 @@ from loads import (
     nodes,
 )
 
-from loaders import shard
-from loaders.schedule import Request, Schedule
-from loaders.spec import ALIGNED, SPREAD, LoadSpec, Step
-from loaders.values import LIMIT, LOWEST, ValueType, seeded_values, seeds, values
+from loaders.schedule import shard
+from loaders.schedule.due import Request, Schedule
+from loaders.schedule.spec import ALIGNED, SPREAD, LoadSpec, Step
+from loaders.schedule.values import LIMIT, LOWEST, ValueType, seeded_values, seeds, values
 
 # Sharding
 

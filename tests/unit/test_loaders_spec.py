@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from loads import START_MS, load_spec, load_specs
 
-from loaders import naming
-from loaders.spec import LoadSpec, Queries, Step
+from loaders.schedule import naming
+from loaders.schedule.spec import LoadSpec, Queries, Step
 
 GOOD: dict[str, Any] = json.loads(load_spec().to_json())
 QUERIES = {"rate": 2.5, "last_s": 60, "lag_s": 5, "sensors": 10, "bucket_s": 10}

@@ -26,12 +26,12 @@ from loader_runs import (
 from loads import load_spec
 from sink import TelnetSink
 
-from loaders import telnet
-from loaders.protocol import Answer, Batch
-from loaders.schedule import Schedule
-from loaders.spec import LoadSpec
-from loaders.telnet import Telnet
-from loaders.worker import Worker
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec
+from loaders.send import telnet
+from loaders.send.protocol import Answer, Batch
+from loaders.send.telnet import Telnet
+from loaders.send.worker import Worker
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -3,9 +3,9 @@
 import load_samples
 from hypothesis import given
 
-from kairoscope import measure
-from kairoscope.outcomes import Counts, Outcomes
-from loaders.schedule import Schedule
+from kairoscope.verdict import measurements
+from kairoscope.verdict.outcomes import Counts, Outcomes
+from loaders.schedule.due import Schedule
 
 
 def sample(t: float, name: str, pid: int, cpu_s: float) -> dict:
@@ -22,7 +22,7 @@ def test_cpu_is_that_of_the_window_over_all_pids():
         sample(30, "storage-1", 2, 3.0),
         sample(40, "storage-1", 2, 99.0),
     ]
-    assert measure.cpu_seconds(samples, 10, 30) == {"storage-1": 4.0 + 2.0}
+    assert measurements.cpu_seconds(samples, 10, 30) == {"storage-1": 4.0 + 2.0}
 
 
 def test_cost_per_point_and_bytes_per_point():
@@ -34,7 +34,7 @@ def test_cost_per_point_and_bytes_per_point():
         {"t": 10, "name": "machine", "role": "machine", "cpu_busy_s": 0.0},
         {"t": 20, "name": "machine", "role": "machine", "cpu_busy_s": 15.0},
     ]
-    found = measure.measurements(
+    found = measurements.measurements(
         samples,
         (10, 20),
         100_000,
@@ -51,7 +51,7 @@ def test_cost_per_point_and_bytes_per_point():
 
 def test_what_was_not_measured_is_null_with_a_reason():
     disk = {"before": None, "after": 5, "points": 5}
-    found = measure.measurements([], (0, 1), 0, 2, {}, disk, 3)
+    found = measurements.measurements([], (0, 1), 0, 2, {}, disk, 3)
     assert found["bytes_per_point"]["on_disk_all_replicas"] is None
     assert found["machine_cpu_busy_fraction"] is None
     assert "could not be flushed" in found["notes"][0]
@@ -59,11 +59,13 @@ def test_what_was_not_measured_is_null_with_a_reason():
 
 def test_loaders_elsewhere_are_counted_by_themselves():
     disk = {"before": None, "after": None, "points": None}
-    found = measure.measurements([], (0, 1), 10, 2, {}, disk, 3, loaders=(2.5, 100_000))
+    found = measurements.measurements([], (0, 1), 10, 2, {}, disk, 3, loaders=(2.5, 100_000))
     assert found["cpu_us_per_point"]["loader"] == 25.0
     assert any("workers counted themselves" in note for note in found["notes"])
     here = [sample(10, "loader-0", 1, 0.0), sample(20, "loader-0", 1, 1.0)]
-    found = measure.measurements(here, (10, 20), 100_000, 2, {}, disk, 3, loaders=(2.5, 100_000))
+    found = measurements.measurements(
+        here, (10, 20), 100_000, 2, {}, disk, 3, loaders=(2.5, 100_000)
+    )
     assert found["cpu_us_per_point"]["loader"] == 10.0
 
 
@@ -72,15 +74,15 @@ def test_points_due_are_those_of_the_schedule(spec):
     schedule = Schedule(spec)
     for first in range(spec.ticks):
         by_hand = sum(tick >= first for s in schedule.series() for tick in s.ticks)
-        assert measure.points_due(schedule, first) == by_hand
-    assert measure.points_due(schedule, 0) == schedule.points
+        assert measurements.points_due(schedule, first) == by_hand
+    assert measurements.points_due(schedule, 0) == schedule.points
 
 
 def test_balance_of_the_kairosdb_nodes():
     nodes = ["http://127.0.0.1:1", "http://127.0.0.1:2"]
     schedule = Schedule(load_samples.spec_of(sensors=5, nodes=nodes, telnet=[]))
     counted = Outcomes(Counts(), True, [12, 3], [11, 2])
-    assert measure.node_balance(["a", "b"], schedule, counted) == [
+    assert measurements.node_balance(["a", "b"], schedule, counted) == [
         {"node": "a", "sensors": 3, "points_sent": 12, "points_acknowledged": 11},
         {"node": "b", "sensors": 2, "points_sent": 3, "points_acknowledged": 2},
     ]

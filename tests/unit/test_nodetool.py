@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope.capture import nodetool
-from kairoscope.inventory import Host
+from kairoscope.hosts.inventory import Host
+from kairoscope.stacks.kairosdb import nodetool
 
 # As Cassandra 5.0.9's nodetool prints it.
 SIX = """proxy histograms

@@ -10,14 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import beginnings, changes, experiment, inventory, lab_target, paths, plan
-from kairoscope.changes import Operation
-from kairoscope.client import NO_ANSWER, KairosDBStatus
+from kairoscope import experiment, paths, plan
+from kairoscope.deploy import bootstrap
+from kairoscope.deploy.operate import evidence, safety, snapshots, state
+from kairoscope.deploy.operate.state import Seen
 from kairoscope.errors import UserError
 from kairoscope.experiment import replicas_needed
-from kairoscope.inventory import Host, Inventory
-from kairoscope.operate import evidence, safety, snapshots, state
-from kairoscope.operate.state import Seen
+from kairoscope.hosts import inventory, operation
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.operation import Operation
+from kairoscope.stacks.kairosdb.client import NO_ANSWER, KairosDBStatus
+from kairoscope.targets.lab import target
 
 HEALTHY = KairosDBStatus(True, 0, 0, False, False)
 STATUS = """Datacenter: dc1
@@ -194,17 +197,17 @@ def home(monkeypatch, tmp_path):
 
 def test_one_change_at_a_time(home):
     with (
-        changes.alone("lab"),
+        operation.alone("lab"),
         pytest.raises(UserError, match="another deploy or verb"),
-        changes.alone("lab"),
+        operation.alone("lab"),
     ):
         pass
-    with changes.alone("lab"):
+    with operation.alone("lab"):
         pass
 
 
 def test_a_change_that_comes_to_nothing_leaves_nothing(home):
-    with pytest.raises(UserError, match="no"), changes.alone("lab"):
+    with pytest.raises(UserError, match="no"), operation.alone("lab"):
         raise UserError("no")
     assert not home.exists()
 
@@ -212,9 +215,9 @@ def test_a_change_that_comes_to_nothing_leaves_nothing(home):
 def test_a_load_keeps_out_what_it_would_notice(home):
     (home / "lab").mkdir(parents=True)
     with (
-        changes.without_load("lab", "it is running"),
+        operation.without_load("lab", "it is running"),
         pytest.raises(UserError, match="A load runs on target lab: why"),
-        changes.without_load("lab", "why"),
+        operation.without_load("lab", "why"),
     ):
         pass
 
@@ -222,23 +225,23 @@ def test_a_load_keeps_out_what_it_would_notice(home):
 def test_an_interrupted_verb_is_gone_on_with_before_the_next(home):
     (home / "lab").mkdir(parents=True)
     mine = Operation("replace", "storage-2")
-    assert changes.check_none_unfinished("lab", mine) is None
-    changes.begin("lab", Operation("replace", "storage-2", "10.0.0.2"))
-    assert changes.check_none_unfinished("lab", mine) == Operation(
+    assert operation.check_none_unfinished("lab", mine) is None
+    operation.begin("lab", Operation("replace", "storage-2", "10.0.0.2"))
+    assert operation.check_none_unfinished("lab", mine) == Operation(
         "replace", "storage-2", "10.0.0.2"
     )
     for other in (None, Operation("replace", "storage-1"), Operation("upgrade")):
         with pytest.raises(UserError, match="replace --limit storage-2` was interrupted"):
-            changes.check_none_unfinished("lab", other)
-    changes.end("lab")
-    assert changes.check_none_unfinished("lab") is None
+            operation.check_none_unfinished("lab", other)
+    operation.end("lab")
+    assert operation.check_none_unfinished("lab") is None
 
 
 def test_a_broken_note_is_told(home):
     (home / "lab").mkdir(parents=True)
     (home / "lab" / "operation.json").write_text("{")
     with pytest.raises(UserError, match=r"operation\.json is not whole"):
-        changes.unfinished("lab")
+        operation.unfinished("lab")
 
 
 # Tokens of nodes that come and go
@@ -246,9 +249,9 @@ def test_a_broken_note_is_told(home):
 
 def write_inventory(made: plan.Plan) -> dict[str, dict[str, Any]]:
     """What a deploy would note of the storage nodes for a plan; by name."""
-    begun = beginnings.read("lab")
-    names = [host.name for host in lab_target.hosts(made)["storage"]]
-    found = {name: beginnings.of(made, begun, name, i) for i, name in enumerate(names)}
+    begun = bootstrap.read("lab")
+    names = [host.name for host in target.hosts(made)["storage"]]
+    found = {name: bootstrap.of(made, begun, name, i) for i, name in enumerate(names)}
     folder = paths.target_dir("lab")
     data = {"all": {"children": {"storage": {"hosts": found}}}}
     inventory.write(folder / "inventory.yml", data, "for a test")
@@ -275,11 +278,11 @@ def test_nodes_of_another_shape_that_never_started_begin_afresh(home):
 
 def test_a_replacement_is_remembered(home):
     three = write_inventory(planned())
-    beginnings.set_replaces("lab", "storage-2", "10.77.0.12")
+    bootstrap.set_replaces("lab", "storage-2", "10.77.0.12")
     again = write_inventory(planned())
     assert again["storage-2"] == {"initial_tokens": [], "replaces": "10.77.0.12"}
     assert again["storage-1"] == three["storage-1"]
-    beginnings.set_replaces("lab", "storage-2", None)
+    bootstrap.set_replaces("lab", "storage-2", None)
     assert write_inventory(planned())["storage-2"] == {"initial_tokens": []}
 
 

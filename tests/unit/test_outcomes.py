@@ -9,8 +9,8 @@ import load_samples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import outcomes
-from loaders.schedule import Schedule
+from kairoscope.verdict import outcomes
+from loaders.schedule.due import Schedule
 
 CODES = {
     "acknowledged": outcomes.ACKNOWLEDGED,

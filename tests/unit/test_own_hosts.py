@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from kairoscope import experiment, inventory, own_hosts, plan
+from kairoscope import experiment, plan
 from kairoscope.errors import UserError
+from kairoscope.hosts import inventory
+from kairoscope.targets import own
 
 STORAGE = {f"storage-{i}": {"address": f"192.0.2.{i}", "rack": f"rack{i}"} for i in (1, 2, 3)}
 
@@ -36,7 +38,7 @@ def planned() -> plan.Plan:
 
 
 def test_what_the_file_says_stays_and_the_rest_is_added(tmp_path: Path) -> None:
-    made = own_hosts.complete(planned(), given(tmp_path / "mine.yml"))
+    made = own.complete(planned(), given(tmp_path / "mine.yml"))
     inventory.write(tmp_path / "inventory.yml", made, "for a test")
     found = inventory.read(tmp_path / "inventory.yml")
     assert found == inventory.read_own(tmp_path / "inventory.yml")  # As Ansible sees it.
@@ -56,9 +58,9 @@ def test_what_the_file_says_stays_and_the_rest_is_added(tmp_path: Path) -> None:
 def test_a_file_that_does_not_fit_the_experiment(tmp_path: Path) -> None:
     two = {name: STORAGE[name] for name in ("storage-1", "storage-2")}
     with pytest.raises(UserError, match="group storage has 2 hosts, the experiment wants 3"):
-        own_hosts.complete(planned(), given(tmp_path / "mine.yml", storage=two))
+        own.complete(planned(), given(tmp_path / "mine.yml", storage=two))
 
 
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file"):
-        own_hosts.complete(planned(), tmp_path / "nothing.yml")
+        own.complete(planned(), tmp_path / "nothing.yml")

@@ -14,15 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kairoscope import hocon, paths, scylla
+from kairoscope import paths
+from kairoscope.deploy.verify import judge
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
-from kairoscope.inventory import jvm_options
+from kairoscope.hosts.inventory import jvm_options
 from kairoscope.plan import Plan, make, render
 from kairoscope.plan.load import requests_per_tick
-from kairoscope.verify import judge
-from loaders.schedule import Schedule
-from loaders.spec import LoadSpec, Queries, Step
+from kairoscope.stacks.kairosdb import hocon, scylla
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec, Queries, Step
 
 
 def described(**sections: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from test_plan import described, printed
 from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, load
-from kairoscope.plan import Plan, cost, make
-from kairoscope.plan.instance_types import InstanceType, table
+from kairoscope.plan import Plan, make
+from kairoscope.targets.aws import cost
+from kairoscope.targets.aws.instance_types import InstanceType, table
 
 
 def planned(**sections: dict[str, Any]) -> Plan:

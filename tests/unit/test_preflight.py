@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kairoscope import experiment, plan, preflight, supervisor
-from kairoscope.inventory import SCYLLA_CONNECTIONS
+from kairoscope import experiment, plan
+from kairoscope.deploy import preflight
+from kairoscope.hosts import supervisor
+from kairoscope.hosts.inventory import SCYLLA_CONNECTIONS
 
 
 @pytest.fixture

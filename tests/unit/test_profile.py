@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kairoscope import profile
+from kairoscope.deploy import profile
 from kairoscope.errors import UserError
 
 # As `jfr print --events jdk.ExecutionSample` of JDK 17 prints it, of a Cassandra and a KairosDB.

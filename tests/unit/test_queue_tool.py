@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kairoscope import changes, client, dead_letters, inventory, paths, services
+from kairoscope import paths
+from kairoscope.deploy.operate import queue
+from kairoscope.deploy.operate.queue import Choice, Contents
 from kairoscope.errors import UserError
-from kairoscope.inventory import Host, Inventory
-from kairoscope.operate import queue
-from kairoscope.operate.queue import Choice, Contents
-from kairoscope.supervisor import Process
+from kairoscope.hosts import inventory, operation, services
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.supervisor import Process
+from kairoscope.stacks.kairosdb import client, dead_letters
 
 # Keeps its points in a file of JSON lines, and speaks as io.kairoscope.kairosdb.queue.QueueTool.
 TOOL = """#!PYTHON
@@ -270,7 +272,7 @@ def test_nothing_is_stopped_for_what_cannot_be(here: Here) -> None:
     with pytest.raises(UserError, match="is there already"):
         here.drop(here.folder / "kept", dead=True)
     refused = pytest.raises(UserError, match="A load runs")
-    with changes.hold(changes.load_lock("local"), "never"), refused:
+    with operation.hold(operation.load_lock("local"), "never"), refused:
         here.drop(dead=True)
     here.hosts.append(Host("kairosdb-2", "kairosdb", here.host.vars))
     with pytest.raises(UserError, match="one of kairosdb-1, kairosdb-2"):

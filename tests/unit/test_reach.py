@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from ssh_server import SshServer
 
-from kairoscope import preflight, reach, remote
+from kairoscope.deploy import preflight
 from kairoscope.errors import UserError
-from kairoscope.inventory import Host, Inventory
+from kairoscope.hosts import forwards
+from kairoscope.hosts import ssh as remote
+from kairoscope.hosts.inventory import Host, Inventory
 
 REMOTE = "127.77.3.1"  # where only the other end of a forward connects to
 
@@ -48,7 +50,7 @@ def status(url: str) -> int:
 
 
 def test_a_way_leads_to_the_server_and_is_mended(ssh: SshServer, kairosdb: Host) -> None:
-    with reach.open_ways([kairosdb]) as ways:
+    with forwards.open_ways([kairosdb]) as ways:
         url = ways.url(kairosdb)
         assert url.startswith("http://127.0.0.1:")
         assert status(url) == 204
@@ -72,7 +74,7 @@ def test_a_local_host_needs_no_way() -> None:
         "kairosdb",
         {"ansible_connection": "local", "address": "127.0.0.9", "http_port": 8080, "secured": True},
     )
-    with reach.open_ways([host]) as ways:
+    with forwards.open_ways([host]) as ways:
         assert ways.url(host) == "https://127.0.0.9:8080"
         assert ways.endpoint(host) == ("127.0.0.9", 8080)
 
@@ -81,7 +83,7 @@ def test_a_host_that_ssh_does_not_reach(ssh: SshServer, kairosdb: Host) -> None:
     ssh.stop()
     with (
         pytest.raises(UserError, match="kairosdb-1") as caught,
-        reach.open_ways([kairosdb]),
+        forwards.open_ways([kairosdb]),
     ):
         pass
     assert "not reached by ssh" in caught.value.message

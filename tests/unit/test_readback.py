@@ -15,12 +15,12 @@ from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kairoscope import readback
 from kairoscope.errors import UserError
-from kairoscope.readback import SeriesResult
-from loaders.schedule import Schedule, Series
-from loaders.spec import LoadSpec, Step
-from loaders.values import ValueType
+from kairoscope.stacks.kairosdb import readback
+from kairoscope.stacks.kairosdb.readback import SeriesResult
+from loaders.schedule.due import Schedule, Series
+from loaders.schedule.spec import LoadSpec, Step
+from loaders.schedule.values import ValueType
 
 NEVER = (0.0,)
 

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_ledger import read_as
 
-from kairoscope import cql, ledger, readback, replicas, verdict
-from loaders.schedule import Schedule, Series
+from kairoscope.stacks.kairosdb import cql, readback, replicas
+from kairoscope.verdict import ledger, sustained
+from loaders.schedule.due import Schedule, Series
 
 WEEKS_3_MS = 1_814_400_000
 COPIES = 3
@@ -141,7 +142,7 @@ def test_each_missing_point_is_told_from_the_others(spec, data):
     # Only series with missing points are asked for.
     assert set(store.read_at_all) == touched
     assert book.to_json()["at_all"]["lost"] == expected["lost"]
-    part = verdict.readback_part(book)
+    part = sustained.readback_part(book)
     assert part.outcome == "fail"
     assert f"{book.missing:,} missing at QUORUM (" in part.text
     for key, words in (
@@ -169,5 +170,5 @@ def test_a_replica_that_does_not_answer_leaves_it_unknown():
 
     book.at_all = replicas.look(book.lacking, "ONE", away, store.again)
     assert (book.at_all.looked_for, book.at_all.lost) == (9, None)
-    text = verdict.readback_part(book).text
+    text = sustained.readback_part(book).text
     assert "9 missing at ONE (not looked for at ALL: Cannot achieve consistency level ALL)" in text

@@ -8,8 +8,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
+from kairoscope.deploy.operate import s3
 from kairoscope.errors import UserError
-from kairoscope.operate import s3
 
 FILES = {"manifest.json": b"{}", "schema.cql": b"CREATE", "storage-1/a/b-Data.db": b"\0" * 5000}
 

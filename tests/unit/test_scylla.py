@@ -12,11 +12,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import inventory, paths, scylla
+from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.experiment import Overrides, load
+from kairoscope.hosts import inventory
+from kairoscope.hosts.secrets import Login
 from kairoscope.plan import make
-from kairoscope.secrets import Login
+from kairoscope.stacks.kairosdb import scylla
 
 ROLE = paths.ANSIBLE / "roles" / "scylla"
 RELEASES = [

@@ -15,12 +15,12 @@ import report_samples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import measure
-from kairoscope.capture import scylla_metrics
-from kairoscope.capture.samplers import JsonLines
-from kairoscope.capture.shards import ShardLoads, url
-from kairoscope.inventory import Host
+from kairoscope.hosts.inventory import Host
 from kairoscope.report import data, shards
+from kairoscope.run.samplers import JsonLines
+from kairoscope.stacks.kairosdb import scylla_metrics
+from kairoscope.stacks.kairosdb.shards import ShardLoads, url
+from kairoscope.verdict import measurements
 
 # In the form of a node of 5.2.19, two shards; the histograms' counts are of the whole node.
 ANSWER = """\
@@ -189,7 +189,7 @@ def test_a_run_has_each_look_and_says_once_that_a_node_fell_silent(node, tmp_pat
         time.sleep(0.05)
     loads.stop()
     looks = [json.loads(line) for line in file.read_text().splitlines()]
-    assert measure.shards_seen(looks, 0, time.time()) == {"storage-1"}
+    assert measurements.shards_seen(looks, 0, time.time()) == {"storage-1"}
     assert {look["node"] for look in looks if "error" in look} == {"storage-2"}
     (said,) = [json.loads(line) for line in events.read_text().splitlines()]
     assert (said["what"], said["node"]) == ("shards not captured", "storage-2")
@@ -219,7 +219,7 @@ def look(t: float, node: str = "s", **counts: int) -> dict:
     ],
 )
 def test_two_looks_in_one_life_say_something(looks, seen):
-    assert measure.shards_seen(looks, 1, 3) == ({"s"} if seen else set())
+    assert measurements.shards_seen(looks, 1, 3) == ({"s"} if seen else set())
 
 
 @pytest.fixture

@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import bundles, managed, paths
-from kairoscope.capture import nodetool, scylla_rest
-from kairoscope.capture.samplers import JsonLines, StoreWindow
+from kairoscope import paths
+from kairoscope.deploy import bundles, inventory_vars
+from kairoscope.deploy.operate import state
+from kairoscope.deploy.verify import judge
 from kairoscope.experiment import Experiment
-from kairoscope.inventory import Host
-from kairoscope.operate import state
+from kairoscope.hosts.inventory import Host
 from kairoscope.plan import make
-from kairoscope.verify import judge
+from kairoscope.run.samplers import JsonLines, StoreWindow
+from kairoscope.stacks.kairosdb import nodetool, scylla_rest
 
 # 512 µs to 2^25 µs, four a doubling, and one without an end: 65.
 OFFSETS = [(512 << i // 4) + (i % 4) * (128 << i // 4) for i in range(64)] + [33_554_432]
@@ -339,8 +340,8 @@ def test_hosts_have_a_nodetool_by_rest_where_the_release_has_none(monkeypatch, v
     document |= {"load": {"sensors": 20, "rate": 1.0, "duration_s": 20}}
     document |= {"storage": {"engine": "scylla", "scylla_version": version}}
     plan = make(Experiment.model_validate(document), "lab")
-    machine = managed.Machine("storage-1", "storage", "192.0.2.1", {})
-    made = managed.make(plan, [machine], cluster_name="c")["all"]
+    machine = inventory_vars.Machine("storage-1", "storage", "192.0.2.1", {})
+    made = inventory_vars.make(plan, [machine], cluster_name="c")["all"]
     (of_host,) = made["children"]["storage"]["hosts"].values()
     assert of_host["nodetool"] == ("nodetool" if own else f"{of_host['home']}/bin/nodetool")
     program = Path(made["vars"]["scylla_rest_program"])

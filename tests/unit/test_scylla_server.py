@@ -10,11 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kairoscope import bundles, deploy, experiment, scylla_server
-from kairoscope.deploy import Options
+from kairoscope import experiment
+from kairoscope.cli.options import make_plan
+from kairoscope.deploy import bundles, deploy
+from kairoscope.deploy.deploy import Options
 from kairoscope.errors import UserError
-from kairoscope.options import make_plan
 from kairoscope.plan import make
+from kairoscope.stacks.kairosdb import scylla_server
 
 HERE = {"x86_64": 0x3E, "aarch64": 0xB7}[platform.machine()]
 OTHER = 0xB7 if HERE == 0x3E else 0x3E

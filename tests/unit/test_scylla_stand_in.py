@@ -8,7 +8,8 @@ import threading
 import pytest
 from test_cql import schema
 
-from kairoscope import cql, paths
+from kairoscope import paths
+from kairoscope.stacks.kairosdb import cql
 
 _FILE = paths.CHECKOUT / "tests" / "lab" / "scylla_stand_in" / "files" / "cql.py"
 _SPEC = importlib.util.spec_from_file_location("stand_in_cql", _FILE)

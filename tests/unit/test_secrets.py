@@ -12,8 +12,8 @@ from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import pki, secrets
 from kairoscope.errors import UserError
+from kairoscope.hosts import pki, secrets
 
 HOSTS = {"storage-1": ["10.77.0.11"], "kairosdb-1": ["10.77.0.21"]}
 
@@ -273,7 +273,7 @@ def test_a_folder_in_the_checkout_is_refused(monkeypatch):
 
 
 def test_two_deploys_at_once_make_one_ca(parent):
-    code = f"from kairoscope import secrets; secrets.ensure('lab', {HOSTS})"
+    code = f"from kairoscope.hosts import secrets; secrets.ensure('lab', {HOSTS})"
     running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [process.wait() for process in running] == [0, 0, 0]
     where = secrets.ensure("lab", HOSTS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kairoscope import services
+from kairoscope.hosts import services
 
 
 @pytest.mark.parametrize(

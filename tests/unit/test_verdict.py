@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import verdict
-from kairoscope.ledger import Ledger
-from kairoscope.outcomes import Counts
+from kairoscope.verdict import sustained
+from kairoscope.verdict.ledger import Ledger
+from kairoscope.verdict.outcomes import Counts
 
 
 def whole(**changes: int) -> Ledger:
@@ -29,17 +29,17 @@ def telnet(**changes: int) -> Ledger:
     return whole(**(counts | {"acknowledges": False} | changes))
 
 
-def parts(**outcomes: verdict.Outcome) -> dict[str, verdict.Part]:
+def parts(**outcomes: sustained.Outcome) -> dict[str, sustained.Part]:
     names = ("schedule", "latency", "queue", "drain", "readback")
-    return {n: verdict.Part(1, 1, "", outcomes.get(n, "pass"), f"about {n}") for n in names}
+    return {n: sustained.Part(1, 1, "", outcomes.get(n, "pass"), f"about {n}") for n in names}
 
 
 @pytest.mark.parametrize(("in_time", "outcome"), [(999, "pass"), (1000, "pass"), (998, "fail")])
 def test_schedule(in_time, outcome):
     counts = Counts(acknowledged_in_time=in_time, sent_in_time=in_time)
-    part = verdict.schedule_part(whole(), counts, 0.999)
+    part = sustained.schedule_part(whole(), counts, 0.999)
     assert (part.figure, part.outcome) == (in_time / 1000, outcome)
-    over_telnet = verdict.schedule_part(
+    over_telnet = sustained.schedule_part(
         telnet(), dataclasses.replace(counts, acknowledged_in_time=0), 0.999
     )
     assert (over_telnet.figure, over_telnet.outcome) == (in_time / 1000, outcome)
@@ -49,50 +49,50 @@ def test_schedule(in_time, outcome):
 @pytest.mark.parametrize(("arrived", "outcome"), [(1000, "pass"), (998, "fail")])
 def test_a_replay_has_no_time_to_be_in(arrived, outcome):
     book = whole(acknowledged=arrived, unknown=1000 - arrived)
-    part = verdict.schedule_part(book, Counts(), 0.999, replay=True)
+    part = sustained.schedule_part(book, Counts(), 0.999, replay=True)
     assert (part.figure, part.outcome) == (arrived / 1000, outcome)
     assert "in whatever time" in part.text
     book = telnet(sent=arrived, not_sent=1000 - arrived)
-    assert verdict.schedule_part(book, Counts(), 0.999, replay=True).outcome == outcome
+    assert sustained.schedule_part(book, Counts(), 0.999, replay=True).outcome == outcome
 
 
 def test_latency():
-    assert verdict.latency_part(100, 10, 100).outcome == "pass"
-    assert verdict.latency_part(100.1, 10, 100).outcome == "fail"
-    assert verdict.latency_part(None, 0, 100).outcome == "unknown"
-    assert "over 12,345 points" in verdict.latency_part(1, 12345, 100).text
-    over_telnet = verdict.latency_part(1, 12345, 100, acknowledges=False)
+    assert sustained.latency_part(100, 10, 100).outcome == "pass"
+    assert sustained.latency_part(100.1, 10, 100).outcome == "fail"
+    assert sustained.latency_part(None, 0, 100).outcome == "unknown"
+    assert "over 12,345 points" in sustained.latency_part(1, 12345, 100).text
+    over_telnet = sustained.latency_part(1, 12345, 100, acknowledges=False)
     assert "until handed to the socket, over 12,345 points" in over_telnet.text
 
 
 @given(st.floats(-500, 500), st.floats(0, 1e6), st.integers(5, 60))
 def test_slope_is_that_of_the_line(rate, offset, samples):
     line = [(1.7e9 + t, offset + rate * t) for t in range(samples)]
-    assert verdict.slope(line) == pytest.approx(rate, abs=1e-3)
+    assert sustained.slope(line) == pytest.approx(rate, abs=1e-3)
 
 
 def test_a_growing_queue_fails_however_small_it_is():
     grows = [(float(t), 11.0 * t) for t in range(60)]
-    assert verdict.queue_part(grows, 0.01, 1000).outcome == "fail"
+    assert sustained.queue_part(grows, 0.01, 1000).outcome == "fail"
     slower = [(float(t), 9.0 * t) for t in range(60)]
-    assert verdict.queue_part(slower, 0.01, 1000).outcome == "pass"
+    assert sustained.queue_part(slower, 0.01, 1000).outcome == "pass"
 
 
 def test_a_deep_queue_that_does_not_grow_passes():
     waves = [(float(t), 5000.0 + 100 * (t % 2)) for t in range(60)]
-    assert verdict.queue_part(waves, 0.01, 1000).outcome == "pass"
+    assert sustained.queue_part(waves, 0.01, 1000).outcome == "pass"
 
 
 def test_too_few_queue_samples_are_unknown_not_zero():
-    assert verdict.queue_part([(1.0, 0.0)] * 4, 0.01, 1000).outcome == "unknown"
+    assert sustained.queue_part([(1.0, 0.0)] * 4, 0.01, 1000).outcome == "unknown"
 
 
 def test_drain():
-    assert verdict.drain_part(3.0, 0, 60).outcome == "pass"
-    late = verdict.drain_part(None, 77, 60)
+    assert sustained.drain_part(3.0, 0, 60).outcome == "pass"
+    late = sustained.drain_part(None, 77, 60)
     assert (late.outcome, late.figure) == ("fail", None)
     assert "77 points still waited" in late.text
-    assert "did not tell" in verdict.drain_part(None, None, 60).text
+    assert "did not tell" in sustained.drain_part(None, None, 60).text
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_drain():
     ],
 )
 def test_readback_fails_on_anything_amiss(changes):
-    assert verdict.readback_part(whole()).outcome == "pass"
-    assert verdict.readback_part(whole(**changes)).outcome == "fail"
+    assert sustained.readback_part(whole()).outcome == "pass"
+    assert sustained.readback_part(whole(**changes)).outcome == "fail"
 
 
 @pytest.mark.parametrize(
@@ -127,58 +127,58 @@ def test_readback_fails_on_anything_amiss(changes):
     ],
 )
 def test_over_telnet_every_point_sent_must_be_there(changes):
-    assert verdict.readback_part(telnet()).outcome == "pass"
-    part = verdict.readback_part(telnet(**changes))
+    assert sustained.readback_part(telnet()).outcome == "pass"
+    part = sustained.readback_part(telnet(**changes))
     assert part.outcome == "fail"
     assert "sent points read back" in part.text
 
 
 def test_wrong_answers_to_queries_fail_the_readback():
-    part = verdict.readback_part(whole(), wrong_answers=3)
+    part = sustained.readback_part(whole(), wrong_answers=3)
     assert part.outcome == "fail"
     assert part.text.endswith("3 queries gave wrong values")
-    assert verdict.readback_part(whole(rows_by_cql=None), wrong_answers=3).outcome == "fail"
+    assert sustained.readback_part(whole(rows_by_cql=None), wrong_answers=3).outcome == "fail"
     unread = dataclasses.replace(whole(), stored=None)
-    assert verdict.readback_part(unread, wrong_answers=3).outcome == "fail"
+    assert sustained.readback_part(unread, wrong_answers=3).outcome == "fail"
 
 
 def test_a_ledger_that_does_not_balance_says_where():
-    assert "rows by CQL" in verdict.readback_part(whole(rows_by_cql=990)).text
+    assert "rows by CQL" in sustained.readback_part(whole(rows_by_cql=990)).text
 
 
 def test_no_readback_is_unknown():
     ledger = dataclasses.replace(whole(), stored=None)
-    assert verdict.readback_part(ledger).outcome == "unknown"
+    assert sustained.readback_part(ledger).outcome == "unknown"
 
 
 def test_rows_not_counted_is_unknown_unless_it_fails_anyway():
     uncounted = {"rows_by_cql": None}
-    assert verdict.readback_part(whole(**uncounted)).outcome == "unknown"
-    assert verdict.readback_part(whole(stored=999, missing=1, **uncounted)).outcome == "fail"
+    assert sustained.readback_part(whole(**uncounted)).outcome == "unknown"
+    assert sustained.readback_part(whole(stored=999, missing=1, **uncounted)).outcome == "fail"
 
 
 def test_words_and_exit_statuses():
-    assert verdict.judge(parts(), [], []).verdict == "pass"
-    assert verdict.judge(parts(drain="fail"), [], []).verdict == "fail"
-    assert verdict.judge(parts(drain="fail"), ["loader late"], []).verdict == "invalid"
-    assert verdict.judge(parts(), ["loader late"], ["Ctrl-C"]).verdict == "incomplete"
-    assert verdict.judge(parts(queue="unknown"), [], []).verdict == "incomplete"
-    assert verdict.EXIT_STATUS == {"pass": 0, "fail": 1, "invalid": 2, "incomplete": 2}
+    assert sustained.judge(parts(), [], []).verdict == "pass"
+    assert sustained.judge(parts(drain="fail"), [], []).verdict == "fail"
+    assert sustained.judge(parts(drain="fail"), ["loader late"], []).verdict == "invalid"
+    assert sustained.judge(parts(), ["loader late"], ["Ctrl-C"]).verdict == "incomplete"
+    assert sustained.judge(parts(queue="unknown"), [], []).verdict == "incomplete"
+    assert sustained.EXIT_STATUS == {"pass": 0, "fail": 1, "invalid": 2, "incomplete": 2}
 
 
 def test_what_is_not_judged_does_not_hinder_and_is_said():
     spared = parts(latency="not judged", queue="not judged")
-    judged = verdict.judge(spared, [], [])
+    judged = sustained.judge(spared, [], [])
     assert judged.verdict == "pass"
     assert judged.summary.endswith("not judged: latency, queue.")
     assert judged.reasons == []
     spared["drain"] = parts(drain="fail")["drain"]
-    assert verdict.judge(spared, [], []).verdict == "fail"
-    part = verdict.not_judged(100, "ms", "because")
+    assert sustained.judge(spared, [], []).verdict == "fail"
+    part = sustained.not_judged(100, "ms", "because")
     assert (part.figure, part.outcome, part.text) == (None, "not judged", "because")
 
 
 def test_every_failed_part_is_a_reason_also_beside_another_word():
-    judged = verdict.judge(parts(latency="fail", drain="fail"), ["loader late"], [])
+    judged = sustained.judge(parts(latency="fail", drain="fail"), ["loader late"], [])
     assert judged.reasons == ["loader late", "latency: about latency", "drain: about drain"]
     assert judged.summary == "loader late (and 2 more)"

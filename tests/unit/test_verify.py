@@ -19,13 +19,15 @@ from hypothesis import strategies as st
 from rich.console import Console
 from test_firewall import GROUPS, PORTS, address, one_of_each, rendered
 
-from kairoscope import experiment, paths, pki, plan, verify
-from kairoscope.client import Client
+from kairoscope import experiment, paths, plan
+from kairoscope.deploy import verify
+from kairoscope.deploy.verify import checks, judge, probe, wire
+from kairoscope.deploy.verify.checks import Check, Context
+from kairoscope.deploy.verify.finding import Finding, State, passed
 from kairoscope.errors import UserError
-from kairoscope.inventory import Host, Inventory
-from kairoscope.verify import checks, judge, probe, wire
-from kairoscope.verify.checks import Check, Context
-from kairoscope.verify.finding import Finding, State, passed
+from kairoscope.hosts import pki
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.stacks.kairosdb.client import Client
 
 ANYWHERE = "0.0.0.0"  # noqa: S104
 

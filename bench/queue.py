@@ -1,0 +1,353 @@
+"""KairosDB's two queues on the embedded cluster: what a point costs, and how many are sustained.
+
+Baseline is KairosDB as it is, with the settings published in 2018. Both run on one cluster of this
+machine in turn, each after a restart of KairosDB and on empty tables, with the same load.
+"""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+from cassandra.cluster import Session
+
+from bench.harness import RATIO, Bench, BenchError, Limit, Round, Side
+from kairoscope import paths
+from kairoscope.hosts import inventory, supervisor
+from kairoscope.hosts.inventory import Host
+from kairoscope.stacks.kairosdb import cql, threads
+
+EXPERIMENT: dict[str, Any] = {
+    "name": "bench",
+    "description": "KairosDB's two queues, one after the other.",
+    "cluster": {"storage_nodes": 3, "replication_factor": 3, "kairosdb_nodes": 1, "jvm": "full"},
+    "storage": {"heap_mb": 1024},
+    # As laptop.yml's, and for its reasons; the warm-up is longer, as KairosDB has just started.
+    "load": {"rate": 1, "duration_s": 90, "warmup_s": 45, "sensors_per_request": 100},
+    # Whether points are found as soon as they should be: by a dashboard that is open.
+    "queries": {"rate": 0.5, "last_s": 60, "sensors": 10},
+    "limits": {"p99_ms": 1000, "drain_s": 240, "send_error_p99_ms": 500},
+    "capture": {"proxyhistograms_every_s": 60},
+}
+PUBLISHED_2018: dict[str, Any] = {
+    "queue": "stock",
+    "batch_size": 50,
+    "min_batch_size": 15,
+    "ingest_threads": 20,
+    "connections_per_host": 30,
+    "max_requests_per_connection": 8,
+}
+COALESCING: dict[str, Any] = {}
+LONGEST: dict[str, Any] = {"queue_window_ms": 30_000}
+"""The longest window that the plan gives: what can be had for points that are found later."""
+
+SENSORS = 20_000
+SYNC_SENSORS = 5_000
+"""Of the bench of acknowledgements that wait for the disk: no matter how many sensors, all of a few
+ms wait together, so it is the latency that tells, on servers that are not short of CPU."""
+SYNCED: dict[str, Any] = {"queue_sync_ms": 5}
+SYNCED_SELDOM: dict[str, Any] = {"queue_sync_ms": 20}
+STEP = 1.1
+"""Of the search: the next number of sensors to try is this times the last, or divided by it."""
+
+
+class Cluster:
+    """The embedded cluster that a bench has for itself, in a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        """Nothing is deployed yet."""
+        self.home = home
+
+    def _call(self, *arguments: str | Path, ends: tuple[int, ...] = (0,)) -> None:
+        done = subprocess.run(
+            [Path(sys.executable).parent / "kairoscope", *arguments],
+            cwd=paths.CHECKOUT,
+            env={**os.environ, "KAIROSCOPE_HOME": str(self.home)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode not in ends:
+            said = (done.stderr.strip() or done.stdout.strip())[-1500:]
+            raise BenchError(f"`kairoscope {arguments[0]}` ended with {done.returncode}: {said}")
+
+    def run(self, kairosdb: dict[str, Any], sensors: int, *options: str) -> "Run":
+        """Deploy with these settings of KairosDB, empty the table, load and read back.
+
+        `options` are for `kairoscope load`.
+        """
+        file = self.deploy(kairosdb, sensors)
+        with self.session() as db:
+            empty(db)
+        here = self.inventory
+        roles = dict.fromkeys(pids(here.storage), "storage")
+        roles |= dict.fromkeys(pids(here.kairosdb), "kairosdb")
+        with threads.watching(roles) as watch:
+            self._call("load", file, *options, ends=(0, 1, 2))
+        return Run((self.home / "runs" / "latest").resolve(), watch)
+
+    def deploy(self, kairosdb: dict[str, Any], sensors: int) -> Path:
+        """Deploy with these settings of KairosDB; returns the experiment's file."""
+        file = self.home / "bench.yml"
+        load = EXPERIMENT["load"] | {"sensors": sensors}
+        file.write_text(yaml.safe_dump(EXPERIMENT | {"load": load, "kairosdb": kairosdb}))
+        self._call("deploy", file)
+        return file
+
+    @property
+    def inventory(self) -> inventory.Inventory:
+        """What is deployed, and where."""
+        return inventory.read(self.home / "local" / "inventory.yml")
+
+    def session(self) -> contextlib.AbstractContextManager[Session]:
+        """CQL to the storage nodes."""
+        hosts = self.inventory.storage
+        port = int(hosts[0].vars["native_transport_port"])
+        return cql.session([host.address for host in hosts], port)
+
+    def destroy(self) -> None:
+        """End it."""
+        self._call("destroy")
+
+
+def pids(hosts: Sequence[Host]) -> list[int]:
+    """Process ids of these hosts' servers, of the local target. BenchError if one does not run."""
+    folder = Path(hosts[0].vars["supervisor_dir"])
+    found = {process.name: process.pid for process in supervisor.processes(folder) or []}
+    if missing := [host.name for host in hosts if not found.get(host.name)]:
+        raise BenchError(f"{', '.join(missing)}: no such process")
+    return [found[host.name] for host in hosts]
+
+
+def empty(db: Session) -> None:
+    """Take all points away: what the rounds before left would be merged in this one."""
+    db.execute("TRUNCATE kairosdb.data_points", timeout=120)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run folder says, and what the servers' CPU time went into meanwhile."""
+
+    folder: Path
+    watch: threads.Threads
+
+    def _json(self, name: str) -> Any:
+        path = self.folder / name
+        if not path.exists():
+            raise BenchError(f"{self.folder}: the run left no {name}")
+        return json.loads(path.read_text())
+
+    @property
+    def passed(self) -> bool:
+        """Whether all five parts of the verdict hold."""
+        return bool(self._json("verdict.json")["verdict"] == "pass")
+
+    @property
+    def why(self) -> str:
+        """The verdict in a sentence."""
+        return str(self._json("verdict.json")["summary"])
+
+    def round(self) -> Round:
+        """The CPU that a point costs the storage nodes, in µs, while the load is on.
+
+        A queue that falls behind takes more points than the store gets: the store's CPU is divided
+        by the points that it was given in the window, and KairosDB's by those that it took.
+        """
+        book, measured = self._json("ledger.json"), self._json("measurements.json")
+        if book["missing"] or book["wrong_value"]:
+            raise BenchError(f"{self.folder}: acknowledged points are missing: {self.why}")
+        latency = self._json("latency/merged.json")
+        taken = latency["count"]
+        stored = taken - self._grown(latency["warmup_s"])
+        per_point = measured["cpu_us_per_point"]
+        if not taken or stored <= 0 or per_point["storage"] is None:
+            raise BenchError(f"{self.folder}: nothing was measured: {self.why}")
+        cores, answers = measured["cpu_cores"], self._json("queries.json")["answers"]
+        if not answers["points_checked"]:
+            raise BenchError(f"{self.folder}: no query was answered: {self.why}")
+        return Round(
+            per_point["storage"] * taken / stored,
+            {
+                "kairosdb_us_per_point": per_point["kairosdb"],
+                "loader_us_per_point": per_point["loader"],
+                "stored_per_s": stored / (EXPERIMENT["load"]["duration_s"] - latency["warmup_s"]),
+                "p99_ms": latency["p99_ms"],
+                # Of points older than the queue's window and 5 s, those that a query did not find.
+                "points_late_share": answers["points_late"] / answers["points_checked"],
+                "cores": sum(cores.values()),
+                "sustained": float(self.passed),
+                **self._by_threads({"storage": stored, "kairosdb": taken}, latency["warmup_s"]),
+            },
+        )
+
+    def _by_threads(self, points: Mapping[str, float], warmup_s: float) -> dict[str, float]:
+        """CPU a point by group of threads, in µs, from the end of the warm-up to the load's."""
+        spent = self.watch.between(*self._window(warmup_s))
+        if not spent:
+            raise BenchError(f"{self.folder}: the load was too short to be looked at")
+        return {
+            f"{role}_{group}_us_per_point": cpu_s / points[role] * 1e6
+            for (role, group), cpu_s in spent.items()
+        }
+
+    def _window(self, warmup_s: float) -> tuple[float, float]:
+        load = self._json("manifest.json")["load"]
+        return load["start_ms"] / 1000 + warmup_s, load["end_ms"] / 1000
+
+    def _grown(self, warmup_s: float) -> float:
+        """Points by which the queue grew from the end of the warm-up to that of the load."""
+        start, end = self._window(warmup_s)
+        text = (self.folder / "queue.jsonl").read_text()
+        records = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+        depths = [r["waiting"] for r in records if start <= r["t"] <= end and "waiting" in r]
+        if not depths:
+            raise BenchError(f"{self.folder}: KairosDB did not tell how many points wait")
+        return float(depths[-1] - depths[0])
+
+
+@contextlib.contextmanager
+def temporary_cluster() -> Iterator[Cluster]:
+    """A cluster in a folder of its own, with the block ended and removed."""
+    # Short: the path of a Unix socket has 107 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="kb-") as folder:
+        made = Cluster(Path(folder))
+        try:
+            yield made
+        finally:
+            made.destroy()
+
+
+@dataclass
+class Search:
+    """Finds how many sensors are sustained: all five parts of the verdict.
+
+    Each round goes on from what the one before it found, a step at a time, until a number passes
+    and the next one does not.
+    """
+
+    cluster: Cluster
+    kairosdb: dict[str, Any]
+    sensors: int
+    """The next number to try."""
+
+    def __call__(self) -> Round:
+        """One round. BenchError if not even a tenth of where it began is sustained."""
+        best: Round | None = None
+        failed_at: int | None = None
+        least, number = self.sensors // 10, self.sensors
+        while best is None or failed_at is None:
+            run = self.cluster.run(self.kairosdb, number, "--read-back-if-sustained")
+            if run.passed:
+                found = run.round().figures
+                best = Round(1e6 / number, {"sensors": number, **found})
+                number, self.sensors = _times(number, STEP), number
+            else:
+                failed_at, number = number, _times(number, 1 / STEP)
+            if number < least:
+                raise BenchError(f"no number of sensors was sustained: {run.why}")
+        return best
+
+
+def _times(sensors: int, factor: float) -> int:
+    """Rounded to hundreds, and another number in any case."""
+    hundreds, times = sensors // 100, round(sensors * factor / 100)
+    if times == hundreds:
+        times += 1 if factor > 1 else -1
+    return times * 100
+
+
+@contextlib.contextmanager
+def costs() -> Iterator[tuple[Side, Side]]:
+    """What a point costs with either queue, ours with the plan's window and with its longest."""
+    with temporary_cluster() as cluster:
+
+        def ours() -> Round:
+            longest = cluster.run(LONGEST, SENSORS).round()
+            planned = cluster.run(COALESCING, SENSORS).round()
+            more = {f"longest_{name}": figure for name, figure in longest.figures.items()}
+            return Round(planned.cost, {**planned.figures, **more, _LONGEST_COST: longest.cost})
+
+        def stock() -> Round:
+            found = cluster.run(PUBLISHED_2018, SENSORS).round()
+            return Round(found.cost, {**found.figures, _LONGEST_COST: found.cost})
+
+        yield ours, stock
+
+
+@contextlib.contextmanager
+def searches() -> Iterator[tuple[Side, Side]]:
+    """How many sensors either queue sustains."""
+    with temporary_cluster() as cluster:
+        yield Search(cluster, LONGEST, 60_000), Search(cluster, PUBLISHED_2018, 12_000)
+
+
+def _of_kairosdb(found: Round) -> Round:
+    return Round(found.figures["kairosdb_us_per_point"], found.figures)
+
+
+@contextlib.contextmanager
+def syncs() -> Iterator[tuple[Side, Side]]:
+    """What acknowledgements cost that survive a loss of power: waited for every 5 ms, and 20."""
+    with temporary_cluster() as cluster:
+
+        def ours() -> Round:
+            seldom = cluster.run(SYNCED_SELDOM, SYNC_SENSORS).round()
+            often = cluster.run(SYNCED, SYNC_SENSORS).round()
+            names = ("p99_ms", "kairosdb_us_per_point", "sustained")
+            more = {f"every_20_ms_{name}": seldom.figures[name] for name in names}
+            return _of_kairosdb(Round(often.cost, {**often.figures, **more}))
+
+        def never() -> Round:
+            return _of_kairosdb(cluster.run(COALESCING, SYNC_SENSORS).round())
+
+        yield ours, never
+
+
+_LONGEST_COST = "longest_storage_us_per_point"
+"""The cost with the longest window; the stock queue has none."""
+
+_2018 = "KairosDB's own queue with the batch and connection settings published in 2018"
+
+BENCHES = (
+    Bench(
+        name="coalescing",
+        what=f"the coalescing queue: {SENSORS:,} sensors × 1 point/s, three storage nodes, RF 3",
+        unit="µs CPU of all storage nodes a point",
+        sides=costs,
+        baseline_what=_2018,
+        limits=(
+            Limit("storage CPU a point at least 4 times less", RATIO, at_least=4),
+            Limit("the same with the longest window", f"{_LONGEST_COST}_{RATIO}", at_least=4),
+            Limit("KairosDB's own CPU a point not more", "kairosdb_us_per_point_ratio", at_least=1),
+            Limit("99 % found within the window and 5 s", "points_late_share", at_most=0.01),
+        ),
+    ),
+    Bench(
+        name="synced",
+        what=f"acknowledgements that survive a loss of power (queue_sync_ms 5): {SYNC_SENSORS:,} "
+        "sensors × 1 point/s, three storage nodes, RF 3",
+        unit="µs CPU of KairosDB a point",
+        sides=syncs,
+        baseline_what="the same queue, whose acknowledgements do not wait for the disk",
+    ),
+    Bench(
+        name="sustained",
+        what="sensors × 1 point/s that the coalescing queue sustains with its longest window, "
+        "30 s, RF 3, by search",
+        unit="µs a point at that rate",
+        sides=searches,
+        baseline_what=_2018,
+        limits=(
+            Limit("at least 3 times the sensors", RATIO, at_least=3),
+            Limit("the aim: the 60,000 sensors of 2018", "sensors", at_least=60_000),
+        ),
+    ),
+)

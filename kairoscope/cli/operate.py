@@ -1,0 +1,237 @@
+"""`kairoscope operate …`: a command per verb, and what the playbooks of some call."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from kairoscope.cli.options import (
+    deploy_options,
+    enter,
+    host_options,
+    make_plan,
+    node_options,
+    plan_options,
+)
+
+if TYPE_CHECKING:
+    from kairoscope.deploy.operate.target import Target
+
+_console = Console(highlight=False, soft_wrap=True)
+
+
+@click.group("operate")
+def operate_commands() -> None:
+    """Change, mend, save and bring back a deployed target (docs/operations.md).
+
+    Each verb refuses what is not safe before it changes anything, and can be run again after an
+    interruption.
+    """
+
+
+def _target_option(command: click.decorators.FC) -> click.decorators.FC:
+    return click.option("--target", default="local", show_default=True)(command)
+
+
+def _limit_option(command: click.decorators.FC) -> click.decorators.FC:
+    return click.option("--limit", help="LIMIT= the host it is for")(command)
+
+
+def _to_be(name: str, account: Path, backend: Path | None, inventory: Path | None) -> Target:
+    """The target, where its hosts can be reached; for verbs that make or give back hosts."""
+    from kairoscope.deploy.operate.target import Target
+
+    enter(name)
+    return Target(name, deploy_options(account, backend, inventory), _console)
+
+
+def _as_is(name: str) -> Target:
+    """The same for verbs that leave the hosts what they are."""
+    return _to_be(name, Path("terraform/account.tfvars"), None, None)
+
+
+@operate_commands.command("rolling-restart")
+@_limit_option
+@_target_option
+def rolling_restart(target: str, limit: str | None) -> None:
+    """Restart every server of TARGET, or those of one host, one after another."""
+    from kairoscope.deploy.operate import servers
+
+    servers.rolling_restart(_as_is(target), limit)
+
+
+@operate_commands.command("rolling-config")
+@host_options
+@plan_options
+def rolling_config(
+    account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
+) -> None:
+    """Bring TARGET to EXPERIMENT's settings, each server restarted by itself if it must."""
+    from kairoscope.deploy.operate import servers
+
+    plan = make_plan(**wanted)
+    servers.rolling_config(_to_be(plan.target, account, backend, inventory), plan)
+
+
+@operate_commands.command("add-kairosdb")
+@host_options
+@plan_options
+def add_kairosdb(
+    account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
+) -> None:
+    """Add a KairosDB node: EXPERIMENT says one more than TARGET has."""
+    from kairoscope.deploy.operate import nodes
+
+    plan = make_plan(**wanted)
+    nodes.add_kairosdb(_to_be(plan.target, account, backend, inventory), plan)
+
+
+@operate_commands.command("remove-kairosdb")
+@_limit_option
+@host_options
+@plan_options
+def remove_kairosdb(
+    limit: str | None, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
+) -> None:
+    """Drain a KairosDB node, end it, give its host back: EXPERIMENT says one less."""
+    from kairoscope.deploy.operate import nodes
+
+    plan = make_plan(**wanted)
+    nodes.remove_kairosdb(_to_be(plan.target, account, backend, inventory), plan, limit)
+
+
+@operate_commands.command("add-storage")
+@host_options
+@plan_options
+def add_storage(account: Path, backend: Path | None, inventory: Path | None, **wanted: Any) -> None:
+    """Add a storage node, then clean up the others: EXPERIMENT says one more."""
+    from kairoscope.deploy.operate import nodes
+
+    plan = make_plan(**wanted)
+    nodes.add_storage(_to_be(plan.target, account, backend, inventory), plan)
+
+
+@operate_commands.command()
+@_limit_option
+@host_options
+@plan_options
+def decommission(
+    limit: str | None, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
+) -> None:
+    """Have a storage node hand over its data and leave: EXPERIMENT says one less."""
+    from kairoscope.deploy.operate import nodes
+
+    plan = make_plan(**wanted)
+    nodes.decommission(_to_be(plan.target, account, backend, inventory), plan, limit)
+
+
+@operate_commands.command()
+@_limit_option
+@_target_option
+@host_options
+def replace(
+    target: str, limit: str | None, account: Path, backend: Path | None, inventory: Path | None
+) -> None:
+    """Have a new node take the place of a dead storage node."""
+    from kairoscope.deploy.operate import nodes
+
+    nodes.replace(_to_be(target, account, backend, inventory), limit)
+
+
+@operate_commands.command()
+@_limit_option
+@_target_option
+def repair(target: str, limit: str | None) -> None:
+    """Have every storage node, or one, compare its ranges with the other replicas."""
+    from kairoscope.deploy.operate import data
+
+    data.repair(_as_is(target), limit)
+
+
+@operate_commands.command()
+@click.option("--to", help="TO= a folder that is not there yet, or s3://bucket/prefix")
+@_target_option
+def backup(target: str, to: str | None) -> None:
+    """Snapshot all storage nodes and bring the files, the schema and a manifest to one place."""
+    from kairoscope.deploy.operate import data
+
+    click.echo(data.backup(_as_is(target), to))
+
+
+@operate_commands.command()
+@click.argument("source")
+@_target_option
+def restore(target: str, source: str) -> None:
+    """Bring the backup SOURCE (FROM=, a folder or s3://…) into an empty cluster."""
+    from kairoscope.deploy.operate import data
+
+    data.restore(_as_is(target), source)
+
+
+@operate_commands.command()
+@click.option("--rollback", is_flag=True, help="Back to the bundles before the last upgrade")
+@_target_option
+@host_options
+def upgrade(
+    target: str, rollback: bool, account: Path, backend: Path | None, inventory: Path | None
+) -> None:
+    """Bring the servers to this checkout's bundles, one after another; snapshots first."""
+    from kairoscope.deploy.operate import servers
+
+    servers.upgrade(_to_be(target, account, backend, inventory), rollback)
+
+
+@operate_commands.command()
+@click.option("--to", type=click.Path(path_type=Path), help="TO= the archive, a .tar.gz")
+@_target_option
+def evidence(target: str, to: Path | None) -> None:
+    """Collect logs, settings and states of all hosts in one archive, without secrets."""
+    from kairoscope.deploy.operate.evidence import collect
+
+    click.echo(collect(_as_is(target), to))
+
+
+# What the playbooks call on the control machine
+
+
+@operate_commands.command("await-drained", hidden=True)
+@click.option("--limit-s", type=float, required=True)
+@click.option("--for-good/--for-now", default=False)
+@node_options
+def await_drained(inventory: Path, node: str, limit_s: float, for_good: bool) -> None:
+    """Wait until a KairosDB node's queue is stored (called by the role drain)."""
+    from kairoscope.deploy.operate import drain
+    from kairoscope.hosts import inventory as inventories
+
+    found = inventories.read(inventory)
+    click.echo(drain.wait(found.host(node), found, limit_s, for_good))
+
+
+@operate_commands.command("fetch-snapshot", hidden=True)
+@click.option("--tag", required=True)
+@click.argument("into", type=click.Path(path_type=Path))
+@node_options
+def fetch_snapshot(inventory: Path, node: str, tag: str, into: Path) -> None:
+    """Copy a storage node's snapshot to a folder here (called by the playbook backup)."""
+    from kairoscope.deploy.operate import snapshots
+    from kairoscope.hosts import inventory as inventories
+
+    files = snapshots.fetch(inventories.read(inventory).host(node), tag, into)
+    click.echo(json.dumps({"files": len(files), "bytes": sum(f["bytes"] for f in files.values())}))
+
+
+@operate_commands.command("send-snapshot", hidden=True)
+@click.option("--to", required=True)
+@click.argument("source", type=click.Path(path_type=Path))
+@node_options
+def send_snapshot(inventory: Path, node: str, to: str, source: Path) -> None:
+    """Copy a node's files of a backup to a host and print their tables (for the role restore)."""
+    from kairoscope.deploy.operate import snapshots
+    from kairoscope.hosts import inventory as inventories
+
+    tables = snapshots.send(inventories.read(inventory).host(node), source, to)
+    click.echo("\n".join(tables))

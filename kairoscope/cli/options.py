@@ -1,0 +1,102 @@
+"""Options that several commands have: which experiment, which target, where its hosts come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kairoscope import paths
+
+if TYPE_CHECKING:
+    from kairoscope.deploy.deploy import Options
+    from kairoscope.plan import Plan
+
+
+def plan_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Which experiment, on which target, and scaled how."""
+    for option in (
+        click.option("--engine", help="ENGINE= what stores, cassandra or scylla"),
+        click.option("--protocol", help="PROTOCOL= rest, rest-gzip, telnet-put or telnet-putm"),
+        click.option(
+            "--duration",
+            "duration_s",
+            help="DURATION= of the load in seconds, in place of the file's",
+        ),
+        click.option("--rate", help="RATE= points per second of each sensor"),
+        click.option("--sensors", help="SENSORS= number of sensors"),
+        click.option("--target", default="local", show_default=True),
+        click.argument("experiment", default="laptop"),
+    ):
+        command = option(command)
+    return command
+
+
+def node_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Which node, for commands that roles call."""
+    file = click.Path(exists=True, path_type=Path)
+    for option in (
+        click.option("--node", required=True, help="Name of the host"),
+        click.option("--inventory", type=file, required=True, help="The inventory it stands in"),
+    ):
+        command = option(command)
+    return command
+
+
+def make_plan(experiment: str, target: str, **given: str | None) -> Plan:
+    """The plan of an experiment as scaled by the options. UserError if it is none."""
+    from kairoscope import experiment as experiments
+    from kairoscope import plan
+    from kairoscope.deploy import deploy
+
+    return plan.make(
+        experiments.load(experiment, experiments.Overrides(**given)),
+        target,
+        deployed_engine=deploy.deployed_engine(target),
+    )
+
+
+def account_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Whose account target `aws` is made in, and where Terraform keeps its state."""
+    file = click.Path(path_type=Path)
+    for option in (
+        click.option("--backend", type=file, help="BACKEND= settings of an S3 backend"),
+        click.option(
+            "--account",
+            type=file,
+            default=paths.TERRAFORM / "account.tfvars",
+            help="ACCOUNT= the account's variables  [default: terraform/account.tfvars]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+def host_options(command: click.decorators.FC) -> click.decorators.FC:
+    """Where the hosts of targets other than local and lab come from."""
+    file = click.Path(path_type=Path)
+    option = click.option("--inventory", type=file, help="INVENTORY= the hosts of target hosts")
+    return account_options(option(command))
+
+
+def deploy_options(
+    account: Path, backend: Path | None, inventory: Path | None, server: Path | None = None
+) -> Options:
+    """What the options of `host_options` say, and which ScyllaDB `server` is given."""
+    from kairoscope.deploy.deploy import Options
+
+    return Options(account.absolute(), absolute(backend), absolute(inventory), absolute(server))
+
+
+def absolute(path: Path | None) -> Path | None:
+    """A path as seen from wherever the program goes on."""
+    return path.absolute() if path else None
+
+
+def enter(target: str) -> None:
+    """Be where the target's hosts can be reached."""
+    if target == "lab":
+        from kairoscope.targets.lab import target as lab_target
+
+        lab_target.enter()

@@ -1,0 +1,84 @@
+"""`kairoscope queue …`: for an operator with a full queue, or with points that no store takes."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from kairoscope.cli.options import enter
+
+_console = Console(highlight=False, soft_wrap=True)
+
+
+@click.group("queue")
+def queue_commands() -> None:
+    """What waits in KairosDB's queues: look at it, bring it here, drop it (docs/operations.md)."""
+
+
+def _which(command: click.decorators.FC) -> click.decorators.FC:
+    for option in (
+        click.option(
+            "--node",
+            help="One KairosDB node, such as kairosdb-1  [default: all; of drop the only one]",
+        ),
+        click.option("--target", default="local", show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
+@queue_commands.command()
+@_which
+def inspect(target: str, node: str | None) -> None:
+    """Show what waits, by metric, and what was refused, by reason; exit 1 if it is not whole."""
+    from kairoscope.deploy.operate import queue
+
+    enter(target)
+    sys.exit(0 if queue.inspect(target, node, _console) else 1)
+
+
+@queue_commands.command()
+@click.option("--dead", is_flag=True, help="What the store refused for good, not what waits")
+@click.argument("file", type=click.Path(path_type=Path))
+@_which
+def export(target: str, node: str | None, file: Path, *, dead: bool) -> None:
+    """Write the points that wait to FILE, a line each, as KairosDB's REST interface takes them."""
+    from kairoscope.deploy.operate import queue
+
+    enter(target)
+    queue.export(target, node, file, dead=dead, console=_console)
+
+
+@queue_commands.command()
+@click.option("--metric", help="What waits of one metric")
+@click.option("--dead", is_flag=True, help="What the store refused for good")
+@click.option("--all", "everything", is_flag=True, help="Everything that waits")
+@click.option("--yes", is_flag=True, help="With --all: it is meant")
+@click.option(
+    "--to",
+    type=click.Path(path_type=Path),
+    help="Where what is dropped is kept  [default: dropped-NODE-TIME.jsonl in this folder]",
+)
+@_which
+def drop(
+    target: str,
+    node: str | None,
+    metric: str | None,
+    to: Path | None,
+    *,
+    dead: bool,
+    everything: bool,
+    yes: bool,
+) -> None:
+    """Drop points of one KairosDB node, which is stopped meanwhile; they are kept in a file here.
+
+    They were acknowledged: what is dropped is lost unless you post the file again.
+    """
+    from kairoscope.deploy.operate import queue
+
+    choice = queue.Choice.of(metric=metric, dead=dead, everything=everything, yes=yes)
+    enter(target)
+    queue.drop(target, node, choice, to, _console)

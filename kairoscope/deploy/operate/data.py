@@ -1,0 +1,214 @@
+"""Verbs for the data: repair, backup, restore."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kairoscope import __version__, paths
+from kairoscope.deploy.operate import s3, safety, snapshots, state
+from kairoscope.deploy.operate.target import Target, changing
+from kairoscope.errors import UserError
+from kairoscope.hosts import operation
+from kairoscope.hosts.inventory import Inventory
+from kairoscope.hosts.operation import Operation
+from kairoscope.run.samplers import stamp
+from kairoscope.stacks.kairosdb import client
+
+# For the parts of the tables that a snapshot flushes.
+_BACKUP_DISK = 1.2
+
+
+def repair(target: Target, limit: str | None) -> None:
+    """Have every storage node compare its ranges with the other replicas, one after another."""
+    verb = "repair"
+    with changing(target):
+        if limit:
+            safety.the_host(target.inventory, limit, "storage", verb)
+        target.refuse_unless_whole(verb)
+        target.playbook(verb, operate_limit=limit or "all")
+        target.confirm(verb)
+
+
+def backup(target: Target, to: str | None) -> str:
+    """Snapshot all storage nodes and bring the files to a folder here, or on to s3://…; where."""
+    verb = "backup"
+    bucket = s3.Place(to) if to and s3.is_address(to) else None
+    with changing(target):
+        target.refuse_unless_whole(verb)
+        tag = f"kairoscope-{stamp(time.time())}"
+        folder = _backup_folder(target.name, None if bucket else to, tag)
+        if bucket and bucket.files():
+            raise UserError(f"{to} has something already: a backup goes to a place of its own.")
+        here = target.inventory
+        _check_disk_here(here, folder.parent)
+        partial = folder.with_name(f"{folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        about = _about(target, tag)
+        (partial / snapshots.SCHEMA).write_text(about.pop("schema"))
+        target.playbook(verb, operate_tag=tag, operate_folder=str(partial))
+        nodes = {
+            host.name: {"address": host.address, "tokens": snapshots.tokens(host)}
+            for host in here.storage
+        }
+        snapshots.write(partial, about, nodes)
+        partial.rename(folder)
+        count = sum(len(node["files"]) for node in snapshots.read(folder)["nodes"].values())
+        bytes_ = snapshots.size(snapshots.read(folder), list(nodes))
+        target.say(f"backup: {count:,} files, {bytes_ / 2**20:,.1f} MiB: {folder}")
+        target.confirm(verb)
+    if bucket is None:
+        return str(folder)
+    target.say(f"backup: to {bucket.address} …")
+    try:
+        bucket.upload(folder, last=snapshots.MANIFEST)
+    except UserError as error:
+        raise UserError(f"{error.message}. The backup stays here: {folder}") from error
+    shutil.rmtree(folder)
+    return bucket.address
+
+
+def _backup_folder(target: str, to: str | None, tag: str) -> Path:
+    if to:
+        folder = Path(to).absolute()
+        if folder.exists():
+            raise UserError(f"{folder} is there already: a backup goes to a folder of its own.")
+        return folder
+    return paths.home() / "backups" / f"{target}-{tag.removeprefix('kairoscope-')}"
+
+
+def _check_disk_here(here: Inventory, folder: Path) -> None:
+    """UserError if the nodes' data would not fit on this machine's disk."""
+    status = state.status_of(here.storage)
+    needed = _BACKUP_DISK * sum(state.load_bytes(status, h.address) or 0 for h in here.storage)
+    while not folder.exists():
+        folder = folder.parent
+    if (free := shutil.disk_usage(folder).free) < needed:
+        raise UserError(
+            f"The backup takes up to {needed / 2**20:,.0f} MiB, {folder} has "
+            f"{free / 2**20:,.0f} MiB free. Give another folder (--to), or free some."
+        )
+
+
+def _about(target: Target, tag: str) -> dict[str, Any]:
+    """What a backup's manifest says beside its files, and the schema as text."""
+    here = target.inventory
+    given = here.storage[0].vars
+    with client.connect(here) as talk, talk.cql(here.storage) as db:
+        schema = db.cluster.metadata.keyspaces[given["kairosdb_keyspace"]].export_as_string()
+        columns = _columns(db, given["kairosdb_keyspace"])
+        queues = {host.name: talk.kairosdb(host).waiting for host in here.kairosdb}
+    return {
+        "tag": tag,
+        "made": datetime.now(UTC).isoformat(),
+        "target": target.name,
+        "keyspace": given["kairosdb_keyspace"],
+        "replication_factor": target.plan.experiment.cluster.replication_factor,
+        "versions": {
+            "kairoscope": __version__,
+            "kairosdb": given["kairosdb_version"],
+            given["storage_engine"]: given[f"{given['storage_engine']}_version"],
+        },
+        "points_in_queues": queues,
+        "columns": columns,
+        "schema": schema,
+    }
+
+
+def _columns(db: Any, keyspace: str) -> list[list[str]]:
+    rows = db.execute(
+        "SELECT table_name, column_name, type, kind FROM system_schema.columns "
+        "WHERE keyspace_name = %s",
+        [keyspace],
+    )
+    return sorted([r.table_name, r.column_name, r.type, r.kind] for r in rows)
+
+
+def restore(target: Target, source: str) -> None:
+    """Bring a backup into an empty cluster."""
+    verb = "restore"
+    name = source if s3.is_address(source) else str(Path(source).absolute())
+    wanted = Operation(verb)
+    with (
+        changing(target, wanted) as unfinished,
+        operation.without_load(target.name, "KairosDB stands still during a restore"),
+        _local_backup(name) as folder,
+    ):
+        if unfinished and unfinished.memory != name:
+            raise UserError(f"The restore of {unfinished.memory} has to come to its end first.")
+        manifest = snapshots.read(folder)
+        here = target.inventory
+        placement = snapshots.place(
+            {node: about["tokens"] for node, about in manifest["nodes"].items()},
+            {host.name: snapshots.tokens(host) for host in here.storage},
+        )
+        if not unfinished:
+            target.refuse_unless_whole(verb, *_does_not_fit(target, manifest, placement))
+            operation.begin(target.name, Operation(verb, memory=name))
+        how = "each to the node with its tokens" if placement.same_tokens else "all to every node"
+        target.say(f"restore: the backup of {manifest['made']}, {how}")
+        target.playbook(
+            verb,
+            operate_folder=str(folder),
+            operate_placement=placement.sets,
+            operate_same_tokens=placement.same_tokens,
+            operate_serial="100%" if placement.same_tokens else 1,
+        )
+        target.confirm(verb)
+        operation.end(target.name)
+
+
+@contextmanager
+def _local_backup(name: str) -> Iterator[Path]:
+    if not s3.is_address(name):
+        yield Path(name)
+        return
+    place = s3.Place(name)
+    paths.home().mkdir(parents=True, exist_ok=True)
+    # Not in /tmp, which may be memory.
+    with tempfile.TemporaryDirectory(prefix="restore-", dir=paths.home()) as text:
+        folder = Path(text)
+        needed = sum(place.files().values())
+        if (free := shutil.disk_usage(folder).free) < needed:
+            raise UserError(
+                f"The backup has {needed / 2**20:,.0f} MiB, {folder} has {free / 2**20:,.0f} MiB "
+                "free. Free some."
+            )
+        place.download(folder)
+        yield folder
+
+
+def _does_not_fit(
+    target: Target, manifest: dict[str, Any], placement: snapshots.Placement
+) -> list[str]:
+    """Why a backup may not be restored into the target."""
+    here = target.inventory
+    keyspace = str(here.storage[0].vars["kairosdb_keyspace"])
+    problems = []
+    if manifest["keyspace"] != keyspace:
+        problems.append(f"the backup is of keyspace {manifest['keyspace']}, not of {keyspace}")
+    with client.connect(here) as talk, talk.cql(here.storage) as db:
+        if _columns(db, keyspace) != manifest["columns"]:
+            problems.append("the backup's tables have other columns than the target's")
+        # `spec` has what KairosDB notes at its first start; the backup has the same.
+        tables = sorted({column[0] for column in manifest["columns"]} - {"spec", "service_index"})
+        problems += [
+            f"the cluster is not empty: {table} has rows. A backup goes into one that was just "
+            "deployed"
+            for table in tables
+            if db.execute(f"SELECT * FROM {keyspace}.{table} LIMIT 1").one()  # noqa: S608
+        ]
+    for host in here.storage:
+        # As sent, and as taken in; what is not its own goes only after that.
+        needed = snapshots.size(manifest, placement.sets[host.name]) * 2
+        if (free := state.free_bytes(host)) < needed:
+            problems.append(
+                f"{host.name} has {free / 2**20:,.0f} MiB of free disk, {needed / 2**20:,.0f} MiB "
+                "are needed"
+            )
+    return problems

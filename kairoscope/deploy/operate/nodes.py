@@ -1,0 +1,231 @@
+"""Verbs by which nodes come and go."""
+
+from kairoscope.deploy import bootstrap, bundles
+from kairoscope.deploy.operate import safety, state
+from kairoscope.deploy.operate.target import SETTLE_S, Target, changing
+from kairoscope.errors import UserError
+from kairoscope.hosts import inventory, ssh
+from kairoscope.hosts import operation as changes
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.operation import Operation
+from kairoscope.plan import Plan
+from kairoscope.stacks.kairosdb import removed_nodes
+from kairoscope.targets.aws import target as aws
+from kairoscope.targets.lab import target as lab_target
+
+# What the note of a host that leaves remembers: nothing is on it any more that is needed.
+_EMPTY = "empty"
+_GROUPS = {"storage": "storage_nodes", "kairosdb": "kairosdb_nodes"}
+
+
+def add_kairosdb(target: Target, plan: Plan) -> None:
+    """Add a KairosDB node; loads that start from now on use it."""
+    verb = "add-kairosdb"
+    wanted = Operation(verb)
+    with changing(target, wanted) as unfinished:
+        if not unfinished:
+            _check_only_count_changes(target.plan, plan, "kairosdb", 1, verb)
+            target.refuse_unless_whole(verb, *safety.one_down(plan))
+            bundles.build(with_java=True)
+            changes.begin(target.name, wanted)
+        target.prepare(plan)
+        target.deploy(plan)
+        target.confirm(verb)
+        changes.end(target.name)
+
+
+def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
+    """Let a KairosDB node store all it has, end it, and give its host back."""
+    verb = "remove-kairosdb"
+    wanted = Operation(verb, limit or "")
+    with changing(target, wanted) as unfinished:
+        if not unfinished:
+            host = safety.the_host(target.inventory, limit, "kairosdb", verb)
+            _check_only_count_changes(target.plan, plan, "kairosdb", -1, verb)
+            _check_leaves(target, host, verb)
+            target.refuse_unless_whole(verb, *safety.one_down(plan))
+            changes.begin(target.name, wanted)
+        if not unfinished or unfinished.memory != _EMPTY:
+            leaving = target.inventory.host(wanted.host)
+            target.playbook(verb, operate_host=leaving.name)
+            for copy in removed_nodes.keep(target.name, leaving):
+                target.say(f"points that the store had refused: {copy}")
+            changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
+        _give_back(target, wanted.host)
+        target.prepare(plan, let_go=wanted.host)
+        target.deploy(plan)
+        target.confirm(verb)
+        changes.end(target.name)
+
+
+def add_storage(target: Target, plan: Plan) -> None:
+    """Add a storage node: it joins and takes its data over; then the others give it up."""
+    verb = "add-storage"
+    wanted = Operation(verb)
+    with changing(target, wanted) as unfinished:
+        if unfinished:
+            there = set(unfinished.memory.split())
+        else:
+            _check_only_count_changes(target.plan, plan, "storage", 1, verb)
+            target.refuse_unless_whole(verb, *safety.one_down(plan))
+            bundles.build(with_java=True)
+            there = {host.name for host in target.inventory.storage}
+            changes.begin(target.name, Operation(verb, memory=" ".join(sorted(there))))
+        target.prepare(plan)
+        (new,) = {host.name for host in target.inventory.storage} - there
+        target.deploy(plan, verb, operate_host=new)
+        target.confirm(verb)
+        changes.end(target.name)
+
+
+def decommission(target: Target, plan: Plan, limit: str | None) -> None:
+    """Let a storage node hand its data to the others and leave; its host is given back."""
+    verb = "decommission"
+    wanted = Operation(verb, limit or "")
+    with changing(target, wanted) as unfinished:
+        if not unfinished:
+            host = safety.the_host(target.inventory, limit, "storage", verb)
+            _check_only_count_changes(target.plan, plan, "storage", -1, verb)
+            _check_leaves(target, host, verb)
+            here = target.inventory
+            target.refuse_unless_whole(
+                verb,
+                *safety.one_down(plan),
+                *safety.take_away_storage(plan, len(here.storage)),
+                *_no_room_for(here, host),
+            )
+            changes.begin(target.name, wanted)
+        if not unfinished or unfinished.memory != _EMPTY:
+            leaving = target.inventory.host(wanted.host)
+            others = [h for h in target.inventory.storage if h.name != leaving.name]
+            target.playbook(verb, operate_host=leaving.name)
+            state.wait_until_gone(others, leaving.address, SETTLE_S)
+            removed_nodes.gone(target.name, leaving)
+            changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
+        _give_back(target, wanted.host)
+        target.prepare(plan, let_go=wanted.host)
+        target.deploy(plan)
+        target.confirm(verb)
+        changes.end(target.name)
+
+
+def replace(target: Target, limit: str | None) -> None:
+    """Have a new node take a dead storage node's place: its tokens, and its data from replicas."""
+    verb = "replace"
+    wanted = Operation(verb, limit or "")
+    with changing(target, wanted) as unfinished:
+        plan = target.plan
+        operation = unfinished or Operation(verb, wanted.host, _dead(target, limit, verb))
+        if not unfinished:
+            # Of an earlier replacement: it would look as if this one had got on already.
+            bootstrap.set_replaces(target.name, wanted.host, None)
+            changes.begin(target.name, operation)
+        host = target.inventory.host(wanted.host)
+        if host.vars.get(bootstrap.REPLACES) != operation.memory:
+            _give_back(target, host.name)
+            bootstrap.set_replaces(target.name, host.name, operation.memory)
+        target.prepare(plan)
+        target.deploy(plan)
+        target.confirm(verb)
+        changes.end(target.name)
+
+
+def _dead(target: Target, limit: str | None, verb: str) -> str:
+    """What the new node replaces: the dead one's address, or for ScyllaDB its host id.
+
+    UserError if it is not dead, or not all others are well.
+    """
+    here = target.inventory
+    host = safety.the_host(here, limit, "storage", verb)
+    target.say(f"{verb}: looking at every server …")
+    seen = state.look(here)
+    others = [h for h in here.storage if h.name != host.name]
+    problems = safety.whole(here, seen, but=[host.name])
+    problems += safety.one_down(target.plan)
+    for other in others:
+        found = (seen.rings[other.name] or {}).get(host.address, "not in the ring")
+        if found != "DN":
+            problems.append(
+                f"{other.name} sees {host.name} {found}; only one that is down (DN) is replaced"
+            )
+    problems += _holds_data(target.name, host)
+    safety.refuse(f"{verb} {host.name}", problems)
+    if here.storage[0].vars["storage_engine"] == "scylla":
+        return state.host_id(state.status_of(others), host.address)
+    return host.address
+
+
+def _holds_data(target: str, host: Host) -> list[str]:
+    """Why a host is not the empty one that a dead node's place needs; empty if it is."""
+    if target == "lab":
+        return []  # It is made anew.
+    folder = str(host.vars["keyspaces_dir"])
+    try:
+        ssh.run(host, ["test", "!", "-e", f"{folder}/system"], sudo=True)
+    except ssh.RemoteError:
+        return [
+            f"{host.name} cannot be reached, or has a node's data in {folder}. Put a new machine "
+            "with an empty disk in its place (on aws: terminate the instance, then provision)"
+        ]
+    return []
+
+
+def _no_room_for(here: Inventory, leaving: Host) -> list[str]:
+    """Why the other nodes cannot take a node's data over; empty if they can."""
+    others = [host for host in here.storage if host.name != leaving.name]
+    load = state.load_bytes(state.status_of(others), leaving.address) or 0
+    free = sum(ssh.on_all(others, state.free_bytes))
+    # Twice: compaction writes anew what has come, before it lets go of it.
+    if free >= 2 * load:
+        return []
+    return [
+        f"{leaving.name} has {load / 2**20:,.0f} MiB of data, the others {free / 2**20:,.0f} MiB "
+        "of free disk together; twice the data is needed"
+    ]
+
+
+def _check_only_count_changes(old: Plan, new: Plan, role: str, by: int, verb: str) -> None:
+    """UserError unless the new plan has one node more, or less, of a role, and no other change."""
+    field = _GROUPS[role]
+    was, wanted = getattr(old.experiment.cluster, field), getattr(new.experiment.cluster, field)
+    (safety.one_more if by > 0 else safety.one_less)(role, was, wanted, verb, f"cluster.{field}")
+    for other in (
+        "storage_nodes",
+        "kairosdb_nodes",
+        "loader_hosts",
+        "replication_factor",
+        "datacenter",
+    ):
+        before, after = (getattr(p.experiment.cluster, other) for p in (old, new))
+        if other != field and before != after:
+            raise UserError(
+                f"The experiment also changes {other} from {before} to {after}: one change at a "
+                "time."
+            )
+
+
+def _check_leaves(target: Target, host: Host, verb: str) -> None:
+    """UserError unless the hosts that will be made for the smaller plan are the others."""
+    if target.name == "hosts":
+        if target.options.inventory is None:
+            raise UserError(f"{verb} on target hosts needs INVENTORY=, the one without the host.")
+        names = [h.name for h in inventory.read_own(target.options.inventory.absolute()).all]
+        if host.name in names:
+            raise UserError(f"INVENTORY={target.options.inventory} still has {host.name}.")
+        return
+    last = [h for h in target.inventory.all if h.role == host.role][-1]
+    if host.name != last.name:
+        raise UserError(
+            f"--limit {host.name}: hosts of target {target.name} are numbered, so the one that can "
+            f"go is the last, {last.name}."
+        )
+    if target.name == "aws":
+        aws.check_may_end(host.name)
+
+
+def _give_back(target: Target, name: str) -> None:
+    """Let a host go that nothing needs any more, where we have made it."""
+    if target.name == "lab":
+        lab = lab_target.lab()
+        if any(found.host.name == name for found in lab.hosts()):
+            target.say(lab.remove(name))

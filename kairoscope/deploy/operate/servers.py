@@ -1,0 +1,109 @@
+"""Verbs that restart servers: with the same settings, other settings, other versions."""
+
+import shutil
+import time
+from pathlib import Path
+
+import yaml
+
+from kairoscope import paths
+from kairoscope.deploy import bundles, deploy
+from kairoscope.deploy.operate import safety
+from kairoscope.deploy.operate.target import Target, changing
+from kairoscope.errors import UserError
+from kairoscope.hosts import operation, ssh
+from kairoscope.hosts.operation import Operation
+from kairoscope.plan import Plan
+from kairoscope.run.samplers import stamp
+
+_NODES = ("storage_nodes", "kairosdb_nodes", "loader_hosts")
+
+
+def rolling_restart(target: Target, limit: str | None) -> None:
+    """Restart every server, or those of one host, one after another."""
+    verb = "rolling-restart"
+    with changing(target):
+        if limit:
+            target.inventory.host(limit)
+        target.refuse_unless_whole(verb, *safety.one_down(target.plan))
+        target.playbook(verb, operate_limit=limit or "all")
+        target.confirm(verb)
+
+
+def rolling_config(target: Target, plan: Plan) -> None:
+    """Bring the servers to other settings, each restarted by itself if they concern it."""
+    verb = "rolling-config"
+    with changing(target):
+        deploy.check_shape(plan, target.name)
+        _check_nodes_stay(target.plan, plan)
+        target.refuse_unless_whole(verb, *safety.one_down(plan))
+        bundles.build(with_java=True)
+        target.prepare(plan)
+        target.deploy(plan)
+        target.confirm(verb)
+
+
+def _check_nodes_stay(old: Plan, new: Plan) -> None:
+    for field in _NODES:
+        was, wanted = getattr(old.experiment.cluster, field), getattr(new.experiment.cluster, field)
+        if was != wanted:
+            raise UserError(
+                f"The experiment says {field} = {wanted}, the target has {was}: rolling-config "
+                "changes settings only. There are verbs for nodes."
+            )
+
+
+def upgrade(target: Target, rollback: bool) -> None:
+    """Bring the servers to this checkout's bundles, one after another; or back to those before."""
+    verb = "upgrade"
+    wanted = Operation(verb, "")
+    with changing(target, wanted) as unfinished:
+        plan = target.plan
+        kept = paths.target_dir(target.name) / "before-upgrade.yml"
+        if rollback:
+            _roll_back(target, plan, kept)
+            return
+        tag = unfinished.memory if unfinished else f"before-upgrade-{stamp(time.time())}"
+        if not unfinished:
+            target.refuse_unless_whole(verb, *safety.one_down(plan))
+            bundles.build(with_java=True)
+            shutil.copyfile(target.inventory.path, kept)
+            operation.begin(target.name, Operation(verb, "", tag))
+        target.prepare(plan)
+        target.deploy(plan, verb, operate_tag=tag)
+        target.confirm(verb)
+        operation.end(target.name)
+        target.say(
+            f"The snapshots {tag} stay on the storage nodes until: nodetool "
+            f"clearsnapshot -t {tag}. Back to what was before: upgrade --rollback"
+        )
+
+
+def _roll_back(target: Target, plan: Plan, kept: Path) -> None:
+    if not kept.exists():
+        raise UserError(f"There is nothing to go back to: no {kept}, which an upgrade leaves.")
+    verb = "upgrade --rollback"
+    before = yaml.safe_load(kept.read_text())["all"]["vars"]
+    folders = {key: text for key, text in before.items() if key.endswith("_bundle_dir")}
+    here = target.inventory
+    for host in here.hosts:
+        for key, folder in folders.items():
+            # What the host's role has unpacked; ScyllaDB needs no Java.
+            needed = ["java", "kairosdb"] if host.role == "kairosdb" else ["java", "cassandra"]
+            if host.role == "storage" and before["storage_engine"] == "scylla":
+                needed = ["scylla"]
+            if key.split("_")[0] not in needed:
+                continue
+            try:
+                ssh.run(host, ["test", "-e", f"{folder}/checked"], sudo=True)
+            except ssh.RemoteError as error:
+                raise UserError(f"{host.name} no longer has {folder}: {error}") from error
+    shutil.copyfile(kept, here.path)
+    target.deploy(plan)
+    target.confirm(verb)
+    operation.end(target.name)
+    kept.unlink()
+    target.say(
+        "The servers run what they ran before. The next deploy from this checkout upgrades them "
+        "again: go back in it too (git checkout)."
+    )

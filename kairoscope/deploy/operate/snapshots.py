@@ -1,0 +1,231 @@
+"""Backups: snapshots of the storage nodes' tables as folders of files, and what says what they are.
+
+    <backup>/manifest.json          of what, when, each node's tokens and files with checksums
+    <backup>/schema.cql             the keyspace as CQL, for people; a deploy makes the tables
+    <backup>/<node>/<table>/<file>  the files of the tables, as the nodes have them
+
+It is whole once manifest.json is there: that is written last.
+"""
+
+import hashlib
+import json
+import re
+import shlex
+import subprocess
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from kairoscope.errors import UserError
+from kairoscope.hosts import ssh
+from kairoscope.hosts.inventory import Host
+from kairoscope.stacks.kairosdb import nodetool
+
+MANIFEST = "manifest.json"
+SCHEMA = "schema.cql"
+_FORMAT = 1
+_CHUNK = 1 << 20
+_LIST_S = 3600
+# In each snapshot, and not the tables' data.
+_ABOUT = ("manifest.json", "schema.cql")
+_TOKEN = re.compile(r"^Token\s+:\s+(-?\d+)", re.M)
+
+Files = dict[str, dict[str, Any]]
+"""By "<table>/<file>": {bytes, sha256}."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which nodes' files each host takes in, and whether those nodes have its very tokens."""
+
+    sets: dict[str, list[str]]
+    same_tokens: bool
+
+
+def tokens(host: Host) -> list[str]:
+    """A storage node's tokens, sorted. UserError if it does not say."""
+    try:
+        found = _TOKEN.findall(nodetool.run(host, "info", "--tokens"))
+    except nodetool.NodetoolError as error:
+        raise UserError(str(error)) from error
+    return sorted(found, key=int)
+
+
+def place(backup: Mapping[str, Sequence[str]], cluster: Mapping[str, Sequence[str]]) -> Placement:
+    """Where a backup's files go.
+
+    Nodes with the same tokens have the same replicas, if all of them agree: then each takes in what
+    its twin had. Otherwise each takes in everything, and removes what is not its own afterwards.
+
+    Args:
+        backup: tokens by node, as backed up.
+        cluster: tokens by node, as they are.
+    """
+    twins = {tuple(sorted(found, key=int)): name for name, found in backup.items()}
+    own = {name: tuple(sorted(found, key=int)) for name, found in cluster.items()}
+    if len(backup) == len(cluster) == len(twins) and all(found in twins for found in own.values()):
+        return Placement({name: [twins[found]] for name, found in own.items()}, True)
+    return Placement({name: sorted(backup) for name in cluster}, False)
+
+
+# From a host
+
+
+def fetch(host: Host, tag: str, into: Path) -> Files:
+    """Copy a host's snapshot into a folder that is not there, and say what is in it.
+
+    Raises:
+        UserError: a file that arrived is not the one that the host has, or the host cannot be read.
+    """
+    top = f"{host.vars['keyspaces_dir']}/{host.vars['kairosdb_keyspace']}"
+    find = f"cd {shlex.quote(top)} && find . -path './*/snapshots/{tag}/*' -type f -print0"
+    try:
+        sums = ssh.run(
+            host, ["sh", "-c", f"{find} | xargs -0r sha256sum"], sudo=True, timeout_s=_LIST_S
+        )
+    except ssh.RemoteError as error:
+        raise UserError(str(error)) from error
+    wanted = {
+        name: digest for digest, name in (line.split(maxsplit=1) for line in sums.splitlines())
+    }
+    if not wanted:
+        raise UserError(f"{host.name} has no snapshot {tag}")
+    found: Files = {}
+    pack = ["sh", "-c", f"{find} | tar -cf - --null --files-from=-"]
+    with (
+        _running(host, pack, stdin=None, stdout=subprocess.PIPE) as stream,
+        tarfile.open(fileobj=stream, mode="r|") as archive,
+    ):
+        for member in archive:
+            content = archive.extractfile(member)
+            if not member.isfile() or content is None:
+                continue
+            name = snapshot_file(member.name, tag)
+            size, digest = _copy(content, into / name)
+            if wanted.get(member.name) != digest:
+                raise UserError(
+                    f"{host.name}: {member.name} arrived with another content than it has there"
+                )
+            found[name] = {"bytes": size, "sha256": digest}
+    if missing := len(wanted) - len(found):
+        raise UserError(f"{host.name}: {missing} files of the snapshot {tag} did not arrive")
+    (into / "files.json").write_text(json.dumps(found))
+    return found
+
+
+def snapshot_file(name: str, tag: str) -> str:
+    """Where in a backup a file of a snapshot goes, "<table>/<file>".
+
+    `name` is "./<table>-<id>/snapshots/<tag>/<file>".
+
+    UserError for any other name.
+    """
+    match = re.fullmatch(rf"\./(\w+)-[0-9a-f]{{32}}/snapshots/{re.escape(tag)}/([\w.+-]+)", name)
+    if not match:
+        raise UserError(f"A snapshot has no such file: {name}")
+    return f"{match[1]}/{match[2]}"
+
+
+# To a host
+
+
+def send(host: Host, source: Path, to: str) -> list[str]:
+    """Copy a node's files of a backup to a folder on a host; the tables that have any.
+
+    UserError if a file is not what the manifest says, or the host does not take it.
+    """
+    files = {
+        name: about
+        for name, about in read(source.parent)["nodes"][source.name]["files"].items()
+        if Path(name).name not in _ABOUT
+    }
+    unpack = ["sh", "-c", f"mkdir -p {shlex.quote(to)} && tar -C {shlex.quote(to)} -xf -"]
+    with (
+        _running(host, unpack, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as stream,
+        tarfile.open(fileobj=stream, mode="w|") as archive,
+    ):
+        for name, about in files.items():
+            path = source / name
+            if not path.is_file() or _digest(path) != about["sha256"]:
+                raise UserError(f"{path} is not what {MANIFEST} says: the backup is damaged")
+            archive.add(path, arcname=name)
+    return sorted({name.partition("/")[0] for name in files})
+
+
+# The backup as a whole
+
+
+def write(folder: Path, about: dict[str, Any], nodes: Mapping[str, dict[str, Any]]) -> None:
+    """Write the manifest of what the nodes' folders hold; `about` and `nodes` go into it."""
+    found = {
+        name: {**node, "files": json.loads((folder / name / "files.json").read_text())}
+        for name, node in nodes.items()
+    }
+    for name in nodes:
+        (folder / name / "files.json").unlink()
+    document = {"format": _FORMAT, **about, "nodes": found}
+    (folder / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """A backup's manifest. UserError if it is none, or not whole."""
+    try:
+        found: dict[str, Any] = json.loads((folder / MANIFEST).read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{folder} is no whole backup: {MANIFEST}: {error}") from error
+    was = found.get("format") if isinstance(found, dict) else None
+    if was != _FORMAT:
+        raise UserError(f"{folder} is a backup in format {was}, not {_FORMAT}")
+    return found
+
+
+def size(manifest: Mapping[str, Any], nodes: Sequence[str]) -> int:
+    """Bytes of some nodes' files."""
+    return sum(f["bytes"] for node in nodes for f in manifest["nodes"][node]["files"].values())
+
+
+@contextmanager
+def _running(host: Host, program: list[str], **pipes: Any) -> Iterator[IO[bytes]]:
+    """A program on a host with one of its ends here. UserError if it fails."""
+    process = subprocess.Popen(
+        ssh.command(host, program, sudo=True), stderr=subprocess.PIPE, **pipes
+    )
+    stream = process.stdin or process.stdout
+    assert stream is not None and process.stderr is not None  # noqa: S101 (pipes)
+    try:
+        try:
+            yield stream
+        except (OSError, tarfile.TarError) as error:
+            process.kill()
+            said = process.stderr.read().decode(errors="replace").strip()
+            raise UserError(f"{host.name}: {said or error}") from error
+        except BaseException:
+            process.kill()
+            raise
+        stream.close()
+        said = process.stderr.read().decode(errors="replace").strip()
+        if process.wait() != 0:
+            raise UserError(f"{host.name}: {said or f'exit status {process.returncode}'}")
+    finally:
+        stream.close()
+        process.stderr.close()
+        process.wait()
+
+
+def _copy(source: IO[bytes], to: Path) -> tuple[int, str]:
+    to.parent.mkdir(parents=True, exist_ok=True)
+    digest, count = hashlib.sha256(), 0
+    with to.open("xb") as file:
+        while chunk := source.read(_CHUNK):
+            file.write(chunk)
+            digest.update(chunk)
+            count += len(chunk)
+    return count, digest.hexdigest()
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,113 @@
+"""What is seen of a target: the ring as each node sees it, the schema, KairosDB's health."""
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kairoscope.deploy.verify import judge
+from kairoscope.errors import UserError
+from kairoscope.hosts import ssh
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.stacks.kairosdb import client, nodetool
+from kairoscope.stacks.kairosdb.client import KairosDBStatus
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_UNITS = {"bytes": 0, "KiB": 10, "KB": 10, "MiB": 20, "MB": 20, "GiB": 30, "GB": 30, "TiB": 40}
+_LOAD = re.compile(rf"\s([\d.]+) ({'|'.join(_UNITS)})\s")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A target at one moment.
+
+    Fields:
+        rings: for each storage host, state by address of every node as it sees the ring; None where
+            nodetool has no answer.
+        schemas: versions of the schema among the nodes, as the first that answers sees them.
+        kairosdb: what each KairosDB host says of itself.
+    """
+
+    rings: Mapping[str, Mapping[str, str] | None]
+    schemas: int
+    kairosdb: Mapping[str, KairosDBStatus]
+
+
+def look(inventory: Inventory) -> Seen:
+    """Ask all servers of a target, side by side. Never raises: no answer is something seen too."""
+    rings = ssh.on_all(inventory.storage, _ring)
+    statuses = ssh.on_all(inventory.kairosdb, lambda host: _kairosdb(inventory, host))
+    return Seen(
+        {host.name: ring for host, ring in zip(inventory.storage, rings, strict=True)},
+        _schemas(inventory.storage),
+        {host.name: status for host, status in zip(inventory.kairosdb, statuses, strict=True)},
+    )
+
+
+def _ring(host: Host) -> dict[str, str] | None:
+    try:
+        return judge.ring(nodetool.run(host, "status")) or None
+    except (nodetool.NodetoolError, UserError):
+        return None
+
+
+def _schemas(hosts: list[Host]) -> int:
+    for host in hosts:
+        try:
+            said = nodetool.run(host, "describecluster")
+        except (nodetool.NodetoolError, UserError):
+            continue
+        return len([v for v in judge.schema_versions(said) if v != "UNREACHABLE"])
+    return 0
+
+
+def _kairosdb(inventory: Inventory, host: Host) -> KairosDBStatus:
+    try:
+        with client.connect(inventory, [host]) as talk:
+            return talk.kairosdb(host)
+    except UserError:
+        return client.NO_ANSWER
+
+
+def status_of(hosts: Iterable[Host]) -> str:
+    """`nodetool status` of the first of the hosts that answers. UserError if none does."""
+    said = "there is no other node"
+    for host in hosts:
+        try:
+            return nodetool.run(host, "status")
+        except nodetool.NodetoolError as error:
+            said = str(error)
+    raise UserError(f"No storage node answers nodetool: {said}")
+
+
+def host_id(status: str, address: str) -> str:
+    """A node's host id in what `nodetool status` prints. UserError if it is not in the ring."""
+    for line in status.splitlines():
+        if address in line.split()[1:2] and (found := _UUID.search(line)):
+            return found[0]
+    raise UserError(f"The ring has no node {address}:\n{status.strip()}")
+
+
+def load_bytes(status: str, address: str) -> int | None:
+    """Bytes of a node's data in what `nodetool status` prints; None where it prints none."""
+    for line in status.splitlines():
+        if address in line.split()[1:2] and (found := _LOAD.search(line)):
+            return int(float(found[1]) * 2 ** _UNITS[found[2]])
+    return None
+
+
+def wait_until_gone(hosts: list[Host], address: str, limit_s: float) -> None:
+    """Wait until no node has an address in its ring any more. UserError if one has at the end."""
+    deadline = time.monotonic() + limit_s
+    while any(address in (_ring(host) or {address: "?"}) for host in hosts):
+        if time.monotonic() > deadline:
+            raise UserError(f"{address} is still in the ring after {limit_s:.0f} s")
+        time.sleep(2)
+
+
+def free_bytes(host: Host) -> int:
+    """Free bytes on the disk of a storage node's data. RemoteError if the host does not say."""
+    said = ssh.run(
+        host, ["df", "--output=avail", "-B1", str(host.vars["keyspaces_dir"])], sudo=True
+    )
+    return int(said.split()[-1])

@@ -1,0 +1,101 @@
+"""A target that verbs work on: what it was deployed with, its hosts, and looking at all of it."""
+
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rich.console import Console
+
+from kairoscope.deploy import deploy
+from kairoscope.deploy.deploy import Options
+from kairoscope.deploy.operate import safety, state
+from kairoscope.errors import UserError
+from kairoscope.hosts import inventory, operation
+from kairoscope.hosts.inventory import Inventory
+from kairoscope.hosts.operation import Operation
+from kairoscope.plan import Plan
+
+STREAM_SECONDS = 86_400
+"""Longest time for one step that moves data (cleanup, repair, decommission), in s. A node of 1 TB
+takes hours; what ends earlier is noticed earlier."""
+SETTLE_S = 180
+"""For gossip, and for KairosDB to notice that its store is back."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A deployed target whose hosts can be reached, and what its deploys are told."""
+
+    name: str
+    options: Options
+    console: Console
+
+    @property
+    def plan(self) -> Plan:
+        """The plan it was deployed with."""
+        return deploy.deployed_plan(self.name)
+
+    @property
+    def inventory(self) -> Inventory:
+        """Its hosts, as they are noted now."""
+        return inventory.load(self.name)
+
+    def say(self, text: str) -> None:
+        """Tell what is done."""
+        self.console.print(text)
+
+    def playbook(self, name: str, **variables: Any) -> None:
+        """Run a playbook that changes no settings."""
+        deploy.playbook(self.name, name, operate_stream_seconds=STREAM_SECONDS, **variables)
+
+    def deploy(self, plan: Plan, playbook: str = "deploy", **variables: Any) -> None:
+        """Bring the prepared hosts to a plan."""
+        deploy.apply(plan, playbook, operate_stream_seconds=STREAM_SECONDS, **variables)
+
+    def prepare(self, plan: Plan, let_go: str | None = None) -> None:
+        """Have the hosts of a plan; the host `let_go` holds no data any more."""
+        deploy.prepare(plan, replace(self.options, let_go=let_go), self.console)
+
+    def refuse_unless_whole(self, verb: str, *more: str, but: Collection[str] = ()) -> None:
+        """UserError unless all servers but some hosts' are well, and there is nothing `more`."""
+        self.say(f"{verb}: looking at every server …")
+        here = self.inventory
+        safety.refuse(verb, [*more, *safety.whole(here, state.look(here), but)])
+
+    def confirm(self, verb: str) -> None:
+        """Look again, and say that all is well. UserError if it is not in a while."""
+        deadline = time.monotonic() + SETTLE_S
+        here = self.inventory
+        while problems := safety.whole(here, state.look(here)):
+            if time.monotonic() > deadline:
+                listed = "".join(f"\n  {problem}" for problem in problems)
+                raise UserError(f"{verb} was carried out, but then:{listed}")
+            time.sleep(2)
+        self.say(
+            f"{verb}: done; {len(here.storage)} storage nodes up and normal with one schema, "
+            f"{len(here.kairosdb)} KairosDB nodes healthy"
+        )
+
+
+@contextmanager
+def changing(target: Target, wanted: Operation | None = None) -> Iterator[Operation | None]:
+    """Nothing else changes the target meanwhile; the interrupted operation that is gone on with.
+
+    UserError if the target is not deployed, another operation is unfinished, or the target is
+    processes of this machine.
+    """
+    deployed = target.inventory
+    if not deployed.managed:
+        raise UserError(
+            f"Target {target.name} is processes of this machine, which a deploy or destroy serves "
+            "better. Verbs are for hosts: TARGET=lab, aws or hosts"
+        )
+    with operation.alone(target.name):
+        unfinished = operation.check_none_unfinished(target.name, wanted)
+        if unfinished is None:
+            deploy.check_finished(target.name)
+        else:
+            target.say(f"going on with `{unfinished}`")
+        yield unfinished

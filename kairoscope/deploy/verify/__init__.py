@@ -1,0 +1,67 @@
+"""`make verify`: is a deployed target what it should be? Asked of the real hosts and servers.
+
+All checks run, whatever the ones before found. What each does is said at its function in `checks`.
+"""
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from kairoscope.deploy import deploy
+from kairoscope.deploy.verify.checks import CHECKS, Context
+from kairoscope.deploy.verify.finding import Finding, State, passed
+from kairoscope.errors import UserError
+from kairoscope.hosts import inventory, ssh
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.plan import Plan
+from kairoscope.stacks.kairosdb import client
+
+_STYLE = {State.OK: "green", State.FAIL: "bold red", State.NOT_CHECKED: "dim"}
+
+
+def show(target: str, console: Console) -> bool:
+    """Check a deployed target and print what was found; True if nothing is off.
+
+    Raises:
+        UserError: the target is not deployed.
+    """
+    hosts = inventory.load(target)
+    plan = deploy.deployed_plan(target)
+    findings = verify(target, hosts, plan)
+    table = Table("check", "where", "found", "wanted", "", title=f"target {target}")
+    for one in findings:
+        style = _STYLE[one.state]
+        cells = (escape(text) for text in (one.check, one.where, one.found, one.wanted))
+        table.add_row(*cells, f"[{style}]{one.state.value}")
+    console.print(table)
+    failed = sum(one.state is State.FAIL for one in findings)
+    skipped = sum(one.state is State.NOT_CHECKED for one in findings)
+    console.print(
+        f"{len(findings) - failed - skipped} ok, {failed} FAIL, {skipped} checks not made",
+        style="bold red" if failed else None,
+    )
+    return passed(findings)
+
+
+def verify(target: str, hosts: Inventory, plan: Plan) -> list[Finding]:
+    """All findings of a target. Hosts that do not answer are one each, and are left alone then."""
+    findings = ssh.on_all(hosts.all, _reach)
+    reached = {f.where for f in findings if f.state is State.OK}
+    context = Context(target, hosts, plan, reached)
+    try:
+        with client.connect(hosts, context.up(hosts.hosts)) as context.client:
+            for check in CHECKS:
+                findings += check.findings(context)
+    except UserError as error:
+        findings.append(Finding.of("way to the servers", "", error.message, "open", False))
+    return findings
+
+
+def _reach(host: Host) -> Finding:
+    """Whether a host answers, and lets us do there what checks need."""
+    found, well = "yes", True
+    try:
+        ssh.run(host, ["true"], sudo=True, timeout_s=40)
+    except (ssh.RemoteError, UserError) as error:
+        found, well = str(error), False
+    return Finding.of("reached", host.name, found, "yes", well)

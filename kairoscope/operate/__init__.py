@@ -1,7 +1,0 @@
-"""Day two: the verbs that change, mend, save and bring back a deployed target.
-
-Each looks first and refuses what is not safe, changes one thing at a time by an Ansible playbook,
-and looks again. `state` says what is seen of a target, `safety` what that allows; `nodes`,
-`servers` and `data` are the verbs, `commands` how they are called; `snapshots` and `evidence` move
-files. docs/operations.md has the rules and the measured effects.
-"""

@@ -1,0 +1,1 @@
+"""One run: load, captures and read-back, into a run folder."""

@@ -1,0 +1,550 @@
+"""The load on many loader hosts: an agent on each (`loaders.host`), all led from here.
+
+Where nothing else is said an agent is reached by ssh, with what the inventory says for Ansible;
+hosts with `ansible_connection: local` are processes on this machine.
+"""
+
+import contextlib
+import dataclasses
+import json
+import os
+import queue
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import tarfile
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kairoscope.errors import UserError
+from kairoscope.hosts import ssh
+from kairoscope.hosts.inventory import Host
+from loaders import emulator
+from loaders.credentials import Credentials
+from loaders.emulator import Progress, WorkerResult
+from loaders.host import FILES, LOCK, fingerprint
+from loaders.query import query_files
+from loaders.record import files
+from loaders.schedule import shard
+from loaders.schedule.clock import Clock
+from loaders.schedule.spec import LoadSpec
+
+_POLL_S = 0.1
+_READY_S = 60.0  # to log in, and to start Python on a busy machine
+_PING_S = 10.0
+_PINGS = 9
+# While a load runs a ping is sent with every report, and something comes back for each.
+_BEAT = "beat"
+_BEAT_S = 1.0
+_SILENT_BEATS = 30
+_STOP_S = 60.0  # an agent gives its workers half of it
+_COLLECT_S = 600.0
+_STILL_LOCKED = 77  # exit status of a collection that would have read what is still written
+_HOST_ERRORS = (OSError, EOFError, tarfile.TarError, zlib.error)
+
+
+@dataclass(frozen=True)
+class ClockOffset:
+    """How far a loader host's clock is ahead of ours (µs), and the round trip of that look."""
+
+    offset_us: int
+    rtt_us: int
+
+    def exceeds(self, limit_ms: float) -> bool:
+        """Whether it is more than a limit for certain; half the round trip is not known."""
+        return abs(self.offset_us) - self.rtt_us / 2 > limit_ms * 1000
+
+    def __str__(self) -> str:
+        """Such as "812.4 ± 0.3 ms ahead"."""
+        where = "ahead" if self.offset_us >= 0 else "behind"
+        return f"{abs(self.offset_us) / 1000:,.1f} ± {self.rtt_us / 2000:,.1f} ms {where}"
+
+
+def best_offset(pings: list[tuple[int, int, int]]) -> ClockOffset:
+    """The offset by the ping with the shortest round trip, the one that can be least wrong.
+
+    Args:
+        pings: (when it was sent, the host's clock in its answer, when that came), epoch µs each.
+    """
+    sent, theirs, came = min(pings, key=lambda ping: ping[2] - ping[0])
+    return ClockOffset(theirs - (sent + came) // 2, came - sent)
+
+
+def _python(host: Host) -> list[str]:
+    # -P: a folder named "loaders" where the login happens to be is not ours.
+    return [f"{ssh.variable(host, 'loader_venv')}/bin/python", "-P"]
+
+
+def version(host: Host) -> str | None:
+    """What the loader on a host says it is, such as "loaders 7f1044168832"; None if nothing.
+
+    Raises:
+        UserError: see `remote.ssh`.
+    """
+    try:
+        done = subprocess.run(
+            ssh.command(host, [*_python(host), "-m", "loaders.host", "--version"]),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_READY_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def current_version() -> str:
+    """What `version` gives for a host that has this checkout's code."""
+    return f"loaders {fingerprint()}"
+
+
+class _LostError(Exception):
+    """An agent ended, or does not answer; the message says how."""
+
+
+class _Agent:
+    """One loader host's agent, and the channel to it."""
+
+    def __init__(self, host: Host, index: int, clock: Clock) -> None:
+        """Start it. UserError or OSError if that cannot even be tried."""
+        self.host = host
+        self.index = index
+        self.workers = range(0)
+        self.about: dict[str, Any] = {}
+        self.clock_offset = ClockOffset(0, 0)
+        self.records: dict[int, dict[str, Any]] = {}
+        self._clock = clock
+        self._outdir = f"{ssh.variable(host, 'home')}/load"
+        self._results: list[WorkerResult] = []
+        self._readers_died: list[str] = []
+        self._killed_for = ""
+        self._unanswered = 0
+        self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+        self._last_words: deque[str] = deque(maxlen=1)
+        self._popen = subprocess.Popen(
+            ssh.command(host, [*_python(host), "-m", "loaders.host", self._outdir, str(index)]),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            # Ctrl-C is for us, to end the load in good order; and a local agent that does not
+            # end is killed with its workers.
+            start_new_session=True,
+        )
+        self._listeners = [
+            threading.Thread(target=self._listen, daemon=True),
+            threading.Thread(target=self._listen_to_errors, daemon=True),
+        ]
+        for listener in self._listeners:
+            listener.start()
+
+    def _listen(self) -> None:
+        assert self._popen.stdout is not None  # noqa: S101 - for the type checker
+        for line in self._popen.stdout:
+            came_us = self._clock.now_us()
+            self._unanswered = 0
+            try:
+                message = json.loads(line)
+            except ValueError:
+                message = None
+            if not isinstance(message, dict):
+                text = line.decode(errors="replace").strip()
+                self._answers.put({"noise": text})
+                self._last_words.append(text)
+            elif "progress" in message:
+                for record in message["progress"]:
+                    self.records[record["worker"]] = record
+            elif "results" in message:
+                self._results = message["results"]
+                self._readers_died = message["readers_died"]
+            elif message.get("pong") != _BEAT:
+                self._answers.put(message | {"came_us": came_us})
+        self._answers.put({"end": True})
+
+    def _listen_to_errors(self) -> None:
+        assert self._popen.stderr is not None  # noqa: S101 - for the type checker
+        for line in self._popen.stderr:
+            if text := line.decode(errors="replace").strip():
+                self._last_words.append(text)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message; an agent that is gone is noticed elsewhere."""
+        assert self._popen.stdin is not None  # noqa: S101 - for the type checker
+        with contextlib.suppress(OSError, ValueError):  # ValueError: closed by us
+            self._popen.stdin.write(json.dumps(message).encode() + b"\n")
+            self._popen.stdin.flush()
+
+    def _answer(self, what: str, limit_s: float, since: float | None = None) -> dict[str, Any]:
+        """The next message, which must be of that kind. _LostError if there is none or another.
+
+        Waits for `limit_s` seconds, since now or since a time.monotonic() that is past.
+        """
+        spent_s = 0.0 if since is None else time.monotonic() - since
+        try:
+            message = self._answers.get(timeout=max(0.0, limit_s - spent_s))
+        except queue.Empty:
+            raise _LostError(f"it did not answer within {limit_s:g} s") from None
+        if what in message:
+            return message
+        if "noise" in message:
+            raise _LostError(
+                f"its login prints text of its own ({message['noise']!r}). Make the start-up files "
+                "of its shell silent where nobody is logged in at a terminal"
+            )
+        raise _LostError(self.ending())
+
+    def get_ready(self, since: float) -> None:
+        """Wait until it says that it is up, with this checkout's code. _LostError if not.
+
+        All agents have the same time, since a time.monotonic() at which they had been started.
+        """
+        self.about = self._answer("ready", _READY_S, since)
+        if self.about["version"] != fingerprint():
+            raise _LostError(
+                f"its loader ({self.about['version']}) is not this checkout's ({fingerprint()})"
+            )
+
+    def look_at_clock(self) -> None:
+        """Measure the offset of its clock. _LostError if it does not answer."""
+        pings = []
+        for number in range(_PINGS):
+            sent_us = self._clock.now_us()
+            self.send({"ping": number})
+            answer = self._answer("pong", _PING_S)
+            pings.append((sent_us, int(answer["t_us"]), int(answer["came_us"])))
+        self.clock_offset = best_offset(pings)
+
+    def running(self) -> bool:
+        """Whether the agent, or the channel to it, is still there."""
+        return self._popen.poll() is None
+
+    def ssh_failed(self) -> bool:
+        """Whether the channel ended because it could not be made, or broke."""
+        return not ssh.is_local(self.host) and self._popen.poll() == ssh.SSH_FAILED
+
+    def beat(self) -> None:
+        """Give a sign of life, every _BEAT_S seconds, and expect one."""
+        self.send({"ping": _BEAT})
+        self._unanswered += 1
+        if self._unanswered > _SILENT_BEATS and self.running():
+            self.kill(f"silent for {_SILENT_BEATS * _BEAT_S:g} s")
+
+    def kill(self, why: str) -> None:
+        """End the channel, and a local agent with all its workers."""
+        if self.running():
+            self._killed_for = why
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._popen.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        """Let go of an agent that has no load, or has ended; returns when it has."""
+        assert self._popen.stdin is not None  # noqa: S101 - for the type checker
+        with contextlib.suppress(OSError):
+            self._popen.stdin.close()
+        try:
+            self._popen.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill("it did not end")
+            self._popen.wait()
+        for listener in self._listeners:
+            listener.join(timeout=1)
+
+    def ending(self) -> str:
+        """How the agent ended, which it has, or is about to."""
+        if self._killed_for:
+            return self._killed_for
+        try:
+            status = self._popen.wait(_PING_S)
+        except subprocess.TimeoutExpired:
+            return "its output ended"
+        for listener in self._listeners:
+            listener.join(timeout=1)
+        what = "its agent" if ssh.is_local(self.host) else "ssh to it"
+        how = f"its agent ended with exit status {status}"
+        if self.ssh_failed():
+            how = "ssh failed"
+        elif status < 0:
+            how = f"{what} was killed by signal {-status}"
+        return f"{how}: {self._last_words[-1]}" if self._last_words else how
+
+    def results(self, uncollected: str) -> list[WorkerResult]:
+        """A result for each of its workers; `uncollected`: why its files are not here, or ""."""
+        for listener in self._listeners:
+            listener.join(timeout=1)
+        found = {result["worker"]: result for result in self._results}
+        how = ""
+        if set(found) != set(self.workers) or self._popen.poll() != 0:
+            how = self.ending()
+        elif uncollected:
+            how = uncollected
+        if how:
+            how = f"loader host {self.host.name}: {how}"
+            return [
+                {"worker": worker, "died": how, "last": self.records.get(worker)}
+                for worker in self.workers
+            ]
+        for result in found.values():
+            if "died" in result:
+                result["died"] += f" on {self.host.name}"
+        return [found[worker] for worker in self.workers]
+
+    def readers_died(self) -> list[str]:
+        """What its reader died of, if it did so by itself."""
+        return [f"the reader of {self.host.name} died: {how}" for how in self._readers_died]
+
+    def collect(self, folder: Path) -> str:
+        """Bring its files here, when the last process has ended; why not, or ""."""
+        # Nothing is read that is still written: the lock is free when the last worker has ended.
+        lock = ["flock", "--wait", f"{_STOP_S:.0f}", "--conflict-exit-code", str(_STILL_LOCKED)]
+        tar = ["tar", "-C", self._outdir, "-cz", "."]
+        popen = subprocess.Popen(
+            ssh.command(self.host, [*lock, f"{self._outdir}/{LOCK}", *tar]),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        watchdog = threading.Timer(_COLLECT_S, popen.kill)
+        watchdog.start()
+        problem = ""
+        try:
+            self._unpack(popen, folder)
+        except _HOST_ERRORS as error:
+            problem = str(error) or type(error).__name__
+        finally:
+            watchdog.cancel()
+            if problem:
+                popen.kill()
+            _, errors = popen.communicate()
+        if popen.returncode == _STILL_LOCKED:
+            problem = "its workers did not end"
+            if ssh.is_local(self.host):
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(self._popen.pid, signal.SIGKILL)
+        if popen.returncode != 0 or problem:
+            said = errors.decode(errors="replace").strip().splitlines()
+            # Without them a process counts as dead: its other files may be cut off.
+            for worker in self.workers:
+                files.result_path(folder, worker).unlink(missing_ok=True)
+            query_files.result_path(folder, self.index).unlink(missing_ok=True)
+            return f"its files could not be collected: {(said or [problem])[-1]}"
+        return ""
+
+    def _unpack(self, popen: subprocess.Popen[bytes], folder: Path) -> None:
+        """Write the files of its own processes from a tar stream, whatever else is in it."""
+        own = {"worker": self.workers, "queries": (self.index,)}
+        with tarfile.open(fileobj=popen.stdout, mode="r|gz") as tar:
+            for member in tar:
+                name = re.fullmatch(r"\./((worker|queries)-(\d+)\.[a-z.]+)", member.name)
+                if member.isfile() and name and int(name[3]) in own[name[2]]:
+                    content = tar.extractfile(member)
+                    assert content is not None  # noqa: S101 - for the type checker
+                    with (folder / name[1]).open("wb") as file:
+                        shutil.copyfileobj(content, file)
+
+
+class Fleet:
+    """Connected loader hosts, whose clocks agree with ours. Runs one load."""
+
+    def __init__(self, agents: list[_Agent]) -> None:
+        """Made by `connect`."""
+        self._agents = agents
+        self.readers_died: list[str] = []
+        """After `run`: what readers (of queries) died of, on hosts that did not die."""
+
+    def run(
+        self,
+        spec: LoadSpec,
+        folder: Path,
+        on_progress: Callable[[Progress], None] | None = None,
+        stop: threading.Event | None = None,
+        credentials: Credentials | None = None,
+    ) -> list[WorkerResult]:
+        """Run the load on all hosts, wait for its end, and bring their files here.
+
+        Args:
+            spec: the load, the same for all hosts; start_ms should be about
+                emulator.START_MARGIN_MS ahead.
+            folder: for spec.json, hosts.json and what workers and readers wrote, created if need
+                be; files of an earlier load in it are replaced.
+            on_progress: called about once a second in the calling thread.
+            stop: set it, from another thread or a signal handler, to end the load early: workers
+                then settle what is in flight and report as usual.
+            credentials: for KairosDB nodes that are reached over HTTPS. They go to the agents over
+                their pipes, and into no file.
+
+        Returns:
+            One result per worker of the whole load, in order: as from `emulator.run`. Where a
+            host was lost, {"worker": w, "died": "loader host loader-2: …", "last": its last
+            progress record or None} for each of its workers; the other hosts go on.
+
+        Raises:
+            ValueError: the spec is for another number of hosts.
+            OSError: the folder cannot be written.
+
+        Whatever ends this call, all hosts have stopped then, and what they left is collected. That
+        takes up to two minutes, and Ctrl-C does not cut it short.
+        """
+        if spec.hosts != len(self._agents):
+            raise ValueError(f"hosts: {len(self._agents)} are connected, the spec has {spec.hosts}")
+        folder.mkdir(parents=True, exist_ok=True)
+        for pattern in FILES:
+            for old in folder.glob(pattern):
+                old.unlink()
+        for agent in self._agents:
+            agent.workers = shard.host_workers(spec.hosts, spec.workers_per_host, agent.index)
+        (folder / "spec.json").write_text(spec.to_json())
+        hosts = [_about(agent) for agent in self._agents]
+        (folder / "hosts.json").write_text(json.dumps(hosts, indent=1) + "\n")
+        given = dataclasses.asdict(credentials or Credentials())
+        uncollected = [""] * len(self._agents)
+        began_s = time.time()
+
+        def show() -> None:
+            if on_progress:
+                records = [r for agent in self._agents for r in agent.records.values()]
+                on_progress(emulator.summed(spec, records, began_s))
+
+        def settle() -> None:
+            self._stop()
+            with ThreadPoolExecutor(len(self._agents)) as pool:
+                uncollected[:] = pool.map(lambda agent: agent.collect(folder), self._agents)
+
+        try:
+            for agent in self._agents:
+                agent.send({"spec": dataclasses.asdict(spec), "credentials": given})
+            self._follow(show, stop or threading.Event())
+        finally:
+            _uninterrupted(settle)
+        show()
+        self.readers_died = [how for agent in self._agents for how in agent.readers_died()]
+        return [
+            result
+            for agent, problem in zip(self._agents, uncollected, strict=True)
+            for result in agent.results(problem)
+        ]
+
+    def _follow(self, show: Callable[[], None], stop: threading.Event) -> None:
+        """Report until all agents have ended or a stop was asked for."""
+        next_report = time.monotonic()
+        while any(agent.running() for agent in self._agents) and not stop.wait(_POLL_S):
+            if time.monotonic() >= next_report:
+                next_report = time.monotonic() + _BEAT_S
+                for agent in self._agents:
+                    agent.beat()
+                show()
+
+    def _stop(self) -> None:
+        """Stop what still runs, gently first."""
+        for agent in self._agents:
+            agent.send({"stop": True})
+        deadline = time.monotonic() + _STOP_S
+        while any(agent.running() for agent in self._agents) and time.monotonic() < deadline:
+            time.sleep(_POLL_S)
+        for agent in self._agents:
+            agent.kill(f"did not stop within {_STOP_S:.0f} s")
+
+
+def _about(agent: _Agent) -> dict[str, Any]:
+    """A host's line of hosts.json."""
+    return {
+        "host": agent.host.name,
+        "address": agent.host.address,
+        "workers": list(agent.workers),
+        "python": agent.about["python"],
+        "cpus": agent.about["cpus"],
+        **dataclasses.asdict(agent.clock_offset),
+    }
+
+
+@contextlib.contextmanager
+def connect(hosts: list[Host], clock_limit_ms: float) -> Iterator[Fleet]:
+    """Start an agent on every loader host and check that they are fit for a load together.
+
+    Args:
+        hosts: the loader hosts, in the order of their workers.
+        clock_limit_ms: most that a host's clock may differ from ours.
+
+    Yields:
+        The fleet. At the end of the block no agent is left.
+
+    Raises:
+        UserError: a host cannot be reached, has other loader code, or its clock differs; a line
+            for each. Nothing was sent to KairosDB then.
+    """
+    if not hosts:
+        raise UserError("The inventory has no loader host. First: make deploy")
+    clock = Clock()
+    agents: list[_Agent] = []
+    problems: list[str] = []
+    try:
+        for index, host in enumerate(hosts):
+            try:
+                agents.append(_Agent(host, index, clock))
+            except OSError as error:
+                problems.append(f"loader host {host.name} ({host.address}): {error}")
+        started = time.monotonic()
+        for agent in agents:
+            try:
+                agent.get_ready(started)
+                agent.look_at_clock()
+            except _LostError as error:
+                problems.append(f"loader host {agent.host.name} ({agent.host.address}): {error}")
+        if problems:
+            advice = "\nIf its loader is missing or of another version: make deploy"
+            if failed := [agent.host for agent in agents if agent.ssh_failed()]:
+                line = shlex.join(ssh.command(failed[0], ["true"]))
+                advice += f"\nWhere ssh failed, this must work, and ask for nothing: {line}"
+            raise UserError(_lines(problems) + advice)
+        if wrong := [agent for agent in agents if agent.clock_offset.exceeds(clock_limit_ms)]:
+            raise UserError(
+                _lines([_clock_problem(agent, clock_limit_ms) for agent in wrong])
+                + "\nLet the system set the clocks of all hosts (chrony, systemd-timesyncd), then "
+                "run again."
+            )
+        yield Fleet(agents)
+    finally:
+        _uninterrupted(lambda: _close(agents))
+
+
+def _close(agents: list[_Agent]) -> None:
+    # Side by side: each may have to be waited for.
+    with ThreadPoolExecutor(max(1, len(agents))) as pool:
+        list(pool.map(_Agent.close, agents))
+
+
+def _clock_problem(agent: _Agent, limit_ms: float) -> str:
+    return (
+        f"loader host {agent.host.name} ({agent.host.address}): its clock is "
+        f"{agent.clock_offset} of this machine's, more than limits.clock_offset_ms "
+        f"({limit_ms:g} ms) allows"
+    )
+
+
+def _lines(problems: list[str]) -> str:
+    return "The load cannot be started:" + "".join(f"\n  {problem}" for problem in problems)
+
+
+def _uninterrupted(work: Callable[[], None]) -> None:
+    """Do something to its end; a Ctrl-C meanwhile counts afterwards."""
+    interrupt: KeyboardInterrupt | None = None
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(work)
+        while not done.done():
+            try:
+                wait([done])
+            except KeyboardInterrupt as error:
+                interrupt = error
+    done.result()
+    if interrupt:
+        raise interrupt

@@ -1,0 +1,1 @@
+"""What stands on the hosts: a folder for each system under test."""

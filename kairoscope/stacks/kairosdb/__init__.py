@@ -1,0 +1,1 @@
+"""KairosDB on its store, which is Cassandra or ScyllaDB."""

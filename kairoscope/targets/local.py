@@ -1,0 +1,1 @@
+"""Target `local`: the servers are processes of this machine, on loopback addresses."""

@@ -1,0 +1,171 @@
+"""Figures of a run from what was sampled and counted: cost per point, bytes per point, cores,
+balance of the KairosDB nodes. Pure, no I/O."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Any
+
+from kairoscope.verdict.outcomes import Outcomes
+from loaders.schedule.due import Schedule
+
+
+def cpu_seconds(samples: Iterable[dict[str, Any]], start: float, end: float) -> dict[str, float]:
+    """CPU seconds that each process used between `start` and `end` (epoch s).
+
+    `samples` are records of processes.jsonl. A restarted process counts with all its pids; what a
+    pid used before its first sample in the window is not counted, nor after its last.
+    """
+    first: dict[tuple[str, int], float] = {}
+    last: dict[tuple[str, int], float] = {}
+    for sample in samples:
+        if start <= sample["t"] <= end and "cpu_s" in sample:
+            key = (sample["name"], sample["pid"])
+            first.setdefault(key, sample["cpu_s"])
+            last[key] = sample["cpu_s"]
+    used: dict[str, float] = defaultdict(float)
+    for key, value in last.items():
+        used[key[0]] += value - first[key]
+    return dict(used)
+
+
+def shards_seen(looks: Iterable[dict[str, Any]], start: float, end: float) -> set[str]:
+    """Names of the storage nodes that were looked at twice in one life between `start` and `end`.
+
+    `looks` are records of scylla.jsonl. Only two looks one after another say what was done between.
+    """
+    by_node: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for found in looks:
+        if start <= found["t"] <= end:
+            by_node[found["node"]].append(found)
+    return {
+        node
+        for node, found in by_node.items()
+        if any(same_life(before, after) for before, after in pairwise(found))
+    }
+
+
+def same_life(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether two looks at a node's shards are of one server's life: counts only grow in it.
+
+    False if either failed.
+    """
+    if "error" in before or "error" in after or before["shards"] != after["shards"]:
+        return False
+    return all(
+        old <= new
+        for key in ("busy_ms", "requests", "replica_writes")
+        for old, new in zip(before[key], after[key], strict=True)
+    )
+
+
+def machine_busy_fraction(
+    samples: Iterable[dict[str, Any]], start: float, end: float, cpus: int
+) -> float | None:
+    """Share of all cores that was busy between `start` and `end`; None without two samples.
+
+    Of this machine, which has `cpus`, or on average of the hosts, which say how many they have.
+    """
+    by_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for sample in samples:
+        if sample["role"] in ("machine", "host") and start <= sample["t"] <= end:
+            by_name[sample["name"]].append(sample)
+    shares = []
+    for first, *_, last in (window for window in by_name.values() if len(window) > 1):
+        busy = float(last["cpu_busy_s"] - first["cpu_busy_s"])
+        shares.append(busy / (float(last["t"] - first["t"]) * first.get("cpus", cpus)))
+    return sum(shares) / len(shares) if shares else None
+
+
+def measurements(
+    samples: list[dict[str, Any]],
+    window: tuple[float, float],
+    points: int,
+    cpus: int,
+    rate: dict[str, float | None],
+    disk: dict[str, int | None],
+    replication_factor: int,
+    loaders: tuple[float, int] | None = None,
+) -> dict[str, Any]:
+    """The content of measurements.json.
+
+    `window` (epoch s) is the measured part of the load, in which `points` were due; `rate` the
+    target and achieved points/s; `disk` the store's data in bytes before and after, flushed, and
+    the points stored between; `loaders` CPU seconds and points sent by the workers' own count, for
+    loader hosts whose processes cannot be sampled from here. Costs are means over the window and
+    include everything that a process did in it (compaction, garbage collection, capture by nodetool
+    excepted: those are processes of their own).
+    """
+    notes: list[str] = []
+    start, end = window
+    used = cpu_seconds(samples, start, end)
+    roles = {s["name"]: s["role"] for s in samples}
+    by_role: dict[str, float] = defaultdict(float)
+    for name, seconds in used.items():
+        by_role[roles[name]] += seconds
+    length = max(end - start, 1e-9)
+    per_point = {
+        role: by_role[role] / points * 1e6 if points and role in by_role else None
+        for role in ("storage", "kairosdb", "loader")
+    }
+    if per_point["loader"] is None and loaders is not None and loaders[1]:
+        per_point["loader"] = loaders[0] / loaders[1] * 1e6
+        notes.append(
+            "loader CPU per point is what the workers counted themselves, over the whole load"
+        )
+    rss: dict[str, int] = {}
+    for sample in samples:
+        if "rss_bytes" in sample:
+            rss[sample["name"]] = max(rss.get(sample["name"], 0), sample["rss_bytes"])
+
+    per_point_bytes: float | None = None
+    before, after, stored = disk["before"], disk["after"], disk["points"]
+    if before is None or after is None:
+        notes.append("bytes per point: the store could not be flushed before and after the load")
+    elif not stored:
+        notes.append("bytes per point: it is not known how many points were stored")
+    else:
+        per_point_bytes = (after - before) / stored
+    return {
+        "cpu_us_per_point": per_point,
+        "cpu_cores": {name: seconds / length for name, seconds in used.items()},
+        "machine_cpu_busy_fraction": machine_busy_fraction(samples, start, end, cpus),
+        "bytes_per_point": {
+            "on_disk_all_replicas": per_point_bytes,
+            "per_replica": per_point_bytes / replication_factor if per_point_bytes else None,
+        },
+        "points_per_s": rate,
+        "rss_max_bytes": rss,
+        "notes": notes,
+    }
+
+
+def points_due(schedule: Schedule, first_tick: int) -> int:
+    """Points of the schedule from a tick on."""
+    spec = schedule.spec
+    return sum(
+        len(group.slots) * (spec.ticks - max(first_tick, group.first_tick))
+        for worker in range(spec.workers)
+        for group in schedule.groups(worker)
+    )
+
+
+def node_balance(names: list[str], schedule: Schedule, outcomes: Outcomes) -> list[dict[str, Any]]:
+    """How the load was spread over the KairosDB nodes: one record for each.
+
+    `sensors`: whose points it gets while all nodes are up. Points are of the node that took them,
+    or was tried last; without those of workers that died.
+    """
+    sensors: Counter[int] = Counter()
+    for worker in range(schedule.spec.workers):
+        for group in schedule.groups(worker):
+            sensors[group.node] += len(group.slots)
+    return [
+        {
+            "node": name,
+            "sensors": sensors[node],
+            "points_sent": outcomes.sent_by_node[node],
+            "points_acknowledged": outcomes.acknowledged_by_node[node],
+        }
+        for node, name in enumerate(names)
+    ]

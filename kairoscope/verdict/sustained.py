@@ -1,0 +1,229 @@
+"""The one definition of "sustained", in five parts. Pure arithmetic, no I/O.
+
+A run passes when all five hold; it is *invalid* when the loader, not the store, was the limit, and
+*incomplete* when something that a part needs was not captured. A failed part is never hidden by
+either: its outcome stays beside the verdict. Parts that a kind of load has no figure for are not
+judged, and say why: a replayed history has no planned send times.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from kairoscope.verdict import ledger as ledgers
+from kairoscope.verdict.ledger import Ledger
+from kairoscope.verdict.outcomes import Counts
+
+Outcome = Literal["pass", "fail", "unknown", "not judged"]
+Word = Literal["pass", "fail", "invalid", "incomplete"]
+
+EXIT_STATUS: dict[str, int] = {"pass": 0, "fail": 1, "invalid": 2, "incomplete": 2}
+
+# Fewer samples than this give no slope worth the name.
+MIN_QUEUE_SAMPLES = 5
+
+
+@dataclass
+class Part:
+    """One part of the verdict: `figure` against `limit`, both in `unit`."""
+
+    figure: float | None
+    limit: float
+    unit: str
+    outcome: Outcome
+    text: str
+
+
+@dataclass
+class Verdict:
+    """The word, one sentence, the five parts, and the reasons when the word is not "pass"."""
+
+    verdict: Word
+    summary: str
+    parts: dict[str, Part]
+    reasons: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of verdict.json."""
+        return asdict(self)
+
+
+def schedule_part(ledger: Ledger, counts: Counts, limit: float, *, replay: bool = False) -> Part:
+    """Share of the scheduled points that arrived by the schedule's end plus the latency limit.
+
+    Arrived is acknowledged; over telnet, which acknowledges nothing, handed to the socket. A
+    replayed history has no time to be in: there it is the share that arrived at all.
+    """
+    if ledger.acknowledges:
+        done = ledger.acknowledged if replay else counts.acknowledged_in_time
+        what = "acknowledged"
+    else:
+        done = ledger.sent if replay else counts.sent_in_time
+        what = "handed to the socket (telnet acknowledges nothing)"
+    figure = done / ledger.scheduled
+    text = f"{done:,} of {ledger.scheduled:,} scheduled points {what}"
+    return Part(
+        figure,
+        limit,
+        "fraction of the schedule",
+        "pass" if figure >= limit else "fail",
+        text + (", in whatever time" if replay else " in time"),
+    )
+
+
+def latency_part(
+    p99_ms: float | None, count: int, limit_ms: float, *, acknowledges: bool = True
+) -> Part:
+    """99th percentile from the planned send time over `count` points after the warm-up."""
+    if p99_ms is None or count == 0:
+        return Part(None, limit_ms, "ms", "unknown", "no latency was recorded after the warm-up")
+    until = "" if acknowledges else " until handed to the socket"
+    return Part(
+        p99_ms,
+        limit_ms,
+        "ms",
+        "pass" if p99_ms <= limit_ms else "fail",
+        f"99th percentile {p99_ms:,.1f} ms from the planned send time{until}, "
+        f"over {count:,} points after the warm-up",
+    )
+
+
+def not_judged(limit: float, unit: str, why: str) -> Part:
+    """A part that this kind of load has no figure for."""
+    return Part(None, limit, unit, "not judged", why)
+
+
+def slope(samples: Sequence[tuple[float, float]]) -> float | None:
+    """Least-squares slope of (t in s, points) samples, in points/s; None for too few of them."""
+    if len(samples) < MIN_QUEUE_SAMPLES:
+        return None
+    t, depth = np.array(samples, dtype=float).T
+    t -= t.mean()
+    spread = float((t**2).sum())
+    return float((t * depth).sum()) / spread if spread else None
+
+
+def queue_part(samples: Sequence[tuple[float, float]], limit: float, points_per_s: float) -> Part:
+    """Growth of KairosDB's queues over the measured window, as a fraction of the rate.
+
+    `samples` are (t in s, points waiting on all nodes); `points_per_s` is the mean of what was due
+    in the window. A queue that grows by more than `limit` of
+    what comes in would fill the disk, however small it still is.
+    """
+    growth = slope(samples)
+    if growth is None:
+        text = f"only {len(samples)} samples of the queue depth"
+        return Part(None, limit, "fraction of the rate", "unknown", text)
+    figure = growth / points_per_s
+    deepest = max(depth for _, depth in samples)
+    return Part(
+        figure,
+        limit,
+        "fraction of the rate",
+        "pass" if figure <= limit else "fail",
+        f"queue grew by {growth:,.1f} points/s at {points_per_s:,.0f} points/s; "
+        f"deepest {deepest:,.0f} points, {len(samples)} samples",
+    )
+
+
+def drain_part(seconds: float | None, left: int | None, limit_s: float) -> Part:
+    """Time until KairosDB's queues were empty after the last point was due.
+
+    `seconds` None: not within the limit; `left`: what waited then (None: a node did not tell).
+    """
+    if seconds is not None:
+        text = f"queue empty {seconds:.1f} s after the load"
+        return Part(seconds, limit_s, "s", "pass" if seconds <= limit_s else "fail", text)
+    if left is None:
+        text = f"a KairosDB node did not tell its queue depth for {limit_s:.0f} s after the load"
+        return Part(None, limit_s, "s", "fail", text)
+    text = f"{left:,} points still waited {limit_s:.0f} s after the load"
+    return Part(None, limit_s, "s", "fail", text)
+
+
+def readback_part(ledger: Ledger, wrong_answers: int = 0) -> Part:
+    """Acknowledged points that came back with the right value, of all acknowledged ones.
+
+    A point that no query finds counts as missing, even if some replica has it; the text says of how
+    many that is so. Over telnet, which acknowledges nothing, it is all points sent.
+    `wrong_answers`: queries beside the load that were answered with wrong values.
+    """
+    claimed, stored = ledger.claimed, ledger.claimed_stored
+    what = "acknowledged" if ledger.acknowledges else "sent"
+    unit = f"fraction of {what}"
+    queries = "query" if wrong_answers == 1 else "queries"
+    wrong = f"{wrong_answers:,} {queries} gave wrong values" if wrong_answers else ""
+    if stored is None:
+        text = "the points were not read back"
+        if wrong:
+            return Part(None, 1.0, unit, "fail", f"{text}, and {wrong}")
+        return Part(None, 1.0, unit, "unknown", text)
+    figure = stored / claimed if claimed else 0.0
+    whole = stored == claimed
+    good = whole and claimed > 0 and ledger.balanced and not wrong
+    text = f"{stored:,} of {claimed:,} {what} points read back"
+    for count, how in (
+        (ledger.claimed_missing, f"missing{_at_all(ledger)}"),
+        (ledger.wrong_value, "with a wrong value"),
+        (ledger.queued, "still queued"),
+        (ledger.failed_logged, f"given up by KairosDB{_why(ledger)}"),
+        (ledger.unexpected, "at times or with tags that were never scheduled"),
+    ):
+        text += f", {count:,} {how}" if count else ""
+    if ledger.rows_by_cql is None and whole and not wrong:
+        return Part(figure, 1.0, unit, "unknown", f"{text}; rows were not counted by CQL")
+    # A missing point of its own shows in the figure; a ledger that is off says where.
+    if whole and claimed > 0 and not ledger.balanced:
+        text += "; the ledger does not balance: " + "; ".join(
+            f"{e.text}: {_number(e.left)} against {_number(e.right)}"
+            for e in ledger.equations
+            if not e.holds
+        )
+    text += f"; {wrong}" if wrong else ""
+    return Part(figure, 1.0, unit, "pass" if good else "fail", text)
+
+
+def _at_all(ledger: Ledger) -> str:
+    if ledger.at_all is None:
+        return ""
+    return f" at {ledger.at_all.read_at} ({ledger.at_all.text})"
+
+
+def _why(ledger: Ledger) -> str:
+    reasons = ledgers.reasons(ledger)
+    return f" ({reasons})" if reasons else ""
+
+
+def _number(value: int | None) -> str:
+    return "not known" if value is None else f"{value:,}"
+
+
+def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> Verdict:
+    """The verdict of a run from its five parts.
+
+    `invalid`: why the loader was the limit; `incomplete`: what was not captured or not finished.
+    """
+    failed = [f"{name}: {p.text}" for name, p in parts.items() if p.outcome == "fail"]
+    unknown = [f"{name}: {p.text}" for name, p in parts.items() if p.outcome == "unknown"]
+    word: Word
+    if incomplete or unknown:
+        word, reasons = "incomplete", [*incomplete, *unknown, *failed]
+    elif invalid:
+        word, reasons = "invalid", [*invalid, *failed]
+    elif failed:
+        word, reasons = "fail", failed
+    else:
+        word, reasons = "pass", []
+    spared = [name for name, p in parts.items() if p.outcome == "not judged"]
+    if word == "pass" and spared:
+        summary = (
+            f"All parts that apply hold, and nothing was lost; not judged: {', '.join(spared)}."
+        )
+    elif word == "pass":
+        summary = "All five parts hold: the load was sustained and nothing was lost."
+    else:
+        more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        summary = f"{reasons[0]}{more}"
+    return Verdict(word, summary, parts, reasons)

@@ -1,0 +1,1 @@
+"""Queries beside the load, and what their answers are worth."""

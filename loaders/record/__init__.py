@@ -1,0 +1,1 @@
+"""What a loader records: latencies, counts, files."""

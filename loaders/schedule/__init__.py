@@ -1,0 +1,1 @@
+"""What is to be sent and when: pure arithmetic, the same on every host."""

@@ -1,0 +1,419 @@
+"""What one load run does: the only input of a loader host, and readable as a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from loaders.schedule import naming
+from loaders.schedule.values import ValueType
+
+# Requests are made once and filled in for each tick: every timestamp must have as many digits as
+# any other. 13 it is from September 2001 to the year 2286.
+_FIRST_MS = 10**12
+_BEYOND_MS = 10**13
+_MAX_JSON_INTEGER = 2**53
+
+REST, REST_GZIP, TELNET_PUT, TELNET_PUTM = "rest", "rest-gzip", "telnet-put", "telnet-putm"
+PROTOCOLS = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM)
+
+SPREAD, ALIGNED = "spread", "aligned"
+PACINGS = (SPREAD, ALIGNED)
+
+# Two sensors could get one name: "{n}{n%17}" is 1212 for 12 and for 121.
+_TOUCHING_PLACES = re.compile(r"\}[0-9]*\{")
+_PORT = re.compile("[0-9]{1,5}")
+# KairosDB cuts telnet lines at blanks, tags at "=", takes quotes off, and reads Latin-1.
+_TELNET_NAME = re.compile(r"[!#-<>-~]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A part of the schedule at one rate: `ticks` points of each sensor, `period_ms` apart."""
+
+    period_ms: int
+    ticks: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Queries:
+    """Reads beside the writes.
+
+    Fields:
+        rate: queries a second of the whole run.
+        last_s: span of time that a query asks for.
+        lag_s: how old a point must be before it is expected in an answer.
+        sensors: random sensors in one query for raw points.
+        bucket_s: length of a bucket in queries that aggregate; divides last_s.
+    """
+
+    rate: float
+    last_s: int
+    lag_s: int
+    sensors: int
+    bucket_s: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadSpec:
+    """The whole load of one run: every worker gets the same spec and takes its share.
+
+    A *tick* is the n-th point of a sensor. Fields (units in the names):
+        sensors: how many send at a time; each is one series.
+        steps: rates one after the other; one step for a constant rate.
+        warmup_ticks: the first ticks, kept out of the measured latencies.
+        ramp_ticks: within the first so many ticks groups of sensors join one after the other;
+            0 for all at once.
+        lifetime_ticks: a sensor sends so many points, and then a new one, which is a new series,
+            takes its place; 0 for ever.
+        start_ms: epoch milliseconds of tick 0.
+        pacing: "spread" (each group of sensors has its own phase in the period) or "aligned" (all
+            points of a tick have the same timestamp, and are due then).
+        jitter_ms: a request is due up to so much after its nominal time; timestamps stay.
+        seed: of the jitter and of the queries' choices.
+        replay: the schedule is history, sent as fast as it is acknowledged: at most
+            connections_per_node requests of a worker are under way to a node.
+        replay_queue_points: most points waiting in a KairosDB node's queue while replaying;
+            0 for not looking.
+        nodes: base URLs of the KairosDB nodes, such as "http://127.0.0.1:8080".
+        telnet: "host:port" of the same nodes; may be empty unless the protocol is telnet.
+        protocol: "rest", "rest-gzip", "telnet-put" or "telnet-putm".
+        hosts: loader hosts.
+        workers_per_host: worker processes of each.
+        metric: pattern of the metric name; see `loaders.schedule.naming`.
+        tags: tags of every point, values are patterns; KairosDB wants at least one tag.
+        value_type: "long", "double" or "string".
+        sensors_per_request: most sensors that share one request.
+        points_per_request: consecutive points of each of them that travel together; the request is
+            due when the last of them is.
+        request_timeout_s: time limit of one attempt, from having a connection to the answer.
+        retry_for_s: how long a request is tried again, from its planned time.
+        failover_after_s: a node that was asked and has not answered for so long, while another
+            one does, is down: its sensors go to the others until it answers again.
+        latency_limit_ms: an acknowledgement later than the end of the schedule plus this
+            is not in time.
+        connections_per_node: most connections of one worker to one KairosDB node.
+        queries: reads beside the writes, or None.
+
+    Raises:
+        ValueError: a value makes no sense; the message starts with the field's name.
+    """
+
+    sensors: int
+    steps: list[Step]
+    warmup_ticks: int
+    start_ms: int
+    nodes: list[str]
+    metric: str
+    tags: dict[str, str]
+    sensors_per_request: int
+    request_timeout_s: float
+    retry_for_s: float
+    latency_limit_ms: float
+    connections_per_node: int
+    ramp_ticks: int = 0
+    lifetime_ticks: int = 0
+    pacing: str = SPREAD
+    jitter_ms: int = 0
+    seed: int = 0
+    replay: bool = False
+    replay_queue_points: int = 0
+    telnet: list[str] = dataclasses.field(default_factory=list)
+    protocol: str = REST
+    hosts: int = 1
+    workers_per_host: int = 1
+    value_type: str = ValueType.LONG.value
+    points_per_request: int = 1
+    failover_after_s: float = 5.0
+    queries: Queries | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse bad values here, so that no LoadSpec object is ever wrong."""
+        for name, check in _CHECKS.items():
+            problem = check(getattr(self, name))
+            if problem:
+                raise ValueError(f"{name}: {problem}, not {getattr(self, name)!r}")
+        for problem in _contradictions(self):
+            raise ValueError(problem)
+
+    @property
+    def ticks(self) -> int:
+        """Points of a sensor that sends from start to end."""
+        return sum(step.ticks for step in self.steps)
+
+    @property
+    def duration_ms(self) -> int:
+        """Length of the schedule, warm-up included."""
+        return sum(step.ticks * step.period_ms for step in self.steps)
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the schedule in seconds, warm-up included."""
+        return self.duration_ms / 1000
+
+    @property
+    def end_ms(self) -> int:
+        """Epoch milliseconds of the end of the schedule: one period after the last tick's start."""
+        return self.start_ms + self.duration_ms
+
+    @property
+    def workers(self) -> int:
+        """Worker processes of all hosts together."""
+        return self.hosts * self.workers_per_host
+
+    @property
+    def acknowledges(self) -> bool:
+        """Whether the server says that it has a point; telnet does not."""
+        return self.protocol in (REST, REST_GZIP)
+
+    def metric_name(self, series: int) -> str:
+        """Metric name of a series (0-based number), such as "SENSOR_7"."""
+        return naming.expand(self.metric, series)
+
+    def tags_of(self, series: int) -> dict[str, str]:
+        """Tags of a series."""
+        return {name: naming.expand(value, series) for name, value in self.tags.items()}
+
+    def to_json(self) -> str:
+        """Return the spec as a JSON object, one field a line."""
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> LoadSpec:
+        """Read what `to_json` wrote.
+
+        Raises:
+            ValueError: not JSON, a field is missing, unknown or has a bad value; the message
+                names the field.
+        """
+        data = _fields("load spec", LoadSpec, json.loads(text))
+        if not isinstance(data["steps"], list):
+            raise ValueError(f"steps: must be a list, not {data['steps']!r}")
+        data["steps"] = [Step(**_fields("steps", Step, step)) for step in data["steps"]]
+        if data["queries"] is not None:
+            data["queries"] = Queries(**_fields("queries", Queries, data["queries"]))
+        return cls(**data)
+
+
+def _fields(what: str, kind: type[Any], data: Any) -> dict[str, Any]:
+    """The fields of a dataclass from JSON: all of them and no other."""
+    if not isinstance(data, dict):
+        raise ValueError(f"{what}: must be a JSON object, not {type(data).__name__}")
+    known = [field.name for field in dataclasses.fields(kind)]
+    for name in data:
+        if name not in known:
+            raise ValueError(f"{name}: unknown field of a {kind.__name__}")
+    for name in known:
+        if name not in data:
+            raise ValueError(f"{name}: missing from the {kind.__name__}")
+    return data
+
+
+def _contradictions(spec: LoadSpec) -> list[str]:
+    """What is wrong between fields that are right each for itself."""
+    problems = []
+
+    def refuse(when: bool, text: str) -> None:
+        if when:
+            problems.append(text)
+
+    ticks, together = spec.ticks, spec.points_per_request
+    refuse(
+        spec.warmup_ticks >= ticks,
+        f"warmup_ticks: must be less than ticks ({ticks}), not {spec.warmup_ticks}",
+    )
+    refuse(
+        spec.ramp_ticks >= ticks,
+        f"ramp_ticks: must be less than ticks ({ticks}), not {spec.ramp_ticks}",
+    )
+    refuse(
+        spec.end_ms >= _BEYOND_MS,
+        f"steps: the schedule would end beyond any date ({ticks} points from {spec.start_ms})",
+    )
+    refuse(
+        spec.lifetime_ticks % together != 0,
+        f"lifetime_ticks: must be a multiple of points_per_request ({together}), not "
+        f"{spec.lifetime_ticks}",
+    )
+    refuse(
+        not naming.tells_apart([spec.metric, *spec.tags.values()]),
+        'metric: the metric or a tag must have "{n}" in it, or all sensors would be one series',
+    )
+    refuse(
+        not spec.acknowledges and len(spec.telnet) != len(spec.nodes),
+        f"telnet: {spec.protocol} needs an address for each of the {len(spec.nodes)} nodes, not "
+        f"{len(spec.telnet)}",
+    )
+    names = [spec.metric, *spec.tags, *spec.tags.values()]
+    refuse(
+        not spec.acknowledges and not all(map(_TELNET_NAME.fullmatch, names)),
+        f"tags: over {spec.protocol} metric and tags may only have visible ASCII characters, "
+        'and neither "=" nor quotes',
+    )
+    refuse(
+        spec.replay and (spec.jitter_ms > 0 or spec.queries is not None),
+        "replay: history has neither jitter nor queries beside it",
+    )
+    shortest_ms = min(step.period_ms for step in spec.steps)
+    refuse(
+        spec.jitter_ms > shortest_ms,
+        f"jitter_ms: must be at most the period ({shortest_ms}), not {spec.jitter_ms}",
+    )
+    return problems
+
+
+# A check returns what is wrong with a value, or "".
+_Check = Callable[[Any], str]
+
+
+def _integer(at_least: int) -> _Check:
+    def check(value: Any) -> str:
+        # bool is an int in Python, but "sensors: true" is a mistake.
+        good = isinstance(value, int) and not isinstance(value, bool)
+        if good and at_least <= value < _MAX_JSON_INTEGER:
+            return ""
+        return f"must be a whole number of at least {at_least}"
+
+    return check
+
+
+def _number(at_least: float, *, excluded: bool = False) -> _Check:
+    def check(value: Any) -> str:
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        if good and math.isfinite(value) and (value > at_least if excluded else value >= at_least):
+            return ""
+        return f"must be a number {'above' if excluded else 'of at least'} {at_least:g}"
+
+    return check
+
+
+def _one_of(*choices: str) -> _Check:
+    def check(value: Any) -> str:
+        return "" if value in choices else f"must be one of {', '.join(choices)}"
+
+    return check
+
+
+def _flag(value: Any) -> str:
+    return "" if isinstance(value, bool) else "must be true or false"
+
+
+def _steps(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return "must be a list of at least one step"
+    whole = _integer(1)
+    for step in value:
+        if not isinstance(step, Step) or whole(step.period_ms) or whole(step.ticks):
+            return "must be steps of period_ms and ticks, whole numbers of at least 1"
+    return ""
+
+
+def _nodes(value: Any) -> str:
+    if not isinstance(value, list) or not value:
+        return "must be a list of at least one base URL"
+    problem = next(filter(None, map(_node, value)), "")
+    if not problem and len(set(value)) != len(value):
+        return "must name each KairosDB node once"
+    return problem
+
+
+def _node(url: Any) -> str:
+    example = 'must be base URLs such as "http://127.0.0.1:8080"'
+    if not isinstance(url, str):
+        return example
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port  # reading the port checks it
+    except ValueError as error:
+        return f"{example} ({error})"
+    bare = parts.path in ("", "/") and not parts.query and not parts.fragment
+    bare = bare and port != 0 and "@" not in parts.netloc
+    return "" if parts.scheme in ("http", "https") and host and bare else example
+
+
+def _telnet(value: Any) -> str:
+    if not isinstance(value, list):
+        return "must be a list"
+    for address in value:
+        host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+        if not host or not _PORT.fullmatch(port) or int(port) not in range(1, 65536):
+            return 'must be addresses such as "127.0.0.1:4242"'
+    return "" if len(set(value)) == len(value) else "must name each KairosDB node once"
+
+
+def _metric(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        return 'must be a name, such as "SENSOR_{n}"'
+    return _pattern(value)
+
+
+def _tags(value: Any) -> str:
+    texts = isinstance(value, dict) and all(
+        isinstance(text, str) and text for item in value.items() for text in item
+    )
+    if not texts or not value:
+        return "must be at least one tag, names and values not empty"
+    if any("{" in name or "}" in name for name in value):
+        return "must have no braces in a tag's name: only its value may be a pattern"
+    return next(filter(None, map(_pattern, value.values())), "")
+
+
+def _pattern(text: str) -> str:
+    if _TOUCHING_PLACES.search(text):
+        return "must have something other than digits between two places"
+    return naming.problem(text)
+
+
+def _queries(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, Queries) or _number(0, excluded=True)(value.rate):
+        return "must have a rate above 0"
+    if any(_integer(1)(number) for number in (value.last_s, value.sensors, value.bucket_s)):
+        return "must have whole numbers of at least 1 for last_s, sensors and bucket_s"
+    if _integer(0)(value.lag_s) or value.last_s % value.bucket_s:
+        return "must have a lag_s of at least 0 and a last_s that is a multiple of bucket_s"
+    return ""
+
+
+def _start(value: Any) -> str:
+    good = isinstance(value, int) and not isinstance(value, bool)
+    if good and _FIRST_MS <= value < _BEYOND_MS:
+        return ""
+    return "must be epoch milliseconds between September 2001 and the year 2286"
+
+
+_CHECKS: dict[str, _Check] = {
+    "sensors": _integer(1),
+    "steps": _steps,
+    "warmup_ticks": _integer(0),
+    "ramp_ticks": _integer(0),
+    "lifetime_ticks": _integer(0),
+    "start_ms": _start,
+    "pacing": _one_of(*PACINGS),
+    "jitter_ms": _integer(0),
+    "seed": _integer(0),
+    "replay": _flag,
+    "replay_queue_points": _integer(0),
+    "nodes": _nodes,
+    "telnet": _telnet,
+    "protocol": _one_of(*PROTOCOLS),
+    "hosts": _integer(1),
+    "workers_per_host": _integer(1),
+    "metric": _metric,
+    "tags": _tags,
+    "value_type": _one_of(*(kind.value for kind in ValueType)),
+    "sensors_per_request": _integer(1),
+    "points_per_request": _integer(1),
+    "request_timeout_s": _number(0, excluded=True),
+    "retry_for_s": _number(0),
+    "failover_after_s": _number(0, excluded=True),
+    "latency_limit_ms": _number(0, excluded=True),
+    "connections_per_node": _integer(1),
+    "queries": _queries,
+}

@@ -1,0 +1,1 @@
+"""Sends what is due, and accounts for what became of it."""

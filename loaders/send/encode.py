@@ -1,0 +1,134 @@
+"""Requests as bytes: made once for each group of sensors, and filled in for each tick.
+
+Only timestamps and values change from tick to tick, and they always have the same number of digits.
+So a group keeps its request as an array of bytes with the places of those digits, and numpy writes
+all new digits at once: no object is made for a point.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from loaders.schedule import naming, values
+from loaders.schedule.due import Group, Schedule
+from loaders.schedule.spec import TELNET_PUT, LoadSpec
+from loaders.schedule.values import ValueType
+
+_TIME_DIGITS = 13
+# Bytes that no name may have, in place of the digits to come.
+_TIME, _DIGIT = "\x00", "\x01"
+_TIMESTAMP = _TIME * _TIME_DIGITS
+_ZERO = ord("0")
+_HALF = 10 ** (values.DIGITS // 2)
+# The texts 000 … 999: half of a value is written by looking it up.
+_HALVES = np.array([list(f"{half:03d}".encode()) for half in range(_HALF)], dtype=np.uint8)
+
+Bytes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int64]
+
+
+def _value(kind: ValueType) -> str:
+    """A value's text with places for its digits."""
+    return kind.text(values.LOWEST).translate({ord(c): _DIGIT for c in "0123456789"})
+
+
+def json_text(spec: LoadSpec, series: list[int], count: int) -> str:
+    """A body for POST /api/v1/datapoints with `count` points for each series, digits left out."""
+    kind = ValueType(spec.value_type)
+    value = f'"{_value(kind)}"' if kind is ValueType.STRING else _value(kind)
+    if count == 1:
+        points = f'"timestamp":{_TIMESTAMP},"value":{value}'
+    else:
+        points = '"datapoints":[' + ",".join([f"[{_TIMESTAMP},{value}]"] * count) + "]"
+
+    def compact(document: object) -> str:
+        return json.dumps(document, separators=(",", ":"))
+
+    # The places of a pattern are as they were in its JSON, so the whole object is a pattern.
+    pattern = f'{compact(spec.metric)},{points},"tags":{compact(spec.tags)}'
+    metrics = ",".join(f'{{"name":{naming.expand(pattern, number)}}}' for number in series)
+    return f"[{metrics}]"
+
+
+def telnet_text(spec: LoadSpec, series: list[int], count: int) -> str:
+    """Telnet commands, a line for each of `count` points of each series, digits left out.
+
+    `put` takes 13 digits for milliseconds, `putm` any number; `puts` is the command for text.
+    """
+    kind = ValueType(spec.value_type)
+    verb = "put" if spec.protocol == TELNET_PUT else "putm"
+    if kind is ValueType.STRING:
+        verb = "puts"
+    tags = " ".join(f"{name}={value}" for name, value in spec.tags.items())
+    pattern = f"{verb} {spec.metric} {_TIMESTAMP} {_value(kind)} {tags}\n" * count
+    return "".join(naming.expand(pattern, number) for number in series)
+
+
+class _Template:
+    """The request of one generation of a group's sensors, with its places for digits."""
+
+    def __init__(self, text: str, series: Positions, count: int) -> None:
+        shape = (len(series), count)
+        self.bytes: Bytes = np.frombuffer(bytearray(text.encode()), dtype=np.uint8)
+        times = np.flatnonzero(self.bytes == ord(_TIME)).reshape(*shape, _TIME_DIGITS)
+        # By digit, so that only those that changed need be written: mostly one or two of 13.
+        self._times = [np.ascontiguousarray(times[:, :, place]) for place in range(_TIME_DIGITS)]
+        digits = np.flatnonzero(self.bytes == ord(_DIGIT)).reshape(-1, 2, values.DIGITS // 2)
+        self._high = np.ascontiguousarray(digits[:, 0])
+        self._low = np.ascontiguousarray(digits[:, 1])
+        self._seeds = values.seeds(series)[:, np.newaxis]
+        self._written = b""
+
+    def fill(self, timestamps_ms: list[int]) -> None:
+        """Write timestamps (epoch ms, one a tick) and the values that belong to them."""
+        text = "".join(map(str, timestamps_ms)).encode()
+        for place, positions in enumerate(self._times):
+            digits = text[place::_TIME_DIGITS]
+            if digits != self._written[place::_TIME_DIGITS]:
+                self.bytes[positions] = np.frombuffer(digits, dtype=np.uint8)
+        self._written = text
+        whole = values.seeded_values(self._seeds, timestamps_ms).ravel()
+        high, low = np.divmod(whole, _HALF)
+        self.bytes[self._high] = _HALVES.take(high, axis=0)
+        self.bytes[self._low] = _HALVES.take(low, axis=0)
+
+
+class Encoder:
+    """Encodes the requests of one group."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        group: Group,
+        text: Callable[[LoadSpec, list[int], int], str],
+    ) -> None:
+        """Make the first request; `text` is `json_text` or `telnet_text`."""
+        self._schedule = schedule
+        self._group = group
+        self._text = text
+        left = schedule.spec.ticks - group.first_tick
+        self._make(group.first_tick, min(schedule.spec.points_per_request, left))
+
+    def encode(self, first: int, count: int) -> memoryview:
+        """The bytes of `count` points of each sensor from tick `first`.
+
+        They are valid until the next call.
+        """
+        schedule, group = self._schedule, self._group
+        wanted = (schedule.generation(group, first), count)
+        if self._made_for != wanted:
+            self._make(first, count)
+        ticks = range(first, first + count)
+        self._template.fill([schedule.timestamp_ms(group.rank, tick) for tick in ticks])
+        return self._template.bytes.data
+
+    def _make(self, first: int, count: int) -> None:
+        schedule, group = self._schedule, self._group
+        series = schedule.numbers(group, first)
+        text = self._text(schedule.spec, series.tolist(), count)
+        self._template = _Template(text, series, count)
+        self._made_for = (schedule.generation(group, first), count)
