@@ -17,7 +17,7 @@ from kairoscope.cli.operate import operate_commands
 from kairoscope.cli.options import (
     absolute,
     account_options,
-    deploy_options,
+    deployment,
     enter,
     host_options,
     make_plan,
@@ -82,8 +82,10 @@ def deploy(
     """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
     from kairoscope.deploy import deploy
 
-    options = deploy_options(account, backend, inventory, server)
-    deploy.deploy(make_plan(**wanted), options, console)
+    made = make_plan(**wanted)
+    deploy.deploy(
+        made, deployment(made.target, made.stack, console, account, backend, inventory, server)
+    )
 
 
 @main.command()
@@ -93,8 +95,10 @@ def provision(account: Path, backend: Path | None, inventory: Path | None, **wan
     """Have the hosts of TARGET and their inventory, as deploy does before anything else."""
     from kairoscope.deploy import deploy
 
-    options = deploy_options(account, backend, inventory)
-    path = deploy.provision(make_plan(**wanted), options, console)
+    made = make_plan(**wanted)
+    path = deploy.provision(
+        made, deployment(made.target, made.stack, console, account, backend, inventory)
+    )
     console.print(f"inventory: {path}")
 
 
@@ -106,7 +110,7 @@ def plan_aws(account: Path, backend: Path | None, **wanted: Any) -> None:
     from kairoscope.targets.aws import target
 
     made = make_plan(**{**wanted, "target": "aws"})
-    target.show(made, account.absolute(), absolute(backend), console)
+    target.show(made, account.absolute(), absolute(backend), console.print)
 
 
 @main.command()
@@ -208,9 +212,10 @@ def report(run_dir: Path | None) -> None:
 @click.option("--target", default="local", show_default=True)
 def destroy(target: str) -> None:
     """End all of TARGET: its processes, or its hosts. Runs and reports stay."""
+    from kairoscope.cli import known
     from kairoscope.deploy import deploy
 
-    deploy.destroy(target, console)
+    deploy.destroy(known.target(target), console)
 
 
 @main.command()

@@ -10,7 +10,7 @@ import click
 from rich.console import Console
 
 from kairoscope.cli.options import (
-    deploy_options,
+    deployment,
     enter,
     host_options,
     make_plan,
@@ -19,7 +19,7 @@ from kairoscope.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from kairoscope.deploy.operate.target import Target
+    from kairoscope.deploy.operate.deployed import Deployed
 
 _console = Console(highlight=False, soft_wrap=True)
 
@@ -41,15 +41,16 @@ def _limit_option(command: click.decorators.FC) -> click.decorators.FC:
     return click.option("--limit", help="LIMIT= the host it is for")(command)
 
 
-def _to_be(name: str, account: Path, backend: Path | None, inventory: Path | None) -> Target:
+def _to_be(name: str, account: Path, backend: Path | None, inventory: Path | None) -> Deployed:
     """The target, where its hosts can be reached; for verbs that make or give back hosts."""
-    from kairoscope.deploy.operate.target import Target
+    from kairoscope.deploy.operate.deployed import Deployed
+    from kairoscope.hosts.deployed import deployed_stack
 
     enter(name)
-    return Target(name, deploy_options(account, backend, inventory), _console)
+    return Deployed(deployment(name, deployed_stack(name), _console, account, backend, inventory))
 
 
-def _as_is(name: str) -> Target:
+def _as_is(name: str) -> Deployed:
     """The same for verbs that leave the hosts what they are."""
     return _to_be(name, Path("terraform/account.tfvars"), None, None)
 

@@ -10,7 +10,9 @@ import click
 from kairoscope import paths
 
 if TYPE_CHECKING:
-    from kairoscope.deploy.deploy import Options
+    from rich.console import Console
+
+    from kairoscope.deploy.deploy import Deployment
     from kairoscope.plan import Plan
 
 
@@ -48,12 +50,16 @@ def make_plan(experiment: str, target: str, **given: str | None) -> Plan:
     """The plan of an experiment as scaled by the options. UserError if it is none."""
     from kairoscope import experiment as experiments
     from kairoscope import plan
-    from kairoscope.deploy import deploy
+    from kairoscope.cli import known
+    from kairoscope.hosts import deployed
 
+    where = known.target(target)
+    wanted = experiments.load(experiment, experiments.Overrides(**given))
     return plan.make(
-        experiments.load(experiment, experiments.Overrides(**given)),
-        target,
-        deployed_engine=deploy.deployed_engine(target),
+        wanted,
+        where,
+        known.stack(wanted.stack),
+        deployed_engine=deployed.deployed_engine(target),
     )
 
 
@@ -80,13 +86,22 @@ def host_options(command: click.decorators.FC) -> click.decorators.FC:
     return account_options(option(command))
 
 
-def deploy_options(
-    account: Path, backend: Path | None, inventory: Path | None, server: Path | None = None
-) -> Options:
-    """What the options of `host_options` say, and which ScyllaDB `server` is given."""
-    from kairoscope.deploy.deploy import Options
+def deployment(
+    target: str,
+    stack: str,
+    console: Console,
+    account: Path,
+    backend: Path | None = None,
+    inventory: Path | None = None,
+    server: Path | None = None,
+) -> Deployment:
+    """What is deployed, where and with what: by the options of `host_options`, and a `server` if given."""
+    from kairoscope.cli import known
+    from kairoscope.deploy.deploy import Deployment
+    from kairoscope.targets.target import Options
 
-    return Options(account.absolute(), absolute(backend), absolute(inventory), absolute(server))
+    options = Options(account.absolute(), absolute(backend), absolute(inventory), absolute(server))
+    return Deployment(known.target(target), known.stack(stack), options, console)
 
 
 def absolute(path: Path | None) -> Path | None:
@@ -96,7 +111,6 @@ def absolute(path: Path | None) -> Path | None:
 
 def enter(target: str) -> None:
     """Be where the target's hosts can be reached."""
-    if target == "lab":
-        from kairoscope.targets.lab import target as lab_target
+    from kairoscope.cli import known
 
-        lab_target.enter()
+    known.target(target).enter()

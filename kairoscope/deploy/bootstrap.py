@@ -11,7 +11,6 @@ import yaml
 
 from kairoscope import paths
 from kairoscope.hosts import inventory
-from kairoscope.plan import Plan
 
 REPLACES = "replaces"
 """Variable of a node that began in a dead one's place: the address of that one (Cassandra), or its
@@ -32,21 +31,18 @@ def read(target: str) -> dict[str, dict[str, Any]] | None:
 
 
 def of(
-    plan: Plan, begun: dict[str, dict[str, Any]] | None, name: str, index: int
+    begun: dict[str, dict[str, Any]] | None, name: str, fresh_tokens: list[str]
 ) -> dict[str, Any]:
     """Inventory variables of a storage node that say how it begins or began.
 
     Args:
-        plan: the plan to be deployed.
         begun: as `read` gives it.
         name: of the host.
-        index: its number among the storage hosts, from 0.
+        fresh_tokens: that it is given as a node of a fresh cluster; none if it takes its own.
     """
     if begun is not None:
         return begun.get(name, {_TOKENS: []})
-    if plan.engine != "cassandra":
-        return {_TOKENS: []}
-    return {_TOKENS: inventory.initial_tokens(index, plan.experiment.cluster.storage_nodes)}
+    return {_TOKENS: fresh_tokens}
 
 
 def set_replaces(target: str, name: str, replaced: str | None) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from kairoscope.deploy import deploy
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, secrets
+from kairoscope.hosts.deployed import deployed_plan
 from kairoscope.stacks.kairosdb import database_roles
 
 CERTIFICATES, CA, PASSWORDS, REST = "certificates", "ca", "passwords", "rest"
@@ -69,4 +70,4 @@ def _ca(target: str, where: Path) -> None:
 
 
 def _bring(target: str) -> None:
-    deploy.apply(deploy.deployed_plan(target), "deploy")
+    deploy.apply(deployed_plan(target), "deploy")

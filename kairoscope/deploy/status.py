@@ -5,10 +5,9 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from kairoscope.hosts import inventory, services, ssh
+from kairoscope.hosts import inventory, loader, services, ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan.numbers import in_bytes
-from kairoscope.run import fleet
 from kairoscope.stacks.kairosdb import client, nodetool
 from kairoscope.stacks.kairosdb.client import KairosDBStatus
 
@@ -43,9 +42,9 @@ def show(target: str, console: Console) -> bool:
 
     # Nothing runs there between loads: whether one could be started is what there is to see.
     loaders = Table("loader host", "address", "loader")
-    versions = ssh.on_all(hosts.loader, fleet.version)
+    versions = ssh.on_all(hosts.loader, loader.version)
     for host, version in zip(hosts.loader, versions, strict=True):
-        same = version == fleet.current_version()
+        same = version == loader.current_version()
         well &= same
         said = version or "does not answer"
         loaders.add_row(

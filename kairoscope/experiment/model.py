@@ -25,6 +25,13 @@ class Experiment(schema.Section):
         min_length=1,
         max_length=300,
     )
+    stack: str = schema.described(
+        "",
+        "The system under test; there is one so far.",
+        allowed="the name of a stack",
+        default="kairosdb",
+        pattern=r"^[a-z0-9][a-z0-9-]{0,39}$",
+    )
     cluster: schema.Cluster
     storage: schema.Storage = Field(default_factory=schema.Storage)
     kairosdb: schema.KairosDB = Field(default_factory=schema.KairosDB)

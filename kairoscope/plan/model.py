@@ -40,6 +40,8 @@ class Plan(BaseModel):
     """Raised when a reader of the old one would misread the new one."""
     experiment_file: str
     target: str
+    stack: str = "kairosdb"
+    """The system under test; the default is that of plans from before there was a choice."""
     engine: str
     experiment: Experiment
     """As scaled by the command line; derived settings that it leaves open stay open here."""

@@ -21,12 +21,11 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kairoscope.errors import UserError
-from kairoscope.hosts import ssh
+from kairoscope.hosts import loader, ssh
 from kairoscope.hosts.inventory import Host
 from loaders import emulator
 from loaders.credentials import Credentials
@@ -39,7 +38,6 @@ from loaders.schedule.clock import Clock
 from loaders.schedule.spec import LoadSpec
 
 _POLL_S = 0.1
-_READY_S = 60.0  # to log in, and to start Python on a busy machine
 _PING_S = 10.0
 _PINGS = 9
 # While a load runs a ping is sent with every report, and something comes back for each.
@@ -50,63 +48,6 @@ _STOP_S = 60.0  # an agent gives its workers half of it
 _COLLECT_S = 600.0
 _STILL_LOCKED = 77  # exit status of a collection that would have read what is still written
 _HOST_ERRORS = (OSError, EOFError, tarfile.TarError, zlib.error)
-
-
-@dataclass(frozen=True)
-class ClockOffset:
-    """How far a loader host's clock is ahead of ours (µs), and the round trip of that look."""
-
-    offset_us: int
-    rtt_us: int
-
-    def exceeds(self, limit_ms: float) -> bool:
-        """Whether it is more than a limit for certain; half the round trip is not known."""
-        return abs(self.offset_us) - self.rtt_us / 2 > limit_ms * 1000
-
-    def __str__(self) -> str:
-        """Such as "812.4 ± 0.3 ms ahead"."""
-        where = "ahead" if self.offset_us >= 0 else "behind"
-        return f"{abs(self.offset_us) / 1000:,.1f} ± {self.rtt_us / 2000:,.1f} ms {where}"
-
-
-def best_offset(pings: list[tuple[int, int, int]]) -> ClockOffset:
-    """The offset by the ping with the shortest round trip, the one that can be least wrong.
-
-    Args:
-        pings: (when it was sent, the host's clock in its answer, when that came), epoch µs each.
-    """
-    sent, theirs, came = min(pings, key=lambda ping: ping[2] - ping[0])
-    return ClockOffset(theirs - (sent + came) // 2, came - sent)
-
-
-def _python(host: Host) -> list[str]:
-    # -P: a folder named "loaders" where the login happens to be is not ours.
-    return [f"{ssh.variable(host, 'loader_venv')}/bin/python", "-P"]
-
-
-def version(host: Host) -> str | None:
-    """What the loader on a host says it is, such as "loaders 7f1044168832"; None if nothing.
-
-    Raises:
-        UserError: see `remote.ssh`.
-    """
-    try:
-        done = subprocess.run(
-            ssh.command(host, [*_python(host), "-m", "loaders.host", "--version"]),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_READY_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None
-
-
-def current_version() -> str:
-    """What `version` gives for a host that has this checkout's code."""
-    return f"loaders {fingerprint()}"
 
 
 class _LostError(Exception):
@@ -122,7 +63,7 @@ class _Agent:
         self.index = index
         self.workers = range(0)
         self.about: dict[str, Any] = {}
-        self.clock_offset = ClockOffset(0, 0)
+        self.clock_offset = loader.ClockOffset(0, 0)
         self.records: dict[int, dict[str, Any]] = {}
         self._clock = clock
         self._outdir = f"{ssh.variable(host, 'home')}/load"
@@ -133,7 +74,9 @@ class _Agent:
         self._answers: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
         self._last_words: deque[str] = deque(maxlen=1)
         self._popen = subprocess.Popen(
-            ssh.command(host, [*_python(host), "-m", "loaders.host", self._outdir, str(index)]),
+            ssh.command(
+                host, [*loader.python(host), "-m", "loaders.host", self._outdir, str(index)]
+            ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -208,7 +151,7 @@ class _Agent:
 
         All agents have the same time, since a time.monotonic() at which they had been started.
         """
-        self.about = self._answer("ready", _READY_S, since)
+        self.about = self._answer("ready", loader.READY_S, since)
         if self.about["version"] != fingerprint():
             raise _LostError(
                 f"its loader ({self.about['version']}) is not this checkout's ({fingerprint()})"
@@ -222,7 +165,7 @@ class _Agent:
             self.send({"ping": number})
             answer = self._answer("pong", _PING_S)
             pings.append((sent_us, int(answer["t_us"]), int(answer["came_us"])))
-        self.clock_offset = best_offset(pings)
+        self.clock_offset = loader.best_offset(pings)
 
     def running(self) -> bool:
         """Whether the agent, or the channel to it, is still there."""

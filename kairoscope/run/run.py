@@ -23,25 +23,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from kairoscope import __version__, paths, report
 from kairoscope.deploy import bundles
-from kairoscope.deploy.deploy import check_finished, deployed_plan
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, machine, operation, ssh
+from kairoscope.hosts.deployed import check_finished, deployed_plan
 from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.hosts.secrets import Access
 from kairoscope.plan import Plan
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run import load_spec
-from kairoscope.run.samplers import (
-    Followed,
-    HostProbes,
-    JsonLines,
-    Periodic,
-    Processes,
-    ProxyHistograms,
-    QueueDepth,
-    StoreWindow,
-    stamp,
-)
+from kairoscope.run.samplers import HostProbes, Processes
+from kairoscope.run_folder import JsonLines, stamp
 from kairoscope.stacks.kairosdb import (
     client,
     cql,
@@ -52,6 +44,7 @@ from kairoscope.stacks.kairosdb import (
     removed_nodes,
     replicas,
 )
+from kairoscope.stacks.kairosdb.captures import ProxyHistograms, QueueDepth, StoreWindow
 from kairoscope.stacks.kairosdb.client import Client
 from kairoscope.stacks.kairosdb.shards import ShardLoads
 from kairoscope.verdict import conclude, ledger, outcomes, sustained

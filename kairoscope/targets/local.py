@@ -1,1 +1,95 @@
 """Target `local`: the servers are processes of this machine, on loopback addresses."""
+
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from kairoscope import paths
+from kairoscope.errors import UserError
+from kairoscope.hosts import supervisor
+from kairoscope.hosts.inventory import Inventory
+from kairoscope.hosts.java import java17
+from kairoscope.hosts.machines import Layout, Machine, Machines
+from kairoscope.plan import Plan
+from kairoscope.targets.target import Options, Say, Target
+
+
+def local_net() -> str:
+    """First three octets of the local target's addresses (`KAIROSCOPE_LOCAL_NET`)."""
+    net = os.environ.get("KAIROSCOPE_LOCAL_NET", "127.0.0")
+    octets = net.split(".")
+    if not (
+        re.fullmatch(r"127\.\d{1,3}\.\d{1,3}", net) and all(int(o) <= 255 for o in octets)  # noqa: PLR2004
+    ):
+        raise UserError(
+            f"KAIROSCOPE_LOCAL_NET={net}: give the first three octets of a loopback network, "
+            "e.g. 127.0.7"
+        )
+    return net
+
+
+class Local(Target):
+    """Processes of this machine, kept by supervisord; no root."""
+
+    name = "local"
+    shared = True
+    managed = False
+    secured = False
+
+    def check_same(self, plan: Plan, was: Inventory) -> None:
+        """The nodes know each other, and their cluster's name, by their addresses."""
+        was_net = was.storage[0].address.rpartition(".")[0]
+        if was_net != (net := local_net()):
+            raise UserError(
+                f"Target {self.name} is deployed on {was_net}.*, not on {net}.*: set "
+                f"KAIROSCOPE_LOCAL_NET={was_net}, or first: make destroy TARGET={self.name}"
+            )
+
+    def provision(
+        self,
+        plan: Plan,
+        options: Options,
+        say: Say,
+        begin: Callable[[], None],
+    ) -> Machines:
+        """Loopback addresses; nothing is made."""
+        net, cluster = local_net(), plan.experiment.cluster
+        state, tools = paths.target_dir(self.name), Path(sys.executable).parent
+        counts = {
+            "storage": cluster.storage_nodes,
+            "kairosdb": cluster.kairosdb_nodes,
+            "loader": cluster.loader_hosts,
+        }
+        return Machines(
+            [
+                Machine(f"{role}-{i + 1}", role, f"{net}.{i + 1}", {})
+                for role, count in counts.items()
+                for i in range(count)
+            ],
+            cluster_name=f"kairoscope {net}",
+            layout=Layout("supervisor", state / "opt", state, java17(), sys.executable),
+            shared=True,
+            variables={
+                "ansible_connection": "local",
+                "supervisor_dir": str(state / "supervisor"),
+                "supervisor_bin": str(tools),
+                "supervisorctl": [
+                    str(tools / "supervisorctl"),
+                    "-c",
+                    str(state / "supervisor" / "supervisord.conf"),
+                ],
+            },
+        )
+
+    def ready(self) -> None:
+        """End what a killed supervisord kept running: nobody restarts it, and it has the ports."""
+        folder = paths.target_dir(self.name)
+        if supervisor.processes(folder / "supervisor") is None:
+            supervisor.end_all(folder)
+
+    def destroy(self, say: Say) -> None:
+        """End all processes."""
+        ended = supervisor.end_all(paths.target_dir(self.name))
+        say(f"target {self.name}: {len(ended)} processes ended, folder removed")

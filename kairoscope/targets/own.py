@@ -1,27 +1,59 @@
 """Target `hosts`: machines of one's own, from an inventory that says where they are."""
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from kairoscope.deploy import inventory_vars
+from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
-from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.machines import SYSTEMD, Machine, Machines
 from kairoscope.plan import Plan
+from kairoscope.targets.target import Options, Say, Target
 
 
-def complete(plan: Plan, given: Path) -> dict[str, Any]:
-    """The inventory to deploy with: what `given` says of the hosts, and all else from the plan.
+class Own(Target):
+    """Machines that were there before, and stay."""
 
-    `given` has the groups storage, kairosdb and loader (and monitoring), as many hosts in each as
-    the experiment says, and Ansible's variables to reach them. Its other variables win over ours.
+    name = "hosts"
+
+    def provision(
+        self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
+    ) -> Machines:
+        """What INVENTORY= says."""
+        if options.inventory is None:
+            raise UserError("Target hosts needs INVENTORY=, a file that says where they are.")
+        return given(plan, options.inventory)
+
+    def destroy(self, say: Say) -> None:
+        """Refused."""
+        raise UserError(
+            "Target hosts is machines of your own: Kairoscope does not wipe them. Remove "
+            f"{SYSTEMD.state_dir}, {SYSTEMD.install_dir} and the units there, then "
+            f"{paths.target_dir(self.name)} here."
+        )
+
+    def check_leaves(self, here: Inventory, host: Host, options: Options, verb: str) -> None:
+        """The user's inventory says who goes."""
+        if options.inventory is None:
+            raise UserError(f"{verb} on target hosts needs INVENTORY=, the one without the host.")
+        names = [h.name for h in inventory.read_own(options.inventory.absolute()).all]
+        if host.name in names:
+            raise UserError(f"INVENTORY={options.inventory} still has {host.name}.")
+
+
+def given(plan: Plan, file: Path) -> Machines:
+    """The machines that an inventory has, with all that it says of them.
+
+    It has the groups storage, kairosdb and loader (and monitoring), as many hosts in each as the
+    experiment says, and Ansible's variables to reach them. Its other variables win over ours.
 
     Raises:
         UserError: it is no inventory, or does not fit the experiment.
     """
-    if not given.exists():
-        raise UserError(f"INVENTORY={given}: there is no such file. docs/hosts.md shows one.")
-    found = inventory.read_own(given.absolute())
+    if not file.exists():
+        raise UserError(f"INVENTORY={file}: there is no such file. docs/hosts.md shows one.")
+    found = inventory.read_own(file.absolute())
     cluster = plan.experiment.cluster
     for group, hosts, wanted in (
         ("storage", found.storage, cluster.storage_nodes),
@@ -30,21 +62,21 @@ def complete(plan: Plan, given: Path) -> dict[str, Any]:
     ):
         if len(hosts) != wanted:
             raise UserError(
-                f"{given}: group {group} has {len(hosts)} hosts, the experiment wants {wanted} "
+                f"{file}: group {group} has {len(hosts)} hosts, the experiment wants {wanted} "
                 f"(cluster). Change one of the two."
             )
-    return inventory_vars.make(
-        plan,
+    return Machines(
         [_machine(host) for host in found.all],
         cluster_name=str(found.storage[0].vars.get("cluster_name", "kairoscope")),
+        origin=f"from {file}",
     )
 
 
-def _machine(host: Host) -> inventory_vars.Machine:
+def _machine(host: Host) -> Machine:
     """A host as its inventory has it."""
     way = {"ansible_user": "root"}
     way |= {k: v for k, v in host.vars.items() if k.startswith("ansible_")}
     address = str(host.vars.get("address") or way.get("ansible_host") or host.name)
     way.setdefault("ansible_host", address)
     more = {k: v for k, v in host.vars.items() if not k.startswith("ansible_")}
-    return inventory_vars.Machine(host.name, host.role, address, way, more)
+    return Machine(host.name, host.role, address, way, more)

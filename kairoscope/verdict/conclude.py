@@ -14,7 +14,7 @@ import psutil
 
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.plan import Plan
-from kairoscope.run.samplers import JsonLines
+from kairoscope.run_folder import JsonLines
 from kairoscope.verdict import completeness, ledger, measurements, outcomes, sustained
 from kairoscope.verdict.ledger import Ledger
 from kairoscope.verdict.outcomes import Outcomes

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_nodetool import SIX
 
+from kairoscope import run_folder
 from kairoscope.hosts.inventory import Host
-from kairoscope.run import samplers
+from kairoscope.stacks.kairosdb import captures
 from kairoscope.verdict.completeness import Wanted, missing, phases
 
 NODES = ("storage-1", "storage-2", "storage-3")
@@ -102,10 +103,10 @@ def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):
     tool.chmod(0o755)
     vars_ = {"ansible_connection": "local", "nodetool": str(tool)}
     touched = []
-    histograms = samplers.ProxyHistograms(
+    histograms = captures.ProxyHistograms(
         [Host("storage-1", "storage", vars_)],
         tmp_path / "captures",
-        samplers.JsonLines(tmp_path / "events.jsonl"),
+        run_folder.JsonLines(tmp_path / "events.jsonl"),
         touched.append,
     )
     assert histograms.capture("during") == ["storage-1"], "at once or not at all"

@@ -13,7 +13,7 @@ from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import make
 from kairoscope.run import run
 from kairoscope.run.load_spec import build
-from kairoscope.run.samplers import JsonLines
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import readback
 from kairoscope.verdict import conclude, ledger, outcomes
 from loaders.record.histograms import LogWriter, new_histogram, record

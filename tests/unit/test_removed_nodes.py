@@ -8,8 +8,9 @@ import pytest
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
-from kairoscope.run.samplers import JsonLines, QueueDepth
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import failed_logs, removed_nodes
+from kairoscope.stacks.kairosdb.captures import QueueDepth
 
 HOST = Host("kairosdb-2", "kairosdb", {"home": "/var/lib/kairoscope/kairosdb-2"})
 OTHER = Host("kairosdb-1", "kairosdb", {})

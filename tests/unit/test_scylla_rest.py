@@ -20,8 +20,9 @@ from kairoscope.deploy.verify import judge
 from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import make
-from kairoscope.run.samplers import JsonLines, StoreWindow
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import nodetool, scylla_rest
+from kairoscope.stacks.kairosdb.captures import StoreWindow
 
 # 512 µs to 2^25 µs, four a doubling, and one without an end: 65.
 OFFSETS = [(512 << i // 4) + (i % 4) * (128 << i // 4) for i in range(64)] + [33_554_432]

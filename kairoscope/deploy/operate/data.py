@@ -11,19 +11,19 @@ from typing import Any
 
 from kairoscope import __version__, paths
 from kairoscope.deploy.operate import s3, safety, snapshots, state
-from kairoscope.deploy.operate.target import Target, changing
+from kairoscope.deploy.operate.deployed import Deployed, changing
 from kairoscope.errors import UserError
 from kairoscope.hosts import operation
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.operation import Operation
-from kairoscope.run.samplers import stamp
+from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb import client
 
 # For the parts of the tables that a snapshot flushes.
 _BACKUP_DISK = 1.2
 
 
-def repair(target: Target, limit: str | None) -> None:
+def repair(target: Deployed, limit: str | None) -> None:
     """Have every storage node compare its ranges with the other replicas, one after another."""
     verb = "repair"
     with changing(target):
@@ -34,7 +34,7 @@ def repair(target: Target, limit: str | None) -> None:
         target.confirm(verb)
 
 
-def backup(target: Target, to: str | None) -> str:
+def backup(target: Deployed, to: str | None) -> str:
     """Snapshot all storage nodes and bring the files to a folder here, or on to s3://…; where."""
     verb = "backup"
     bucket = s3.Place(to) if to and s3.is_address(to) else None
@@ -95,7 +95,7 @@ def _check_disk_here(here: Inventory, folder: Path) -> None:
         )
 
 
-def _about(target: Target, tag: str) -> dict[str, Any]:
+def _about(target: Deployed, tag: str) -> dict[str, Any]:
     """What a backup's manifest says beside its files, and the schema as text."""
     here = target.inventory
     given = here.storage[0].vars
@@ -129,7 +129,7 @@ def _columns(db: Any, keyspace: str) -> list[list[str]]:
     return sorted([r.table_name, r.column_name, r.type, r.kind] for r in rows)
 
 
-def restore(target: Target, source: str) -> None:
+def restore(target: Deployed, source: str) -> None:
     """Bring a backup into an empty cluster."""
     verb = "restore"
     name = source if s3.is_address(source) else str(Path(source).absolute())
@@ -184,7 +184,7 @@ def _local_backup(name: str) -> Iterator[Path]:
 
 
 def _does_not_fit(
-    target: Target, manifest: dict[str, Any], placement: snapshots.Placement
+    target: Deployed, manifest: dict[str, Any], placement: snapshots.Placement
 ) -> list[str]:
     """Why a backup may not be restored into the target."""
     here = target.inventory

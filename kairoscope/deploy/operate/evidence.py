@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kairoscope import __version__, paths
-from kairoscope.deploy.operate.target import Target
+from kairoscope.deploy.operate.deployed import Deployed
 from kairoscope.errors import UserError
 from kairoscope.hosts.secrets import Access
-from kairoscope.run.samplers import stamp
+from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb import client
 
 REMOVED = b"(removed)"
@@ -71,7 +71,7 @@ def _add(out: tarfile.TarFile, name: str, content: bytes, mtime: float = 0) -> N
     out.addfile(member, io.BytesIO(content))
 
 
-def collect(target: Target, to: Path | None) -> Path:
+def collect(target: Deployed, to: Path | None) -> Path:
     """Collect what all hosts and servers know, without secrets; the archive's path."""
     here = target.inventory
     name = f"evidence-{target.name}-{stamp(time.time())}.tar.gz"
@@ -101,7 +101,7 @@ def collect(target: Target, to: Path | None) -> Path:
     return archive
 
 
-def _known_here(target: Target) -> dict[str, bytes]:
+def _known_here(target: Deployed) -> dict[str, bytes]:
     """What this machine has, and what KairosDB says over REST."""
     here = target.inventory
     folder = paths.target_dir(target.name)

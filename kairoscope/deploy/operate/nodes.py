@@ -2,23 +2,21 @@
 
 from kairoscope.deploy import bootstrap, bundles
 from kairoscope.deploy.operate import safety, state
-from kairoscope.deploy.operate.target import SETTLE_S, Target, changing
+from kairoscope.deploy.operate.deployed import SETTLE_S, Deployed, changing
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, ssh
 from kairoscope.hosts import operation as changes
+from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb import removed_nodes
-from kairoscope.targets.aws import target as aws
-from kairoscope.targets.lab import target as lab_target
 
 # What the note of a host that leaves remembers: nothing is on it any more that is needed.
 _EMPTY = "empty"
 _GROUPS = {"storage": "storage_nodes", "kairosdb": "kairosdb_nodes"}
 
 
-def add_kairosdb(target: Target, plan: Plan) -> None:
+def add_kairosdb(target: Deployed, plan: Plan) -> None:
     """Add a KairosDB node; loads that start from now on use it."""
     verb = "add-kairosdb"
     wanted = Operation(verb)
@@ -34,7 +32,7 @@ def add_kairosdb(target: Target, plan: Plan) -> None:
         changes.end(target.name)
 
 
-def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
+def remove_kairosdb(target: Deployed, plan: Plan, limit: str | None) -> None:
     """Let a KairosDB node store all it has, end it, and give its host back."""
     verb = "remove-kairosdb"
     wanted = Operation(verb, limit or "")
@@ -42,7 +40,7 @@ def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
         if not unfinished:
             host = safety.the_host(target.inventory, limit, "kairosdb", verb)
             _check_only_count_changes(target.plan, plan, "kairosdb", -1, verb)
-            _check_leaves(target, host, verb)
+            target.of.target.check_leaves(target.inventory, host, target.of.options, verb)
             target.refuse_unless_whole(verb, *safety.one_down(plan))
             changes.begin(target.name, wanted)
         if not unfinished or unfinished.memory != _EMPTY:
@@ -51,14 +49,14 @@ def remove_kairosdb(target: Target, plan: Plan, limit: str | None) -> None:
             for copy in removed_nodes.keep(target.name, leaving):
                 target.say(f"points that the store had refused: {copy}")
             changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
-        _give_back(target, wanted.host)
+        target.of.target.give_back(wanted.host, target.say)
         target.prepare(plan, let_go=wanted.host)
         target.deploy(plan)
         target.confirm(verb)
         changes.end(target.name)
 
 
-def add_storage(target: Target, plan: Plan) -> None:
+def add_storage(target: Deployed, plan: Plan) -> None:
     """Add a storage node: it joins and takes its data over; then the others give it up."""
     verb = "add-storage"
     wanted = Operation(verb)
@@ -78,7 +76,7 @@ def add_storage(target: Target, plan: Plan) -> None:
         changes.end(target.name)
 
 
-def decommission(target: Target, plan: Plan, limit: str | None) -> None:
+def decommission(target: Deployed, plan: Plan, limit: str | None) -> None:
     """Let a storage node hand its data to the others and leave; its host is given back."""
     verb = "decommission"
     wanted = Operation(verb, limit or "")
@@ -86,7 +84,7 @@ def decommission(target: Target, plan: Plan, limit: str | None) -> None:
         if not unfinished:
             host = safety.the_host(target.inventory, limit, "storage", verb)
             _check_only_count_changes(target.plan, plan, "storage", -1, verb)
-            _check_leaves(target, host, verb)
+            target.of.target.check_leaves(target.inventory, host, target.of.options, verb)
             here = target.inventory
             target.refuse_unless_whole(
                 verb,
@@ -102,14 +100,14 @@ def decommission(target: Target, plan: Plan, limit: str | None) -> None:
             state.wait_until_gone(others, leaving.address, SETTLE_S)
             removed_nodes.gone(target.name, leaving)
             changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
-        _give_back(target, wanted.host)
+        target.of.target.give_back(wanted.host, target.say)
         target.prepare(plan, let_go=wanted.host)
         target.deploy(plan)
         target.confirm(verb)
         changes.end(target.name)
 
 
-def replace(target: Target, limit: str | None) -> None:
+def replace(target: Deployed, limit: str | None) -> None:
     """Have a new node take a dead storage node's place: its tokens, and its data from replicas."""
     verb = "replace"
     wanted = Operation(verb, limit or "")
@@ -122,7 +120,7 @@ def replace(target: Target, limit: str | None) -> None:
             changes.begin(target.name, operation)
         host = target.inventory.host(wanted.host)
         if host.vars.get(bootstrap.REPLACES) != operation.memory:
-            _give_back(target, host.name)
+            target.of.target.give_back(host.name, target.say)
             bootstrap.set_replaces(target.name, host.name, operation.memory)
         target.prepare(plan)
         target.deploy(plan)
@@ -130,7 +128,7 @@ def replace(target: Target, limit: str | None) -> None:
         changes.end(target.name)
 
 
-def _dead(target: Target, limit: str | None, verb: str) -> str:
+def _dead(target: Deployed, limit: str | None, verb: str) -> str:
     """What the new node replaces: the dead one's address, or for ScyllaDB its host id.
 
     UserError if it is not dead, or not all others are well.
@@ -148,17 +146,16 @@ def _dead(target: Target, limit: str | None, verb: str) -> str:
             problems.append(
                 f"{other.name} sees {host.name} {found}; only one that is down (DN) is replaced"
             )
-    problems += _holds_data(target.name, host)
+    if not target.of.target.makes_anew:
+        problems += _holds_data(host)
     safety.refuse(f"{verb} {host.name}", problems)
     if here.storage[0].vars["storage_engine"] == "scylla":
         return state.host_id(state.status_of(others), host.address)
     return host.address
 
 
-def _holds_data(target: str, host: Host) -> list[str]:
+def _holds_data(host: Host) -> list[str]:
     """Why a host is not the empty one that a dead node's place needs; empty if it is."""
-    if target == "lab":
-        return []  # It is made anew.
     folder = str(host.vars["keyspaces_dir"])
     try:
         ssh.run(host, ["test", "!", "-e", f"{folder}/system"], sudo=True)
@@ -202,30 +199,3 @@ def _check_only_count_changes(old: Plan, new: Plan, role: str, by: int, verb: st
                 f"The experiment also changes {other} from {before} to {after}: one change at a "
                 "time."
             )
-
-
-def _check_leaves(target: Target, host: Host, verb: str) -> None:
-    """UserError unless the hosts that will be made for the smaller plan are the others."""
-    if target.name == "hosts":
-        if target.options.inventory is None:
-            raise UserError(f"{verb} on target hosts needs INVENTORY=, the one without the host.")
-        names = [h.name for h in inventory.read_own(target.options.inventory.absolute()).all]
-        if host.name in names:
-            raise UserError(f"INVENTORY={target.options.inventory} still has {host.name}.")
-        return
-    last = [h for h in target.inventory.all if h.role == host.role][-1]
-    if host.name != last.name:
-        raise UserError(
-            f"--limit {host.name}: hosts of target {target.name} are numbered, so the one that can "
-            f"go is the last, {last.name}."
-        )
-    if target.name == "aws":
-        aws.check_may_end(host.name)
-
-
-def _give_back(target: Target, name: str) -> None:
-    """Let a host go that nothing needs any more, where we have made it."""
-    if target.name == "lab":
-        lab = lab_target.lab()
-        if any(found.host.name == name for found in lab.hosts()):
-            target.say(lab.remove(name))

@@ -9,17 +9,17 @@ import yaml
 from kairoscope import paths
 from kairoscope.deploy import bundles, deploy
 from kairoscope.deploy.operate import safety
-from kairoscope.deploy.operate.target import Target, changing
+from kairoscope.deploy.operate.deployed import Deployed, changing
 from kairoscope.errors import UserError
 from kairoscope.hosts import operation, ssh
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
-from kairoscope.run.samplers import stamp
+from kairoscope.run_folder import stamp
 
 _NODES = ("storage_nodes", "kairosdb_nodes", "loader_hosts")
 
 
-def rolling_restart(target: Target, limit: str | None) -> None:
+def rolling_restart(target: Deployed, limit: str | None) -> None:
     """Restart every server, or those of one host, one after another."""
     verb = "rolling-restart"
     with changing(target):
@@ -30,11 +30,11 @@ def rolling_restart(target: Target, limit: str | None) -> None:
         target.confirm(verb)
 
 
-def rolling_config(target: Target, plan: Plan) -> None:
+def rolling_config(target: Deployed, plan: Plan) -> None:
     """Bring the servers to other settings, each restarted by itself if they concern it."""
     verb = "rolling-config"
     with changing(target):
-        deploy.check_shape(plan, target.name)
+        deploy.check_shape(plan, target.of.target)
         _check_nodes_stay(target.plan, plan)
         target.refuse_unless_whole(verb, *safety.one_down(plan))
         bundles.build(with_java=True)
@@ -53,7 +53,7 @@ def _check_nodes_stay(old: Plan, new: Plan) -> None:
             )
 
 
-def upgrade(target: Target, rollback: bool) -> None:
+def upgrade(target: Deployed, rollback: bool) -> None:
     """Bring the servers to this checkout's bundles, one after another; or back to those before."""
     verb = "upgrade"
     wanted = Operation(verb, "")
@@ -79,7 +79,7 @@ def upgrade(target: Target, rollback: bool) -> None:
         )
 
 
-def _roll_back(target: Target, plan: Plan, kept: Path) -> None:
+def _roll_back(target: Deployed, plan: Plan, kept: Path) -> None:
     if not kept.exists():
         raise UserError(f"There is nothing to go back to: no {kept}, which an upgrade leaves.")
     verb = "upgrade --rollback"

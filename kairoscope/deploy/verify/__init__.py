@@ -7,11 +7,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from kairoscope.deploy import deploy
 from kairoscope.deploy.verify.checks import CHECKS, Context
 from kairoscope.deploy.verify.finding import Finding, State, passed
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, ssh
+from kairoscope.hosts import deployed, inventory, ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb import client
@@ -26,7 +25,7 @@ def show(target: str, console: Console) -> bool:
         UserError: the target is not deployed.
     """
     hosts = inventory.load(target)
-    plan = deploy.deployed_plan(target)
+    plan = deployed.deployed_plan(target)
     findings = verify(target, hosts, plan)
     table = Table("check", "where", "found", "wanted", "", title=f"target {target}")
     for one in findings:

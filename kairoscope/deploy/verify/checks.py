@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import releases
-from kairoscope.deploy import deploy
 from kairoscope.deploy.verify import judge, probe, wire
 from kairoscope.deploy.verify.finding import Finding
 from kairoscope.errors import UserError
 from kairoscope.hosts import secrets, services, ssh
+from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.loader import ClockOffset, best_offset, current_version
+from kairoscope.hosts.loader import version as loader_version
 from kairoscope.hosts.secrets import Access
 from kairoscope.plan import Plan
-from kairoscope.run import fleet
 from kairoscope.stacks.kairosdb import hocon, nodetool
 from kairoscope.stacks.kairosdb.client import Client
 
@@ -175,7 +176,7 @@ def _each(
 
 def deployed(context: Context, check: str) -> Iterable[Finding]:
     """The last deploy ended, so that what runs is of one plan."""
-    well = deploy.finished_file(context.target).exists()
+    well = finished_file(context.target).exists()
     yield Finding.of(check, "", "yes" if well else "no: make deploy", "yes", well)
 
 
@@ -273,10 +274,10 @@ def versions(context: Context, check: str) -> Iterable[Finding]:
         return found, releases.same_release(found.removeprefix("KairosDB "), wanted_kairosdb)
 
     yield from _each(check, context.kairosdb, f"KairosDB {wanted_kairosdb}", kairosdb)
-    current = fleet.current_version()
+    current = current_version()
 
     def loader(host: Host) -> tuple[str, bool]:
-        found = fleet.version(host)
+        found = loader_version(host)
         return found or "does not start", found == current
 
     yield from _each(check, context.up(context.hosts.loader), current, loader)
@@ -383,7 +384,7 @@ def clocks(context: Context, check: str) -> Iterable[Finding]:
     return _each(check, context.all, f"within {limit_ms:g} ms of this machine", look)
 
 
-def _clock_offset(host: Host) -> fleet.ClockOffset:
+def _clock_offset(host: Host) -> ClockOffset:
     line = ssh.command(host, ["python3", "-c", _CLOCK])
     pings = []
     with subprocess.Popen(
@@ -399,7 +400,7 @@ def _clock_offset(host: Host) -> fleet.ClockOffset:
                 raise OSError(f"{shlex.join(line)}: no answer")
             pings.append((sent, int(answer), time.time_ns() // 1000))
         ping.stdin.close()
-    return fleet.best_offset(pings)
+    return best_offset(pings)
 
 
 def disks(context: Context, check: str) -> Iterable[Finding]:

@@ -5,16 +5,19 @@ The two printed forms: six columns (Read, Write, Range, CAS Read, CAS Write, Vie
 """
 
 import re
+from pathlib import Path
 
 from kairoscope.hosts import ssh
-from kairoscope.hosts.inventory import SCYLLA_REST_PROGRAM, Host
+from kairoscope.hosts.inventory import Host
 from kairoscope.releases import number
+from kairoscope.stacks.kairosdb import scylla_rest
 
 PERCENTILES = ("50%", "75%", "95%", "98%", "99%", "Min", "Max")
 
 # ScyllaDB's own; releases before have a program in Java, which needs JMX and packages of its own.
 NATIVE_SINCE = (6, 0)
 
+REST_PROGRAM = Path(scylla_rest.__file__)
 """What asks the REST API in nodetool's stead; it needs nothing of ours."""
 
 # Two words at most before "Latency"; the header's columns touch each other in some versions.
@@ -64,7 +67,7 @@ def rest(host: Host, *arguments: str, timeout_s: float = 60) -> str:
     """
     api = f"http://{host.vars['api_address']}:{host.vars['api_port']}"
     program = ["python3", "-", "--api", api, *arguments]
-    return _run(host, program, SCYLLA_REST_PROGRAM.read_text(), timeout_s)
+    return _run(host, program, REST_PROGRAM.read_text(), timeout_s)
 
 
 def _run(host: Host, program: list[str], stdin: str | None, timeout_s: float) -> str:

@@ -15,10 +15,13 @@ import tarfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
 from kairoscope import paths, releases
 from kairoscope.errors import UserError
+from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb import scylla
+from kairoscope.stacks.kairosdb.storage import compression_problem
 
 PAGE = (
     "https://docs.scylladb.com/manual/stable/getting-started/installation-common/"
@@ -59,6 +62,7 @@ class Server:
     program: Path
     version: str
     libraries: Path | None
+    name: ClassVar[str] = "scylla"
 
     @property
     def command(self) -> list[str]:
@@ -336,3 +340,30 @@ def of(target: str, where: Path | None) -> Server:
             f"make destroy TARGET={target}"
         )
     return found
+
+
+def for_plan(plan: Plan, shared: bool, where: Path | None) -> Server | None:
+    """The user's own server that a plan is deployed with; None where it takes none.
+
+    `shared`: whether the target's servers all are on this machine, where packages are not used.
+
+    UserError where there is none, or it is not what the plan wants.
+    """
+    if plan.engine != "scylla" or not shared:
+        if where is not None:
+            raise UserError(
+                f"SCYLLA={where} is for ENGINE=scylla on targets of this machine (local, lab); "
+                f"this is {plan.engine} on target {plan.target}. Leave it out, or change the two."
+            )
+        return None
+    server = of(plan.target, where)
+    wanted = plan.storage.get("scylla_version")
+    if wanted is not None and not releases.same_release(server.version, wanted):
+        raise UserError(
+            f"The experiment wants ScyllaDB {wanted} (storage.scylla_version), {server.program} is "
+            f"{server.version}. Leave the field out, or give a server of that release by SCYLLA=."
+        )
+    problem = compression_problem(plan.engine, plan.storage["compression"], server.release)
+    if problem:
+        raise UserError(f"storage.compression: {problem}")
+    return server

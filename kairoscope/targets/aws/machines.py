@@ -1,39 +1,41 @@
-"""From Terraform's outputs to the inventory that Ansible and a run read."""
+"""From Terraform's outputs to machines."""
 
 import shlex
 from typing import Any
 from urllib.parse import urlsplit
 
 from kairoscope import paths
-from kairoscope.deploy import inventory_vars
 from kairoscope.errors import UserError
+from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.plan import Plan
 from kairoscope.targets.aws.instance_types import table
 
 
-def inventory(outputs: dict[str, Any], plan: Plan) -> dict[str, Any]:
-    """The inventory of a provisioned target, in Ansible's YAML form.
+def of_outputs(outputs: dict[str, Any], plan: Plan) -> Machines:
+    """The machines of a provisioned target.
 
     `outputs` as `Terraform.outputs` gives them. UserError if a storage node has other threads
     than the plan computed with.
     """
     hosts = sorted(outputs["hosts"].items(), key=lambda item: _place(item[0]))
-    return inventory_vars.make(
-        plan,
+    return Machines(
         [_machine(name, host, outputs, plan) for name, host in hosts],
         cluster_name=outputs["name"],
-        results_bucket=outputs["results_bucket"],
-        aws_region=outputs["region"],
-        ansible_ssh_common_args=_way_in(outputs),
-        # The load balancer stands before KairosDB in its subnets.
-        firewall_extra=[
-            {
-                "to": "kairosdb",
-                "cidrs": [outputs["vpc_cidr"]],
-                "ports": ["kairosdb_http"],
-                "why": "Load balancer",
-            }
-        ],
+        variables={
+            "results_bucket": outputs["results_bucket"],
+            "aws_region": outputs["region"],
+            "ansible_ssh_common_args": _way_in(outputs),
+            # The load balancer stands before KairosDB in its subnets.
+            "firewall_extra": [
+                {
+                    "to": "kairosdb",
+                    "cidrs": [outputs["vpc_cidr"]],
+                    "ports": ["kairosdb_http"],
+                    "why": "Load balancer",
+                }
+            ],
+        },
+        origin="from Terraform's outputs",
     )
 
 
@@ -43,9 +45,7 @@ def _place(name: str) -> tuple[str, int]:
     return role, int(number)
 
 
-def _machine(
-    name: str, host: dict[str, Any], outputs: dict[str, Any], plan: Plan
-) -> inventory_vars.Machine:
+def _machine(name: str, host: dict[str, Any], outputs: dict[str, Any], plan: Plan) -> Machine:
     """One host: how it is reached, and what AWS knows of it."""
     ports = outputs["ports"]
     way = {
@@ -72,7 +72,7 @@ def _machine(
         # Clients of the load balancer check the nodes' certificates: it passes TLS through.
         if url := outputs["kairosdb_url"]:
             more["certificate_names"] = [urlsplit(url).hostname]
-    return inventory_vars.Machine(name, host["group"], host["address"], way, more)
+    return Machine(name, host["group"], host["address"], way, more)
 
 
 def _shards(host: dict[str, Any], plan: Plan) -> int:

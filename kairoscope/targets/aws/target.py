@@ -1,16 +1,97 @@
-"""The verbs on target `aws`: plan, deploy and destroy."""
+"""Target `aws`: what it is to a plan, and the verbs on it: plan, deploy and destroy."""
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from kairoscope import paths
 from kairoscope.errors import UserError
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.machines import Machines
 from kairoscope.plan import Plan
-from kairoscope.targets.aws import guard, machines
+from kairoscope.plan.draft import Draft
+from kairoscope.plan.numbers import n
+from kairoscope.targets.aws import guard, machines, shape
+from kairoscope.targets.aws.instance_types import InstanceType
 from kairoscope.targets.aws.terraform import Terraform
+from kairoscope.targets.target import Options, Say, Target
+
+# Of a disk of its own: the rest is the file system's and kairosdb.queue_disk_free_mb.
+VOLUME_SHARE = 0.9
+
+
+class Aws(Target):
+    """EC2 instances in a network of their own, made by Terraform."""
+
+    name = "aws"
+
+    def shape(self, draft: Draft) -> None:
+        """Its storage hosts are of ScyllaDB's image, and instance types must be known."""
+        if draft.engine != "scylla":
+            draft.refuse(
+                "storage.engine",
+                f"target aws makes its storage hosts of ScyllaDB's image; {draft.engine} can be "
+                "had on the others, on machines of AWS too by target hosts",
+            )
+        if shape.shape(draft) is None:
+            raise UserError("\n".join(draft.problems))
+
+    def shards(self, draft: Draft) -> int | None:
+        """Of the instance type."""
+        return shape.shards(draft, _types(draft)["storage"])
+
+    def queue_disk(self, draft: Draft) -> tuple[int, str]:
+        """A volume of its own."""
+        volume = draft.experiment.aws.queue_volume_gib
+        most = math.floor(volume * 1024 * VOLUME_SHARE)
+        return most, f"{VOLUME_SHARE} of aws.queue_volume_gib {n(volume)}"
+
+    def settings(self, draft: Draft, load: dict[str, Any], *, secured: bool) -> dict[str, Any]:
+        """Terraform's variables that come from the plan."""
+        return shape.settings(draft, _types(draft), load, secured=secured)
+
+    def provision(
+        self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
+    ) -> Machines:
+        """Bring the account to the plan."""
+        terraform = working_folder()
+        found = _planned(terraform, plan, options.account, options.backend, options.let_go)
+        _tell(found, plan, say)
+        begin()
+        terraform.apply()
+        return machines.of_outputs(terraform.outputs(), plan)
+
+    def check_leaves(self, here: Inventory, host: Host, options: Options, verb: str) -> None:
+        """Terraform ends the last one, if the target is not protected."""
+        super().check_leaves(here, host, options, verb)
+        terraform = working_folder()
+        terraform.initialise()
+        _check_unprotected(terraform, f"To end {host.name}", "the same command again")
+
+    def destroy(self, say: Say) -> None:
+        """Destroy everything that Terraform made for the target.
+
+        UserError if the target is protected; nothing is destroyed then.
+        """
+        terraform = working_folder()
+        if not terraform.exists:
+            say("target aws: nothing is provisioned from here")
+            return
+        terraform.initialise()
+        _check_unprotected(terraform, "To destroy it with all its data", "destroy")
+        terraform.destroy()
+        if left := terraform.resources():
+            listed = "\n".join(f"  {address}" for address in left)
+            raise UserError(f"Still there, and paid for:\n{listed}\nRun the same command again.")
+        say("target aws: nothing is left of it in the account")
+
+
+def _types(draft: Draft) -> dict[str, InstanceType]:
+    """The instance types by role, which `shape` has found to be known."""
+    types = shape.shape(draft)
+    assert types is not None  # noqa: S101
+    return types
 
 
 def working_folder() -> Terraform:
@@ -18,32 +99,11 @@ def working_folder() -> Terraform:
     return Terraform(paths.target_dir("aws") / "terraform")
 
 
-def show(plan: Plan, account: Path, backend: Path | None, console: Console) -> None:
+def show(plan: Plan, account: Path, backend: Path | None, say: Say) -> None:
     """Show what a deploy would change in the account, and change nothing."""
     terraform = working_folder()
     found = _planned(terraform, plan, account, backend)
-    _tell(found, plan, console)
-
-
-def provision(
-    plan: Plan,
-    account: Path,
-    backend: Path | None,
-    console: Console,
-    begin: Callable[[], None],
-    let_go: str | None = None,
-) -> dict[str, Any]:
-    """Bring the account to the plan and return the inventory. Safe to run again.
-
-    `begin` is called once the plan is known to be possible, before anything is changed. The host
-    `let_go` holds no data any more and may be ended.
-    """
-    terraform = working_folder()
-    found = _planned(terraform, plan, account, backend, let_go)
-    _tell(found, plan, console)
-    begin()
-    terraform.apply()
-    return machines.inventory(terraform.outputs(), plan)
+    _tell(found, plan, say)
 
 
 def _planned(
@@ -59,20 +119,13 @@ def _planned(
     return found
 
 
-def _tell(found: dict[str, Any], plan: Plan, console: Console) -> None:
+def _tell(found: dict[str, Any], plan: Plan, say: Say) -> None:
     changes = guard.summary(found)
-    console.print(
+    say(
         f"{changes['create']} resources to create, {changes['update']} to change, "
         f"{changes['delete']} to delete; {plan.totals['usd_per_hour']:.2f} USD an hour while it "
         "stands (make cost)"
     )
-
-
-def check_may_end(host: str) -> None:
-    """UserError if the target is protected: AWS would not end the host, nor would Terraform."""
-    terraform = working_folder()
-    terraform.initialise()
-    _check_unprotected(terraform, f"To end {host}", "the same command again")
 
 
 def _check_unprotected(terraform: Terraform, purpose: str, then: str) -> None:
@@ -81,21 +134,3 @@ def _check_unprotected(terraform: Terraform, purpose: str, then: str) -> None:
             f"The target is protected (protect = true in the account's variables). {purpose}: set "
             f"protect = false, make deploy TARGET=aws, and then {then}"
         )
-
-
-def destroy(console: Console) -> None:
-    """Destroy everything that Terraform made for the target.
-
-    UserError if the target is protected; nothing is destroyed then.
-    """
-    terraform = working_folder()
-    if not terraform.exists:
-        console.print("target aws: nothing is provisioned from here")
-        return
-    terraform.initialise()
-    _check_unprotected(terraform, "To destroy it with all its data", "destroy")
-    terraform.destroy()
-    if left := terraform.resources():
-        listed = "\n".join(f"  {address}" for address in left)
-        raise UserError(f"Still there, and paid for:\n{listed}\nRun the same command again.")
-    console.print("target aws: nothing is left of it in the account")

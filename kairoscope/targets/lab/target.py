@@ -2,15 +2,12 @@
 
 import sys
 from collections.abc import Callable
-from typing import Any
 
 from kairoscope import paths
-from kairoscope.deploy import inventory_vars, preflight
-from kairoscope.errors import UserError
-from kairoscope.hosts import inventory
+from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.plan import Plan
-from kairoscope.stacks.kairosdb.scylla_server import Server
 from kairoscope.targets.lab import Lab, LabHost
+from kairoscope.targets.target import Options, Say, Target
 
 # One /24; its first address is the control machine's.
 _NET = "10.77.0"
@@ -20,11 +17,6 @@ _FIRST = {"storage": 11, "kairosdb": 101, "loader": 201}
 def lab() -> Lab:
     """The target's lab."""
     return Lab(paths.target_dir("lab"))
-
-
-def enter() -> None:
-    """Go on in the lab's network, where its hosts can be reached; returns if this is there."""
-    lab().enter([sys.executable, *sys.argv])
 
 
 def hosts(plan: Plan) -> dict[str, list[LabHost]]:
@@ -43,37 +35,56 @@ def hosts(plan: Plan) -> dict[str, list[LabHost]]:
     }
 
 
-def provision(plan: Plan, server: Server | None, say: Callable[[str], None]) -> dict[str, Any]:
-    """Have the plan's hosts running; the inventory. UserError if this machine cannot.
+class LabTarget(Target):
+    """Hosts with systemd, disks and a network of their own, and one kernel for all."""
 
-    `server`: where the plan stores in ScyllaDB.
-    """
-    wanted = hosts(plan)
-    everyone = [host for group in wanted.values() for host in group]
-    here = lab()
-    # One kernel for all hosts; once they are there, what runs on them has its share.
-    if not here.hosts() and (problem := preflight.check_aio(plan)):
-        raise UserError(f"This machine cannot take the hosts: {problem}")
-    here.up(everyone, say)
-    # Loader hosts hold nothing; `deploy.check_shape` has refused to take others away.
-    for found in here.hosts():
-        if found.host.name.startswith("loader-") and found.host not in everyone:
-            here.remove(found.host.name)
-    machines = [
-        inventory_vars.Machine(host.name, role, host.address, here.inventory_vars(host.name))
-        for role, group in wanted.items()
-        for host in group
-    ]
-    return inventory_vars.make(
-        plan,
-        machines,
-        cluster_name="kairoscope lab",
-        server=server,
-        # The hosts share this machine's few cores and its clock.
-        **inventory.of_shared_cores(plan),
-        common_time_sync=False,
-        # Ansible's own, but for -C, and Mitogen's -C: packing jar files, from this machine to
-        # itself, took as much CPU as Ansible's own work.
-        ansible_ssh_args="-o ControlMaster=auto -o ControlPersist=60s",
-        mitogen_ssh_compression=False,
-    )
+    name = "lab"
+    shared = True
+    makes_anew = True
+
+    def provision(
+        self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
+    ) -> Machines:
+        """Have the plan's hosts running; goes on in their network. UserError if it cannot."""
+        wanted = hosts(plan)
+        everyone = [host for group in wanted.values() for host in group]
+        here = lab()
+        here.up(everyone, say)
+        # Loader hosts hold nothing; a deploy refuses to take others away.
+        for found in here.hosts():
+            if found.host.name.startswith("loader-") and found.host not in everyone:
+                here.remove(found.host.name)
+        machines = [
+            Machine(host.name, role, host.address, here.inventory_vars(host.name))
+            for role, group in wanted.items()
+            for host in group
+        ]
+        self.enter()
+        return Machines(
+            machines,
+            cluster_name="kairoscope lab",
+            shared=True,
+            variables={
+                # The hosts share this machine's clock.
+                "common_time_sync": False,
+                # Ansible's own, but for -C, and Mitogen's -C: packing jar files, from this machine
+                # to itself, took as much CPU as Ansible's own work.
+                "ansible_ssh_args": "-o ControlMaster=auto -o ControlPersist=60s",
+                "mitogen_ssh_compression": False,
+            },
+        )
+
+    def enter(self) -> None:
+        """Go on in the lab's network, where its hosts can be reached; returns if this is there."""
+        lab().enter([sys.executable, *sys.argv])
+
+    def destroy(self, say: Say) -> None:
+        """End the hosts."""
+        lab().down()
+        say(f"target {self.name}: its hosts are gone")
+
+    def give_back(self, host: str, say: Say) -> None:
+        """End one host."""
+        here = lab()
+        if any(found.host.name == host for found in here.hosts()):
+            say(here.remove(host))

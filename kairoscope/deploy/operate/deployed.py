@@ -6,13 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rich.console import Console
-
 from kairoscope.deploy import deploy
-from kairoscope.deploy.deploy import Options
+from kairoscope.deploy.deploy import Deployment
 from kairoscope.deploy.operate import safety, state
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation
+from kairoscope.hosts.deployed import check_finished, deployed_plan
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
@@ -25,17 +24,20 @@ SETTLE_S = 180
 
 
 @dataclass(frozen=True)
-class Target:
-    """A deployed target whose hosts can be reached, and what its deploys are told."""
+class Deployed:
+    """A deployed target whose hosts can be reached, and what its deploys are of."""
 
-    name: str
-    options: Options
-    console: Console
+    of: Deployment
+
+    @property
+    def name(self) -> str:
+        """As in TARGET=."""
+        return self.of.target.name
 
     @property
     def plan(self) -> Plan:
         """The plan it was deployed with."""
-        return deploy.deployed_plan(self.name)
+        return deployed_plan(self.name)
 
     @property
     def inventory(self) -> Inventory:
@@ -44,7 +46,7 @@ class Target:
 
     def say(self, text: str) -> None:
         """Tell what is done."""
-        self.console.print(text)
+        self.of.console.print(text)
 
     def playbook(self, name: str, **variables: Any) -> None:
         """Run a playbook that changes no settings."""
@@ -56,7 +58,8 @@ class Target:
 
     def prepare(self, plan: Plan, let_go: str | None = None) -> None:
         """Have the hosts of a plan; the host `let_go` holds no data any more."""
-        deploy.prepare(plan, replace(self.options, let_go=let_go), self.console)
+        options = replace(self.of.options, let_go=let_go)
+        deploy.prepare(plan, replace(self.of, options=options))
 
     def refuse_unless_whole(self, verb: str, *more: str, but: Collection[str] = ()) -> None:
         """UserError unless all servers but some hosts' are well, and there is nothing `more`."""
@@ -80,7 +83,7 @@ class Target:
 
 
 @contextmanager
-def changing(target: Target, wanted: Operation | None = None) -> Iterator[Operation | None]:
+def changing(target: Deployed, wanted: Operation | None = None) -> Iterator[Operation | None]:
     """Nothing else changes the target meanwhile; the interrupted operation that is gone on with.
 
     UserError if the target is not deployed, another operation is unfinished, or the target is
@@ -95,7 +98,7 @@ def changing(target: Target, wanted: Operation | None = None) -> Iterator[Operat
     with operation.alone(target.name):
         unfinished = operation.check_none_unfinished(target.name, wanted)
         if unfinished is None:
-            deploy.check_finished(target.name)
+            check_finished(target.name)
         else:
             target.say(f"going on with `{unfinished}`")
         yield unfinished

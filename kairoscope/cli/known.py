@@ -1,0 +1,31 @@
+"""The targets and stacks that there are: a line registers one."""
+
+from kairoscope.errors import UserError
+from kairoscope.stacks.kairosdb.stack import KairosDB
+from kairoscope.stacks.stack import Stack
+from kairoscope.targets.aws.target import Aws
+from kairoscope.targets.lab.target import LabTarget
+from kairoscope.targets.local import Local
+from kairoscope.targets.own import Own
+from kairoscope.targets.target import Target
+
+TARGETS: tuple[Target, ...] = (Local(), LabTarget(), Aws(), Own())
+STACKS: tuple[Stack, ...] = (KairosDB(),)
+
+
+def target(name: str) -> Target:
+    """The target of that name. UserError if there is none."""
+    for known in TARGETS:
+        if known.name == name:
+            return known
+    names = ", ".join(known.name for known in TARGETS)
+    raise UserError(f"TARGET={name}: there is no such target. There are: {names}")
+
+
+def stack(name: str) -> Stack:
+    """The stack of that name. UserError if there is none."""
+    for known in STACKS:
+        if known.name == name:
+            return known
+    names = ", ".join(known.name for known in STACKS)
+    raise UserError(f"stack {name}: there is no such stack. There are: {names}")

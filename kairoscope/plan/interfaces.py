@@ -1,0 +1,73 @@
+"""What the arithmetic asks of the target and of the stack that a plan is for.
+
+Both come as objects: the plan is the same for all of them. Targets are in `kairoscope.targets`,
+stacks in `kairoscope.stacks`.
+"""
+
+from typing import Any, Protocol
+
+from kairoscope.plan.draft import Draft
+
+
+class Target(Protocol):
+    """Where the servers will run."""
+
+    @property
+    def name(self) -> str:
+        """As in TARGET=."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether all servers share the cores and the memory of this machine."""
+
+    @property
+    def secured(self) -> bool:
+        """Whether TLS and logins are on unless the experiment says otherwise."""
+
+    def shape(self, draft: Draft) -> None:
+        """Refuse what cannot be had there; UserError if nothing can be computed then."""
+
+    def shards(self, draft: Draft) -> int | None:
+        """Record the shards of a storage node; None where the machines do not say."""
+
+    def queue_disk(self, draft: Draft) -> tuple[int, str]:
+        """Most that a KairosDB node's disk has for its queue, in MiB, and what says so."""
+
+    def settings(self, draft: Draft, load: dict[str, Any], *, secured: bool) -> dict[str, Any]:
+        """What its maker (Terraform) is told; {} where there is none. Refuses a bad fit."""
+
+
+class Servers(Protocol):
+    """A stack's servers as far as they are planned before the load is."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Final values for the servers that take points."""
+
+    @property
+    def held_s(self) -> float:
+        """How long a point is kept before it is written, while all is well, in s."""
+
+
+class Stack(Protocol):
+    """What stands there."""
+
+    @property
+    def name(self) -> str:
+        """Of the system under test."""
+
+    def engine(self, target: Target) -> str:
+        """What stores on a target, unless the experiment says otherwise."""
+
+    def shards(self, draft: Draft) -> int:
+        """Shards of a storage node where neither experiment nor target says."""
+
+    def servers(self, draft: Draft) -> Servers:
+        """Record the settings of the servers that take points."""
+
+    def store(self, draft: Draft, servers: Any, now_s: float) -> dict[str, Any]:
+        """Record the settings of the store and what the run takes of disk and CPU; its final
+        values. `servers` as `servers` gave it, `now_s` in epoch s."""
+
+    def notices(self, draft: Draft, target: Target, servers: Any) -> None:
+        """Record what to know of the stack before starting."""

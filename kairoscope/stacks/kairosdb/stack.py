@@ -1,0 +1,100 @@
+"""KairosDB on its store as a stack: what plan, deployment and run ask of what stands there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kairoscope.hosts.machines import Layout, Machine, Machines
+from kairoscope.plan import Plan
+from kairoscope.plan.draft import Draft
+from kairoscope.plan.interfaces import Target
+from kairoscope.stacks.kairosdb import (
+    commitlog,
+    notices,
+    scylla_server,
+    settings,
+    storage,
+    variables,
+)
+from kairoscope.stacks.kairosdb.commitlog import CommitLog
+from kairoscope.stacks.kairosdb.queue import Queue
+from kairoscope.stacks.kairosdb.scylla_server import Server
+
+# Where the engine has no shards: the threads that a node of a shared machine may count on.
+EMBEDDED_SHARDS = 2
+# Of a ScyllaDB node on a shared machine: a shard is a thread that does all the work of its part,
+# and three nodes, KairosDB and the loader share a laptop's few cores.
+SHARED_SHARDS = 1
+
+
+@dataclass(frozen=True)
+class Servers:
+    """KairosDB as planned before the load is."""
+
+    settings: dict[str, Any]
+    queue: Queue
+    log: CommitLog
+
+    @property
+    def held_s(self) -> float:
+        """How long its queue keeps a point before it writes it, in s."""
+        return self.queue.held_s
+
+
+class KairosDB:
+    """The stack; the engine under KairosDB, Cassandra or ScyllaDB, is a field of its plans."""
+
+    name = "kairosdb"
+
+    def engine(self, target: Target) -> str:
+        """On hosts of its own ScyllaDB; on a machine that all share what needs no package."""
+        return "cassandra" if target.shared else "scylla"
+
+    def shards(self, draft: Draft) -> int:
+        """Shards of a storage node where neither experiment nor target says."""
+        return SHARED_SHARDS if draft.shared and draft.engine == "scylla" else EMBEDDED_SHARDS
+
+    def servers(self, draft: Draft) -> Servers:
+        """Record the settings of KairosDB and of the store's commit log."""
+        log = commitlog.settings(draft)
+        values, queue = settings.settings(draft, log)
+        return Servers(values, queue, log)
+
+    def store(self, draft: Draft, servers: Servers, now_s: float) -> dict[str, Any]:
+        """Record the store's settings, disk and CPU; the final values for its templates."""
+        values = storage.settings(draft, servers.queue, servers.log)
+        storage.refuse_late_expiry(draft, now_s)
+        storage.totals(draft, servers.settings["checkpoint_s"], servers.queue)
+        return values
+
+    def notices(self, draft: Draft, target: Target, servers: Servers) -> None:
+        """Record what to know of engine and consistency."""
+        notices.record(draft, target.name, servers.settings)
+
+    def brought(self, plan: Plan, shared: bool, given: Path | None) -> Server | None:
+        """The user's own ScyllaDB server that a plan is deployed with; None where it takes none.
+
+        UserError if `given` (SCYLLA=) is not what the plan wants, or wanted and not given.
+        """
+        return scylla_server.for_plan(plan, shared, given)
+
+    def remember(self, target: str, server: Server) -> None:
+        """Keep which server a target is deployed with."""
+        scylla_server.remember(target, server)
+
+    def fresh_tokens(self, plan: Plan, node: int) -> list[str]:
+        """Tokens that a node of a fresh cluster is given; none where it takes them itself."""
+        return variables.fresh_tokens(plan, node)
+
+    def of_all(
+        self, plan: Plan, machines: Machines, folders: Mapping[str, str], brought: Server | None
+    ) -> dict[str, Any]:
+        """Inventory variables of all hosts; see `variables.of_all`."""
+        return variables.of_all(plan, machines, folders, brought)
+
+    def of_machine(
+        self, plan: Plan, machine: Machine, layout: Layout, brought: Server | None
+    ) -> dict[str, Any]:
+        """Inventory variables of one host with servers; {} for the others."""
+        return variables.of_machine(plan, machine, layout, brought)

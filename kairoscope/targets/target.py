@@ -1,0 +1,115 @@
+"""What a target is: where servers run, and the levers that it has.
+
+A target hands machines over, which are deployed to in the same way wherever they are. Each is a
+module of this package; `kairoscope.cli.known` names them.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kairoscope.errors import UserError
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.machines import Machines
+from kairoscope.plan import Plan
+from kairoscope.plan.draft import Draft
+
+Say = Callable[[str], None]
+
+# On disks of hosts that the plan does not know; kairosdb.queue_disk_free_mb holds.
+HOST_QUEUE_DISK_MIB = 65_536
+# Of the 10 GB that a laptop needs: what KairosDB's queue may take while the store is away.
+SHARED_QUEUE_DISK_MIB = 4_096
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a deploy of some targets is told beside the plan.
+
+    Attributes:
+        account: the AWS account's variables.
+        backend: settings of an S3 backend of Terraform; without it the state is a file here.
+        inventory: the hosts of target `hosts`.
+        server: a server of the user's own for the stack (SCYLLA=): an archive or a folder.
+        let_go: a host that holds no data any more, and may be given back.
+    """
+
+    account: Path
+    backend: Path | None = None
+    inventory: Path | None = None
+    server: Path | None = None
+    let_go: str | None = None
+
+
+class Target(ABC):
+    """Where servers run. What most targets have in common is here."""
+
+    name: str
+    """As in TARGET=."""
+    shared = False
+    """Whether all servers share the cores and the memory of this machine."""
+    managed = True
+    """Whether it has hosts of its own, with systemd, and no processes of this machine."""
+    secured = True
+    """Whether TLS and logins are on unless the experiment says otherwise."""
+    makes_anew = False
+    """Whether a host that was given back is made anew, empty, by the next deploy."""
+
+    # What the plan asks
+
+    def shape(self, draft: Draft) -> None:
+        """Refuse what cannot be had here; UserError if nothing can be computed then."""
+
+    def shards(self, draft: Draft) -> int | None:
+        """Record the shards of a storage node; None where the machines do not say."""
+        return None
+
+    def queue_disk(self, draft: Draft) -> tuple[int, str]:
+        """Most that a KairosDB node's disk has for its queue, in MiB, and what says so."""
+        if self.shared:
+            return SHARED_QUEUE_DISK_MIB, "on a machine that all servers share"
+        return HOST_QUEUE_DISK_MIB, "on a disk that the plan does not know"
+
+    def settings(self, draft: Draft, load: dict[str, Any], *, secured: bool) -> dict[str, Any]:
+        """What its maker (Terraform) is told; {} where there is none."""
+        return {}
+
+    # What a deploy asks
+
+    def check_same(self, plan: Plan, was: Inventory) -> None:
+        """UserError if what is deployed here cannot become what a deploy would make now."""
+
+    @abstractmethod
+    def provision(
+        self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
+    ) -> Machines:
+        """Have the plan's machines. Safe to run again; UserError if they cannot be had.
+
+        `begin` is called once that is known to be possible, before anything costs.
+        """
+
+    def ready(self) -> None:
+        """Called when all was checked, before anything is changed on the machines."""
+
+    def enter(self) -> None:
+        """Be where its machines can be reached; may replace this process."""
+
+    @abstractmethod
+    def destroy(self, say: Say) -> None:
+        """End what was made. UserError if it may not be, or is not gone afterwards."""
+
+    # What day two asks
+
+    def check_leaves(self, here: Inventory, host: Host, options: Options, verb: str) -> None:
+        """UserError unless a smaller plan would be without this host, which may end."""
+        last = [h for h in here.all if h.role == host.role][-1]
+        if host.name != last.name:
+            raise UserError(
+                f"--limit {host.name}: hosts of target {self.name} are numbered, so the one that "
+                f"can go is the last, {last.name}."
+            )
+
+    def give_back(self, host: str, say: Say) -> None:
+        """Let a host go that nothing needs any more, where the next `provision` does not."""
