@@ -1,6 +1,11 @@
 """The targets and stacks that there are: a line registers one."""
 
+from typing import Any
+
+from kairoscope import plan as plans
 from kairoscope.errors import UserError
+from kairoscope.experiment import Experiment
+from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb.stack import KairosDB
 from kairoscope.stacks.stack import Stack
 from kairoscope.targets.aws.target import Aws
@@ -29,3 +34,8 @@ def stack(name: str) -> Stack:
             return known
     names = ", ".join(known.name for known in STACKS)
     raise UserError(f"stack {name}: there is no such stack. There are: {names}")
+
+
+def plan(experiment: Experiment, target_name: str = "local", **more: Any) -> Plan:
+    """The plan of an experiment on a target; see `kairoscope.plan.make`."""
+    return plans.make(experiment, target(target_name), stack(experiment.stack), **more)

@@ -49,18 +49,12 @@ def node_options(command: click.decorators.FC) -> click.decorators.FC:
 def make_plan(experiment: str, target: str, **given: str | None) -> Plan:
     """The plan of an experiment as scaled by the options. UserError if it is none."""
     from kairoscope import experiment as experiments
-    from kairoscope import plan
     from kairoscope.cli import known
     from kairoscope.hosts import deployed
 
-    where = known.target(target)
+    known.target(target)  # Named wrongly, it is said before the experiment is read.
     wanted = experiments.load(experiment, experiments.Overrides(**given))
-    return plan.make(
-        wanted,
-        where,
-        known.stack(wanted.stack),
-        deployed_engine=deployed.deployed_engine(target),
-    )
+    return known.plan(wanted, target, deployed_engine=deployed.deployed_engine(target))
 
 
 def account_options(command: click.decorators.FC) -> click.decorators.FC:
@@ -95,7 +89,7 @@ def deployment(
     inventory: Path | None = None,
     server: Path | None = None,
 ) -> Deployment:
-    """What is deployed, where and with what: by the options of `host_options`, and a `server` if given."""
+    """What is deployed, where and with what; `server` is one of the user's own (SCYLLA=)."""
     from kairoscope.cli import known
     from kairoscope.deploy.deploy import Deployment
     from kairoscope.targets.target import Options

@@ -41,7 +41,7 @@ def check_shape(plan: Plan, where: Target) -> None:
     target = where.name
     if not plan_file(target).exists():
         return
-    where.check_same(plan, inventory.load(target))
+    where.check_same()
     if (was := deployed_plan(target).engine) != plan.engine:
         raise UserError(
             f"Target {target} is deployed with {was}, the plan wants {plan.engine}: neither reads "
@@ -117,7 +117,7 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     """Have the machines, and write their inventory; its path."""
     target, folder = of.target, paths.target_dir(plan.target)
     first = not plan_file(plan.target).exists()
-    # One kernel for all hosts of this machine; once they are there, what runs on them has its share.
+    # One kernel for all hosts of this machine; once they are there, what runs there has its share.
     if target.shared and target.managed and first and (problem := preflight.check_aio(plan)):
         raise UserError(f"This machine cannot take the hosts: {problem}")
     path = folder / "inventory.yml"

@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Machine:
-    """One machine: `group` is its role, `way` Ansible's variables to reach it, `more` its others."""
+    """One machine: `group` is its role, `way` how Ansible reaches it, `more` other variables."""
 
     name: str
     group: str

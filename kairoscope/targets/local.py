@@ -8,8 +8,7 @@ from pathlib import Path
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.hosts import supervisor
-from kairoscope.hosts.inventory import Inventory
+from kairoscope.hosts import inventory, supervisor
 from kairoscope.hosts.java import java17
 from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.plan import Plan
@@ -38,9 +37,9 @@ class Local(Target):
     managed = False
     secured = False
 
-    def check_same(self, plan: Plan, was: Inventory) -> None:
+    def check_same(self) -> None:
         """The nodes know each other, and their cluster's name, by their addresses."""
-        was_net = was.storage[0].address.rpartition(".")[0]
+        was_net = inventory.load(self.name).storage[0].address.rpartition(".")[0]
         if was_net != (net := local_net()):
             raise UserError(
                 f"Target {self.name} is deployed on {was_net}.*, not on {net}.*: set "

@@ -78,8 +78,8 @@ class Target(ABC):
 
     # What a deploy asks
 
-    def check_same(self, plan: Plan, was: Inventory) -> None:
-        """UserError if what is deployed here cannot become what a deploy would make now."""
+    def check_same(self) -> None:
+        """UserError if what is deployed cannot become what a deploy would make now."""
 
     @abstractmethod
     def provision(

@@ -23,10 +23,12 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 from harness import SMALL, Cli, but, end, new_run, wait_for
 
-from kairoscope import experiment, plan
-from kairoscope.deploy import preflight
+from kairoscope import experiment
+from kairoscope.cli import known
+from kairoscope.deploy import inventory_vars, preflight
 from kairoscope.hosts import inventory, supervisor
 from kairoscope.stacks.kairosdb import cql
+from kairoscope.targets.target import Options
 from loaders.schedule.spec import LoadSpec
 
 STORAGE = ("storage-1", "storage-2", "storage-3")
@@ -56,12 +58,16 @@ def request(url: str, document: Any = None, timeout_s: float = 10) -> Any:
 
 def free_net() -> str:
     """A loopback net on which nobody listens at any address that a deployment would use."""
-    made = plan.make(experiment.Experiment.model_validate(EXPERIMENT))
+    made = known.plan(experiment.Experiment.model_validate(EXPERIMENT))
     for _ in range(50):
         net = f"127.{random.randint(1, 254)}.{random.randint(0, 254)}"
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("KAIROSCOPE_LOCAL_NET", net)
-            groups = inventory.local(made)["all"]["children"]
+            machines = known.target("local").provision(
+                made, Options(Path("x")), print, lambda: None
+            )
+            stack = known.stack(made.stack)
+            groups = inventory_vars.make(made, machines, stack)["all"]["children"]
         hosts = {
             role: [inventory.Host(name, role, v) for name, v in groups[role]["hosts"].items()]
             for role in ("storage", "kairosdb")

@@ -14,6 +14,8 @@ import pytest
 from test_plan_aws import planned
 
 from kairoscope import paths
+from kairoscope.cli import known
+from kairoscope.deploy import inventory_vars
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, ssh
 from kairoscope.targets.aws import guard, machines, target, terraform
@@ -144,13 +146,17 @@ def outputs(**more: Any) -> dict[str, Any]:
     }
 
 
+def made_of(found: dict[str, Any]) -> dict[str, Any]:
+    plan = planned()
+    of = machines.of_outputs(found, plan)
+    return inventory_vars.make(plan, of, known.stack(plan.stack))
+
+
 def test_outputs_become_an_inventory_that_ansible_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
-    inventory.write(
-        tmp_path / "aws" / "inventory.yml", machines.inventory(outputs(), planned()), ""
-    )
+    inventory.write(tmp_path / "aws" / "inventory.yml", made_of(outputs()), "")
     found = inventory.load("aws")
     # In the order of their numbers, not of their letters.
     assert [host.name for host in found.storage] == ["storage-1", "storage-2", "storage-10"]
@@ -176,7 +182,7 @@ def test_outputs_become_an_inventory_that_ansible_reads(
 
 
 def test_with_ssm_hosts_are_reached_by_their_ids() -> None:
-    made = machines.inventory(outputs(access="ssm", bastion=None), planned())
+    made = made_of(outputs(access="ssm", bastion=None))
     variables = made["all"]["vars"]
     assert "aws ssm start-session --target %h" in variables["ansible_ssh_common_args"]
     assert made["all"]["children"]["loader"]["hosts"]["loader-1"]["ansible_host"] == "i-loader1"
@@ -186,7 +192,7 @@ def test_a_wrong_line_of_the_table_is_found() -> None:
     wrong = outputs()
     wrong["hosts"]["storage-1"]["vcpus"] = 31
     with pytest.raises(UserError, match=r"AWS gives i3\.8xlarge 31 vCPUs"):
-        machines.inventory(wrong, planned())
+        machines.of_outputs(wrong, planned())
 
 
 class TestMirror:
@@ -315,7 +321,7 @@ def test_a_protected_target_is_not_destroyed(fake: Path) -> None:
     (fake / "home" / "aws" / "terraform" / "main.tf").touch()
     (fake / "does").write_text('[ "$1" = output ] && echo \'{"protect": {"value": true}}\'\n')
     with pytest.raises(UserError, match="protect = false"):
-        target.destroy(console=None)  # type: ignore[arg-type]
+        target.Aws().destroy(print)
     assert "destroy" not in (fake / "calls").read_text()
 
 

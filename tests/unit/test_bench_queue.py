@@ -9,8 +9,8 @@ import pytest
 
 from bench import harness, queue
 from bench.harness import Bench, BenchError, Limit, Round
+from kairoscope.cli import known
 from kairoscope.experiment import Experiment
-from kairoscope.plan import make
 from kairoscope.stacks.kairosdb.threads import Threads, names
 
 
@@ -83,7 +83,7 @@ def test_a_run_without_figures_does_not_count(tmp_path: Path) -> None:
 def test_all_sides_are_experiments_that_can_be_planned(kairosdb: dict[str, Any]) -> None:
     load = queue.EXPERIMENT["load"] | {"sensors": queue.SENSORS}
     document = queue.EXPERIMENT | {"load": load, "kairosdb": kairosdb}
-    plan = make(Experiment.model_validate(document), "local")
+    plan = known.plan(Experiment.model_validate(document), "local")
     assert kairosdb.items() <= plan.kairosdb.items()
 
 

@@ -91,7 +91,7 @@ def test_nothing_is_said_exactly_if_nothing_is_missing(due, made, sampled, shard
 
 def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):
     """One that was killed near the end of a load answers again some seconds later."""
-    monkeypatch.setattr(samplers, "_AGAIN_S", 0)
+    monkeypatch.setattr(captures, "_AGAIN_S", 0)
     (tmp_path / "text").write_text(SIX)
     tool = tmp_path / "nodetool"
     tool.write_text(

@@ -8,9 +8,9 @@ import load_samples
 import numpy as np
 import pytest
 
+from kairoscope.cli import known
 from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.plan import make
 from kairoscope.run import run
 from kairoscope.run.load_spec import build
 from kairoscope.run_folder import JsonLines
@@ -38,7 +38,7 @@ def state_of(
         "load": fields | load,
         "queries": queries or {},
     }
-    plan = make(Experiment.model_validate(document), "local")
+    plan = known.plan(Experiment.model_validate(document), "local")
     for sub in ("load", "latency"):
         (tmp_path / sub).mkdir()
     telnet = ["127.0.0.1:4242", "127.0.0.2:4242"]

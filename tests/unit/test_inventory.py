@@ -7,17 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import experiment, plan
+from kairoscope import experiment, paths
+from kairoscope.cli import known
 from kairoscope.deploy import bundles, inventory_vars, preflight
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
+from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.stacks.kairosdb import scylla as scylla_options
+from kairoscope.stacks.kairosdb import variables
 from kairoscope.stacks.kairosdb.scylla_server import Server
+from kairoscope.targets import local
+from kairoscope.targets.target import Options
 
 
 @given(st.integers(1, 12), st.integers(1, 64))
 def test_tokens_are_distinct_in_range_and_even(nodes, per_node):
-    mine = [[int(t) for t in inventory.initial_tokens(n, nodes, per_node)] for n in range(nodes)]
+    mine = [[int(t) for t in variables.initial_tokens(n, nodes, per_node)] for n in range(nodes)]
     ring = sorted(t for tokens in mine for t in tokens)
     assert len(set(ring)) == nodes * per_node
     assert ring[0] >= -(2**63)
@@ -32,23 +37,36 @@ def test_tokens_are_distinct_in_range_and_even(nodes, per_node):
 @pytest.mark.parametrize("net", ["127.0.0", "127.9.255"])
 def test_loopback_nets(net, monkeypatch):
     monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", net)
-    assert inventory.local_net() == net
+    assert local.local_net() == net
 
 
 @pytest.mark.parametrize("net", ["10.0.0", "127.0", "127.0.0.1", "127.0.256", "x", ""])
 def test_other_nets_are_refused(net, monkeypatch):
     monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", net)
     with pytest.raises(UserError, match="loopback"):
-        inventory.local_net()
+        local.local_net()
 
 
 def test_jmx_ports_of_the_default_net_are_the_usual_ones():
-    assert [inventory.jmx_port("127.0.0", n) for n in range(3)] == [7199, 7200, 7201]
+    assert [variables.jmx_port("127.0.0", n) for n in range(3)] == [7199, 7200, 7201]
 
 
 @given(st.integers(0, 255), st.integers(0, 255), st.integers(0, 9))
 def test_jmx_ports_are_ports(second, third, node):
-    assert 1024 < inventory.jmx_port(f"127.{second}.{third}", node) < 32768
+    assert 1024 < variables.jmx_port(f"127.{second}.{third}", node) < 32768
+
+
+def write_local(plan, server=None):
+    """As a deploy does."""
+    options = Options(Path("x"))
+    machines = known.target("local").provision(plan, options, print, lambda: None)
+    made = inventory_vars.make(plan, machines, known.stack(plan.stack), server)
+    inventory.write(paths.target_dir("local") / "inventory.yml", made, machines.origin)
+
+
+def storage_1(**more):
+    way = {"ansible_user": "root"}
+    return Machines([Machine("storage-1", "storage", "10.77.0.11", way)], "x", **more)
 
 
 def test_local_loader_hosts_have_folders_of_their_own_and_share_what_is_installed(
@@ -56,14 +74,14 @@ def test_local_loader_hosts_have_folders_of_their_own_and_share_what_is_installe
 ):
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
     monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", "127.9.8")
-    monkeypatch.setattr(inventory, "java17", lambda: "/java")
+    monkeypatch.setattr(local, "java17", lambda: "/java")
     monkeypatch.setattr(bundles.Bundle, "folder", property(lambda self: f"{self.name}-of-hash"))
-    made = plan.make(experiment.load("laptop"), "local")
+    made = known.plan(experiment.load("laptop"), "local")
     cluster = made.experiment.cluster.model_copy(update={"loader_hosts": 3})
     made = made.model_copy(
         update={"experiment": made.experiment.model_copy(update={"cluster": cluster})}
     )
-    inventory.write_local(made)
+    write_local(made)
     found = inventory.load("local")
     assert [host.name for host in found.loader] == ["loader-1", "loader-2", "loader-3"]
     assert [host.address for host in found.loader] == ["127.9.8.1", "127.9.8.2", "127.9.8.3"]
@@ -80,7 +98,7 @@ def scylla(target: str, **cluster):
     found = found.model_copy(
         update={"cluster": found.cluster.model_copy(update={"shards": 2, **cluster})}
     )
-    return plan.make(found, target)
+    return known.plan(found, target)
 
 
 SERVER = Server(
@@ -94,7 +112,7 @@ SERVER = Server(
 @pytest.fixture
 def no_bundles(monkeypatch, tmp_path):
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
-    monkeypatch.setattr(inventory, "java17", lambda: "/java")
+    monkeypatch.setattr(local, "java17", lambda: "/java")
     monkeypatch.setattr(bundles, "java17", lambda: "/java")
     monkeypatch.setattr(bundles, "full_version", lambda _: "17")
     monkeypatch.setattr(bundles.Bundle, "folder", property(lambda self: f"{self.name}-of-hash"))
@@ -102,7 +120,7 @@ def no_bundles(monkeypatch, tmp_path):
 
 def test_local_scylla_nodes_listen_on_their_own_addresses(no_bundles, monkeypatch):
     monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", "127.9.8")
-    inventory.write_local(scylla("local"), SERVER)
+    write_local(scylla("local"), SERVER)
     found = inventory.load("local")
     first = found.storage[0].vars
     assert first["storage_engine"] == "scylla"
@@ -124,7 +142,7 @@ def test_local_scylla_nodes_listen_on_their_own_addresses(no_bundles, monkeypatc
     scylla_options.check("5.2.19", "cluster_name: x", first["scylla_arguments"])
     assert "--smp 2 --memory 2176M --overprovisioned" in first["scylla_arguments"]
     assert first["scylla_settings"]["developer_mode"] is True
-    assert first["scylla_settings"]["ring_delay_ms"] == inventory.SCYLLA_RING_DELAY_MS
+    assert first["scylla_settings"]["ring_delay_ms"] == variables.SCYLLA_RING_DELAY_MS
     assert first["scylla_nice"] == 10
 
 
@@ -137,8 +155,9 @@ def test_hosts_of_the_lab_get_the_server_as_a_bundle(no_bundles, monkeypatch):
         ),
     )
     made = scylla("lab")
-    machine = inventory_vars.Machine("storage-1", "storage", "10.77.0.11", {"ansible_user": "root"})
-    found = inventory_vars.make(made, [machine], cluster_name="x", server=SERVER)["all"]
+    found = inventory_vars.make(made, storage_1(shared=True), known.stack("kairosdb"), SERVER)[
+        "all"
+    ]
     of_all, host = found["vars"], found["children"]["storage"]["hosts"]["storage-1"]
     assert of_all["scylla_bundle"].endswith("/lab/scylla-5.2.19.tar")
     assert of_all["scylla_bundle_dir"] == "/opt/kairoscope/scylla-5.2.19-hash"
@@ -150,8 +169,7 @@ def test_hosts_of_the_lab_get_the_server_as_a_bundle(no_bundles, monkeypatch):
 
 
 def test_without_a_server_hosts_get_the_package(no_bundles):
-    machine = inventory_vars.Machine("storage-1", "storage", "10.77.0.11", {"ansible_user": "root"})
-    found = inventory_vars.make(scylla("hosts"), [machine], cluster_name="x")["all"]
+    found = inventory_vars.make(scylla("hosts"), storage_1(), known.stack("kairosdb"))["all"]
     assert "scylla_from" not in found["vars"]
     host = found["children"]["storage"]["hosts"]["storage-1"]
     assert (host["nodetool"], host["keyspaces_dir"]) == ("nodetool", "/var/lib/scylla/data")

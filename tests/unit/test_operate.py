@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import experiment, paths, plan
+from kairoscope.cli import known
 from kairoscope.deploy import bootstrap
 from kairoscope.deploy.operate import evidence, safety, snapshots, state
 from kairoscope.deploy.operate.state import Seen
@@ -19,6 +20,7 @@ from kairoscope.experiment import replicas_needed
 from kairoscope.hosts import inventory, operation
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.operation import Operation
+from kairoscope.stacks.kairosdb import variables
 from kairoscope.stacks.kairosdb.client import NO_ANSWER, KairosDBStatus
 from kairoscope.targets.lab import target
 
@@ -61,7 +63,7 @@ def seen(here: Inventory, schemas: int = 1, **rings: dict[str, str] | None) -> S
 
 
 def planned(replication_factor: int = 3, storage_nodes: int = 3, **cluster: Any) -> plan.Plan:
-    made = plan.make(experiment.load("laptop"), "lab")
+    made = known.plan(experiment.load("laptop"), "lab")
     changed = made.experiment.cluster.model_copy(
         update={
             "storage_nodes": storage_nodes,
@@ -251,7 +253,10 @@ def write_inventory(made: plan.Plan) -> dict[str, dict[str, Any]]:
     """What a deploy would note of the storage nodes for a plan; by name."""
     begun = bootstrap.read("lab")
     names = [host.name for host in target.hosts(made)["storage"]]
-    found = {name: bootstrap.of(made, begun, name, i) for i, name in enumerate(names)}
+    found = {
+        name: bootstrap.of(begun, name, variables.fresh_tokens(made, i))
+        for i, name in enumerate(names)
+    }
     folder = paths.target_dir("lab")
     data = {"all": {"children": {"storage": {"hosts": found}}}}
     inventory.write(folder / "inventory.yml", data, "for a test")

@@ -7,6 +7,8 @@ import pytest
 import yaml
 
 from kairoscope import experiment, plan
+from kairoscope.cli import known
+from kairoscope.deploy import inventory_vars
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
 from kairoscope.targets import own
@@ -34,11 +36,13 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def planned() -> plan.Plan:
-    return plan.make(experiment.load("laptop", experiment.Overrides()), "hosts")
+    return known.plan(experiment.load("laptop", experiment.Overrides()), "hosts")
 
 
 def test_what_the_file_says_stays_and_the_rest_is_added(tmp_path: Path) -> None:
-    made = own.complete(planned(), given(tmp_path / "mine.yml"))
+    plan_ = planned()
+    machines = own.given(plan_, given(tmp_path / "mine.yml"))
+    made = inventory_vars.make(plan_, machines, known.stack(plan_.stack))
     inventory.write(tmp_path / "inventory.yml", made, "for a test")
     found = inventory.read(tmp_path / "inventory.yml")
     assert found == inventory.read_own(tmp_path / "inventory.yml")  # As Ansible sees it.
@@ -58,9 +62,9 @@ def test_what_the_file_says_stays_and_the_rest_is_added(tmp_path: Path) -> None:
 def test_a_file_that_does_not_fit_the_experiment(tmp_path: Path) -> None:
     two = {name: STORAGE[name] for name in ("storage-1", "storage-2")}
     with pytest.raises(UserError, match="group storage has 2 hosts, the experiment wants 3"):
-        own.complete(planned(), given(tmp_path / "mine.yml", storage=two))
+        own.given(planned(), given(tmp_path / "mine.yml", storage=two))
 
 
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file"):
-        own.complete(planned(), tmp_path / "nothing.yml")
+        own.given(planned(), tmp_path / "nothing.yml")

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from kairoscope import paths
+from kairoscope.cli import known
 from kairoscope.deploy.verify import judge
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
-from kairoscope.hosts.inventory import jvm_options
-from kairoscope.plan import Plan, make, render
+from kairoscope.plan import Plan, render
 from kairoscope.plan.load import requests_per_tick
-from kairoscope.stacks.kairosdb import hocon, scylla
+from kairoscope.stacks.kairosdb import hocon, scylla, variables
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec, Queries, Step
 
@@ -40,7 +40,7 @@ def described(**sections: dict[str, Any]) -> dict[str, Any]:
 
 
 def planned(**sections: dict[str, Any]) -> Plan:
-    return make(Experiment.model_validate(described(**sections)), "local")
+    return known.plan(Experiment.model_validate(described(**sections)), "local")
 
 
 def printed(plan: Plan, width: int) -> str:
@@ -139,7 +139,7 @@ def spec_of(plan: Plan) -> LoadSpec:
 
 @given(experiments())
 def test_what_holds_for_every_plan(experiment: Experiment) -> None:
-    plan = make(experiment, "local")
+    plan = known.plan(experiment, "local")
     kairosdb, storage, totals = plan.kairosdb, plan.storage, plan.totals
     survivors = max(1, experiment.cluster.kairosdb_nodes - 1)
 
@@ -261,7 +261,7 @@ def what_holds_for_its_disk(plan: Plan) -> None:
 @settings(max_examples=60)
 @given(experiments(max_sensors=300))
 def test_the_loader_takes_the_plan_and_comes_to_the_same_totals(experiment: Experiment) -> None:
-    plan = make(experiment, "local")
+    plan = known.plan(experiment, "local")
     spec = spec_of(plan)
     schedule = Schedule(spec)
     groups = [group for worker in range(spec.workers) for group in schedule.groups(worker)]
@@ -283,14 +283,14 @@ def test_the_loader_takes_the_plan_and_comes_to_the_same_totals(experiment: Expe
 
 @given(experiments())
 def test_json_round_trip(experiment: Experiment) -> None:
-    plan = make(experiment, "local")
+    plan = known.plan(experiment, "local")
     assert Plan.from_json(plan.to_json()) == plan
 
 
 @settings(max_examples=20)
 @given(experiments())
 def test_every_plan_can_be_printed(experiment: Experiment) -> None:
-    assert experiment.name in printed(make(experiment, "local"), 80)
+    assert experiment.name in printed(known.plan(experiment, "local"), 80)
 
 
 @given(
@@ -311,7 +311,7 @@ def test_requests_are_counted_as_sensors_are_dealt(
 
 
 def test_the_laptop_to_the_number() -> None:
-    plan = make(load("laptop"), "local")
+    plan = known.plan(load("laptop"), "local")
     assert plan.engine == "cassandra"
     assert plan.kairosdb == {
         "nodes": 1,
@@ -356,7 +356,7 @@ def test_the_laptop_to_the_number() -> None:
 
 
 def test_scylla_on_a_shared_machine_to_the_number() -> None:
-    plan = make(load("laptop", Overrides(engine="scylla")), "local")
+    plan = known.plan(load("laptop", Overrides(engine="scylla")), "local")
     assert plan.storage["shards"] == 1
     assert plan.setting("storage.memory_mb").arithmetic == "1 shard × 1,088 = 1,088"
     assert plan.storage["memory_mb"] == 1088
@@ -369,7 +369,7 @@ def test_scylla_on_a_shared_machine_to_the_number() -> None:
     assert given.storage["memory_mb"] == 700
     assert given.setting("storage.memory_mb").derived_value == 2 * 1088
     assert given.storage["scylla_version"] == "6.2.3"
-    on_hosts = make(load("laptop"), "hosts")
+    on_hosts = known.plan(load("laptop"), "hosts")
     assert "memory_mb" not in on_hosts.storage
     assert not [text for text in on_hosts.notices if "developer mode" in text]
 
@@ -407,7 +407,7 @@ APPENDIX_A = {
 def test_the_2018_experiments_are_the_published_ones(
     name: str, sensors: int, kairosdb_nodes: int
 ) -> None:
-    plan = make(load(name), "local")
+    plan = known.plan(load(name), "local")
     for key, value in APPENDIX_A.items():
         assert plan.kairosdb[key] == value
         assert plan.setting(f"kairosdb.{key}").origin == "experiment"
@@ -426,7 +426,9 @@ def test_the_2018_experiments_are_the_published_ones(
 
 def test_the_published_disk_figure_is_met() -> None:
     # ~12 GB for 120 million points at RF 3.
-    assert make(load("single-60k"), "local").totals["data_bytes"] == pytest.approx(12e9, rel=0.1)
+    assert known.plan(load("single-60k"), "local").totals["data_bytes"] == pytest.approx(
+        12e9, rel=0.1
+    )
 
 
 def test_caches_are_sized_for_the_sensors_of_a_failed_node() -> None:
@@ -461,7 +463,7 @@ def test_the_refusal_names_the_line(tmp_path: Path) -> None:
         "load: {sensors: 20, duration_s: 60}\n"
     )
     with pytest.raises(UserError, match=r"mine\.yml:5: kairosdb\.row_key_cache_size: more sensors"):
-        make(load(str(path)), "local")
+        known.plan(load(str(path)), "local")
 
 
 def test_a_cache_that_is_just_large_enough_is_remarked_on() -> None:
@@ -543,7 +545,7 @@ def test_the_queues_disk(
         queries={"sensors": 1},
         aws={"queue_volume_gib": volume_gib},
     )
-    plan = make(Experiment.model_validate(described_), target)
+    plan = known.plan(Experiment.model_validate(described_), target)
     assert plan.kairosdb["queue_disk_mb"] == derived
     assert ("queue_latest_expiry_s" in plan.kairosdb) == (target == "local")
 
@@ -595,10 +597,10 @@ def test_what_the_stock_queue_does_not_write_again_is_said(
         kairosdb={"queue": "stock", "write_consistency": level},
         storage={"commitlog_sync_period_ms": period_ms},
     )
-    notices = make(Experiment.model_validate(data), target).notices
+    notices = known.plan(Experiment.model_validate(data), target).notices
     assert any(lost in notice for notice in notices), notices
     data["storage"] = {"commitlog_sync": "batch"}
-    notices = make(Experiment.model_validate(data), target).notices
+    notices = known.plan(Experiment.model_validate(data), target).notices
     assert not any("lose" in notice for notice in notices)
 
 
@@ -652,7 +654,7 @@ WIDTH = 1_814_400
 def test_no_point_may_expire_when_the_engine_cannot_say_it() -> None:
     def at(ttl_s: int, target: str = "local", **load: Any) -> Plan:
         data = described(storage={"ttl_s": ttl_s}, load=load)
-        return make(Experiment.model_validate(data), target, NOW)
+        return known.plan(Experiment.model_validate(data), target, now=NOW)
 
     run = 120
     last = 2_147_483_646 - NOW - run - WIDTH
@@ -697,12 +699,12 @@ def rendered(plan: Plan) -> dict[str, Any]:
 @pytest.mark.parametrize("queue", ["coalescing", "stock"])
 def test_kairosdb_is_told_of_its_queue(target: str, queue: str) -> None:
     data = described(kairosdb={"queue": queue}, storage={"ttl_s": 86_400})
-    plan = make(Experiment.model_validate(data), target)
+    plan = known.plan(Experiment.model_validate(data), target)
     told = rendered(plan)
-    known = set((paths.KAIROSDB_CONF / "documented-keys.txt").read_text().splitlines())
+    documented = set((paths.KAIROSDB_CONF / "documented-keys.txt").read_text().splitlines())
     prefix = "kairosdb.kairoscope.queue."
     ours = {key.removeprefix(prefix): told[key] for key in told if key.startswith(prefix)}
-    assert {prefix + key for key in ours} <= known
+    assert {prefix + key for key in ours} <= documented
     if queue == "stock":
         assert ours == {}
         return
@@ -727,7 +729,9 @@ def test_a_small_heap_is_remarked_on() -> None:
 
 
 def test_the_command_line_scales_and_shows_it() -> None:
-    plan = make(load("laptop", Overrides(sensors="20000", rate="2", duration_s="60")), "local")
+    plan = known.plan(
+        load("laptop", Overrides(sensors="20000", rate="2", duration_s="60")), "local"
+    )
     assert plan.totals["points_per_s"] == 40_000
     assert plan.totals["points"] == 20_000 * 120
     assert plan.kairosdb["batch_size"] == 1000
@@ -738,7 +742,7 @@ def test_the_command_line_scales_and_shows_it() -> None:
 
 
 def test_duration_in_place_of_points_shows_the_points() -> None:
-    plan = make(load("single-60k", Overrides(duration_s="90")), "local")
+    plan = known.plan(load("single-60k", Overrides(duration_s="90")), "local")
     assert plan.load["ticks"] == 90
     assert (
         plan.setting("load.duration_s").arithmetic == "DURATION=90; the experiment has points: 2000"
@@ -906,7 +910,7 @@ def test_giving_up_before_failing_over_is_remarked_on() -> None:
 
 
 def test_the_fleet_is_all_of_it() -> None:
-    plan = make(load("fleet"), "local")
+    plan = known.plan(load("fleet"), "local")
     assert plan.load["hosts"] == plan.kairosdb["nodes"] == 2
     assert plan.load["protocol"] == "rest-gzip"
     assert 0 < plan.load["ramp_ticks"] < plan.load["warmup_ticks"]
@@ -920,7 +924,7 @@ def test_the_fleet_is_all_of_it() -> None:
 def test_defaults_that_are_not_in_the_file_are_shown() -> None:
     data = described()
     del data["load"]["rate"], data["load"]["warmup_s"]
-    plan = make(Experiment.model_validate(data), "local")
+    plan = known.plan(Experiment.model_validate(data), "local")
     for name, value in (("load.rate", 1.0), ("load.warmup_s", 15)):
         assert (plan.setting(name).value, plan.setting(name).origin) == (value, "default")
     assert plan.load["warmup_s"] == 15
@@ -939,22 +943,22 @@ def test_defaults_that_are_not_in_the_file_are_shown() -> None:
 def test_compilers(target: str, given: str | None, held: str) -> None:
     data = described()
     data["cluster"] |= {"jvm": given} if given else {}
-    plan = make(Experiment.model_validate(data), target)
+    plan = known.plan(Experiment.model_validate(data), target)
     assert plan.setting("cluster.jvm").value == held
-    options = jvm_options(plan, "-Xmore")
+    options = variables.jvm_options(plan, "-Xmore")
     assert options["cassandra_jvm_options"] == options["kairosdb_jvm_options"]
     quick = "-XX:TieredStopAtLevel=1" in options["kairosdb_jvm_options"]
     assert (quick, "-Xmore" in options["kairosdb_jvm_options"]) == (held == "quick", True)
 
 
 def test_other_targets_are_not_there_yet() -> None:
-    with pytest.raises(UserError, match="available: local, lab, aws, hosts"):
-        make(load("laptop"), "moon")
+    with pytest.raises(UserError, match=r"TARGET=moon: .* There are: local, lab, aws, hosts"):
+        known.plan(load("laptop"), "moon")
 
 
 @given(experiments())
 def test_plan_json_is_what_the_templates_read(experiment: Experiment) -> None:
-    data = json.loads(make(experiment, "local").to_json())
+    data = json.loads(known.plan(experiment, "local").to_json())
     assert data["format"] == 1
     assert data["experiment"]["cluster"] == experiment.cluster.model_dump(exclude_none=True)
     assert None not in data["experiment"]["load"].values()
@@ -973,7 +977,7 @@ LOAD_KEYS |= {"ticks", "workers", "duration_s", "period_ms", "warmup_s", "reques
 @settings(max_examples=20)
 @given(experiments())
 def test_the_load_has_all_that_a_run_reads(experiment: Experiment) -> None:
-    assert set(make(experiment, "local").load) >= LOAD_KEYS
+    assert set(known.plan(experiment, "local").load) >= LOAD_KEYS
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": 2}'])
@@ -983,7 +987,7 @@ def test_a_foreign_plan_is_refused(text: str) -> None:
 
 
 def test_rendering_shows_arithmetic_reason_origin_and_what_was_replaced() -> None:
-    text = printed(make(load("single-60k", Overrides(sensors="50000")), "local"), 140)
+    text = printed(known.plan(load("single-60k", Overrides(sensors="50000")), "local"), 140)
     assert "SENSORS=50000; the experiment has 60000" in text
     assert "replaces 1,000 points: " in text
     assert "as derived: 30 shards × 1" in text

@@ -10,9 +10,10 @@ from rich.console import Console
 from test_plan import described, printed
 
 from kairoscope import paths
+from kairoscope.cli import known
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, load
-from kairoscope.plan import Plan, make
+from kairoscope.plan import Plan
 from kairoscope.targets.aws import cost
 from kairoscope.targets.aws.instance_types import InstanceType, table
 
@@ -21,7 +22,7 @@ def planned(**sections: dict[str, Any]) -> Plan:
     data = described(**sections)
     del data["cluster"]["shards"]
     data["cluster"].update(sections.get("cluster", {}))
-    return make(Experiment.model_validate(data), "aws")
+    return known.plan(Experiment.model_validate(data), "aws")
 
 
 def refused(**sections: dict[str, Any]) -> str:
@@ -47,7 +48,7 @@ def test_there_is_a_shard_and_never_more_than_threads(vcpus: int) -> None:
 
 
 def test_the_published_run_fits_the_published_topology() -> None:
-    plan = make(load("cluster-180k"), "aws")
+    plan = known.plan(load("cluster-180k"), "aws")
     assert plan.engine == "scylla"
     assert plan.setting("cluster.shards").value == 30
     assert plan.setting("cluster.shards").derived_value == 30
@@ -84,7 +85,7 @@ def test_shards_come_from_the_instance_type_and_reach_kairosdb() -> None:
 def test_the_embedded_engine_has_none() -> None:
     data = described()
     del data["cluster"]["shards"]
-    plan = make(Experiment.model_validate(data), "local")
+    plan = known.plan(Experiment.model_validate(data), "local")
     assert plan.storage["shards"] == 2
     assert plan.terraform == {}
 
@@ -181,7 +182,7 @@ def test_the_bill_and_the_plan_say_the_same() -> None:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/aws.md"])
 def test_pages_that_name_the_cost_are_up_to_date(page: str) -> None:
-    totals = make(load("cluster-180k"), "aws").totals
+    totals = known.plan(load("cluster-180k"), "aws").totals
     told = f"{totals['usd_per_hour']:.2f} USD an hour, {totals['usd_per_run']:.2f} a run"
     assert told in (paths.CHECKOUT / page).read_text()
 
@@ -202,4 +203,4 @@ def test_a_compressor_that_the_release_does_not_know_is_refused() -> None:
     assert "not known to ScyllaDB 6.2.3, only from 2025.2.0 on: take ZstdCompressor" in said
     data = described(storage=with_dictionaries)
     with pytest.raises(UserError, match="is ScyllaDB's alone; this target stores in cassandra"):
-        make(Experiment.model_validate(data), "local")
+        known.plan(Experiment.model_validate(data), "local")

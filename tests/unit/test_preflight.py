@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kairoscope import experiment, plan
+from kairoscope.cli import known
 from kairoscope.deploy import preflight
 from kairoscope.hosts import supervisor
 from kairoscope.hosts.inventory import SCYLLA_CONNECTIONS
@@ -14,7 +15,7 @@ from kairoscope.hosts.inventory import SCYLLA_CONNECTIONS
 
 @pytest.fixture
 def laptop() -> plan.Plan:
-    return plan.make(experiment.load("laptop"), "local")
+    return known.plan(experiment.load("laptop"), "local")
 
 
 def test_memory(laptop):
@@ -38,7 +39,7 @@ def test_loader_processes_take_memory_too(laptop):
 
 @pytest.fixture
 def scylla() -> plan.Plan:
-    return plan.make(experiment.load("laptop", experiment.Overrides(engine="scylla")), "local")
+    return known.plan(experiment.load("laptop", experiment.Overrides(engine="scylla")), "local")
 
 
 def test_scylla_has_memory_and_no_heap(scylla):

@@ -13,12 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import paths
+from kairoscope.cli import known
 from kairoscope.errors import UserError
 from kairoscope.experiment import Overrides, load
-from kairoscope.hosts import inventory
 from kairoscope.hosts.secrets import Login
-from kairoscope.plan import make
-from kairoscope.stacks.kairosdb import scylla
+from kairoscope.stacks.kairosdb import scylla, variables
 
 ROLE = paths.ANSIBLE / "roles" / "scylla"
 RELEASES = [
@@ -96,14 +95,14 @@ def test_a_commit_log_that_is_waited_for_is_known_to_each_release(version):
 @pytest.mark.parametrize("version", RELEASES)
 def test_what_a_shared_machine_has_is_used_by_each_release(version, secured):
     """As the role renders it on target local: all in the node's own folder, on its own address."""
-    plan = make(load("laptop", Overrides(engine="scylla")), "local")
-    of_machine = inventory.of_shared_cores(plan)
+    plan = known.plan(load("laptop", Overrides(engine="scylla")), "local")
+    of_machine = variables.scylla_of_shared_cores(plan, grows=False)
     text = rendered(
         version,
         secured=secured,
         scylla_data="/home/me/local/storage-1/data",
         scylla_settings=of_machine["scylla_settings"],
-        **inventory.scylla_listens("127.0.61.2", "127.0.61.2"),
+        **variables.scylla_listens("127.0.61.2", "127.0.61.2"),
     )
     scylla.check(version, text, of_machine["scylla_arguments"])
     configured = yaml.safe_load(text)

@@ -14,12 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import paths
+from kairoscope.cli import known
 from kairoscope.deploy import bundles, inventory_vars
 from kairoscope.deploy.operate import state
 from kairoscope.deploy.verify import judge
 from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host
-from kairoscope.plan import make
+from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import nodetool, scylla_rest
 from kairoscope.stacks.kairosdb.captures import StoreWindow
@@ -340,9 +341,9 @@ def test_hosts_have_a_nodetool_by_rest_where_the_release_has_none(monkeypatch, v
     document |= {"cluster": {**nodes, "shards": 2}}
     document |= {"load": {"sensors": 20, "rate": 1.0, "duration_s": 20}}
     document |= {"storage": {"engine": "scylla", "scylla_version": version}}
-    plan = make(Experiment.model_validate(document), "lab")
-    machine = inventory_vars.Machine("storage-1", "storage", "192.0.2.1", {})
-    made = inventory_vars.make(plan, [machine], cluster_name="c")["all"]
+    plan = known.plan(Experiment.model_validate(document), "lab")
+    machines = Machines([Machine("storage-1", "storage", "192.0.2.1", {})], "c")
+    made = inventory_vars.make(plan, machines, known.stack(plan.stack))["all"]
     (of_host,) = made["children"]["storage"]["hosts"].values()
     assert of_host["nodetool"] == ("nodetool" if own else f"{of_host['home']}/bin/nodetool")
     program = Path(made["vars"]["scylla_rest_program"])

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from kairoscope import experiment
+from kairoscope.cli import known
 from kairoscope.cli.options import make_plan
 from kairoscope.deploy import bundles, deploy
-from kairoscope.deploy.deploy import Options
+from kairoscope.deploy.deploy import Deployment
 from kairoscope.errors import UserError
-from kairoscope.plan import make
+from kairoscope.hosts.deployed import plan_file
 from kairoscope.stacks.kairosdb import scylla_server
+from kairoscope.targets.target import Options
 
 HERE = {"x86_64": 0x3E, "aarch64": 0xB7}[platform.machine()]
 OTHER = 0xB7 if HERE == 0x3E else 0x3E
@@ -162,12 +165,18 @@ def test_what_is_not_there(tmp_path):
         scylla_server.given(text, "local", tmp_path / "home")
 
 
+def server_of(plan, given=None):
+    where = known.target(plan.target)
+    of = Deployment(where, known.stack(plan.stack), Options(Path("x"), server=given), Console())
+    return deploy._brought(plan, of)
+
+
 @pytest.mark.parametrize("target", ["local", "lab"])
 def test_without_a_server_it_is_three_lines_on_what_to_get(target):
-    plan = make(experiment.load("laptop", experiment.Overrides(engine="scylla")), target)
+    plan = known.plan(experiment.load("laptop", experiment.Overrides(engine="scylla")), target)
     assert plan.engine == "scylla"
     with pytest.raises(UserError) as error:
-        deploy._server(plan, Options(None))
+        server_of(plan)
     lines = error.value.message.splitlines()
     assert len(lines) == 3
     assert f"target {target} needs SCYLLA=" in lines[0]
@@ -179,7 +188,7 @@ def planned(target: str = "local", **storage):
     found = experiment.load("laptop", experiment.Overrides(engine="scylla"))
     # As a file has it: what is set is known as stated.
     values = found.storage.model_dump(exclude_unset=True) | storage
-    return make(
+    return known.plan(
         found.model_copy(update={"storage": type(found.storage).model_validate(values)}), target
     )
 
@@ -193,20 +202,20 @@ def home(tmp_path, monkeypatch):
 
 def test_a_deployed_target_keeps_its_server_without_being_told_again(home, tmp_path):
     where = folder(tmp_path, files())
-    first = deploy._server(planned(), Options(None, scylla=where))
+    first = server_of(planned(), where)
     assert first.release == "2026.1.11"
     scylla_server.remember("local", first)
-    assert deploy._server(planned(), Options(None)) == first
+    assert server_of(planned()) == first
     (first.folder / "libreloc" / "ld.so").unlink()
     with pytest.raises(
         UserError, match=r"(?s)cannot be had any more.*unpacked in part.*SCYLLA="
     ) as e:
-        deploy._server(planned(), Options(None))
+        server_of(planned())
     assert "2026.1.11" in e.value.message
     # The same release from elsewhere will do.
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    again = deploy._server(planned(), Options(None, scylla=folder(elsewhere, files())))
+    again = server_of(planned(), folder(elsewhere, files()))
     assert again.folder.is_relative_to(elsewhere)
 
 
@@ -215,25 +224,25 @@ def test_a_deployed_target_keeps_its_release(home, tmp_path):
     (new := tmp_path / "new").mkdir()
     scylla_server.remember("local", scylla_server.find(folder(old, files())))
     with pytest.raises(UserError, match=r"deployed with ScyllaDB 2026\.1\.11.*is 6\.2\.3"):
-        deploy._server(planned(), Options(None, scylla=folder(new, files("6.2.3"))))
+        server_of(planned(), folder(new, files("6.2.3")))
 
 
 def test_a_server_that_the_experiment_does_not_fit(home, tmp_path):
-    server = Options(None, scylla=folder(tmp_path, files("6.2.3")))
-    assert deploy._server(planned(), server).release == "6.2.3"
-    assert deploy._server(planned(scylla_version="6.2.3"), server).release == "6.2.3"
+    server = folder(tmp_path, files("6.2.3"))
+    assert server_of(planned(), server).release == "6.2.3"
+    assert server_of(planned(scylla_version="6.2.3"), server).release == "6.2.3"
     with pytest.raises(UserError, match=r"wants ScyllaDB 2026\.1\.11 .storage\.scylla_version"):
-        deploy._server(planned(scylla_version="2026.1.11"), server)
+        server_of(planned(scylla_version="2026.1.11"), server)
     with pytest.raises(UserError, match=r"ZstdWithDicts.*not known to ScyllaDB 6\.2\.3"):
-        deploy._server(planned(compression="ZstdWithDictsCompressor"), server)
+        server_of(planned(compression="ZstdWithDictsCompressor"), server)
 
 
 def test_a_server_that_nobody_asked_for_is_not_ignored(tmp_path):
-    for_cassandra = make(experiment.load("laptop"), "local")
-    with pytest.raises(UserError, match="is for ENGINE=scylla on targets local and lab"):
-        deploy._server(for_cassandra, Options(None, scylla=tmp_path))
+    for_cassandra = known.plan(experiment.load("laptop"), "local")
+    with pytest.raises(UserError, match="is for ENGINE=scylla on targets of this machine"):
+        server_of(for_cassandra, tmp_path)
     with pytest.raises(UserError, match="this is scylla on target hosts"):
-        deploy._server(planned("hosts"), Options(None, scylla=tmp_path))
+        server_of(planned("hosts"), tmp_path)
 
 
 def test_what_goes_to_hosts_is_what_it_runs_with(tmp_path):
@@ -268,11 +277,13 @@ def test_what_goes_to_hosts_is_what_it_runs_with(tmp_path):
 
 def test_the_engine_is_the_experiment_s_or_the_command_s_choice():
     def engine(target: str, given_: str | None = None) -> str:
-        return make(experiment.load("laptop", experiment.Overrides(engine=given_)), target).engine
+        return known.plan(
+            experiment.load("laptop", experiment.Overrides(engine=given_)), target
+        ).engine
 
     assert (engine("local"), engine("hosts")) == ("cassandra", "scylla")
     assert engine("hosts", "cassandra") == "cassandra"
-    plan = make(experiment.load("laptop", experiment.Overrides(engine="scylla")), "local")
+    plan = known.plan(experiment.load("laptop", experiment.Overrides(engine="scylla")), "local")
     assert plan.setting("storage.engine").origin == "command line"
     with pytest.raises(UserError, match=r"ENGINE=mysql.*must be one of cassandra, scylla"):
         engine("local", "mysql")
@@ -285,18 +296,18 @@ def test_a_deployed_target_keeps_its_engine(monkeypatch, tmp_path):
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
     (tmp_path / "local").mkdir()
     assert make_plan("laptop", "local").engine == "cassandra"
-    deploy.plan_file("local").write_text(planned().to_json())
+    plan_file("local").write_text(planned().to_json())
     # Not said again, it is what is there, for a deploy as for a load; said, it is checked.
     assert make_plan("laptop", "local").engine == "scylla"
     assert make_plan("laptop", "local", engine="cassandra").engine == "cassandra"
-    deploy.plan_file("local").write_text('{"engine"')
+    plan_file("local").write_text('{"engine"')
     assert make_plan("laptop", "local").engine == "cassandra"
 
-    there = make(experiment.load("laptop"), "lab")
-    file = deploy.plan_file("lab")
+    there = known.plan(experiment.load("laptop"), "lab")
+    file = plan_file("lab")
     file.parent.mkdir(parents=True)
     file.write_text(there.to_json())
-    deploy.check_shape(there, "lab")
-    other = make(experiment.load("laptop", experiment.Overrides(engine="scylla")), "lab")
+    deploy.check_shape(there, known.target("lab"))
+    other = known.plan(experiment.load("laptop", experiment.Overrides(engine="scylla")), "lab")
     with pytest.raises(UserError, match="deployed with cassandra, the plan wants scylla"):
-        deploy.check_shape(other, "lab")
+        deploy.check_shape(other, known.target("lab"))

@@ -20,6 +20,7 @@ from rich.console import Console
 from test_firewall import GROUPS, PORTS, address, one_of_each, rendered
 
 from kairoscope import experiment, paths, plan
+from kairoscope.cli import known
 from kairoscope.deploy import verify
 from kairoscope.deploy.verify import checks, judge, probe, wire
 from kairoscope.deploy.verify.checks import Check, Context
@@ -62,7 +63,7 @@ Database versions:
 
 
 def planned() -> plan.Plan:
-    return plan.make(experiment.load("laptop"), "local")
+    return known.plan(experiment.load("laptop"), "local")
 
 
 def host(name: str, role: str = "kairosdb", **more) -> Host:
@@ -561,7 +562,7 @@ class TestGoingOn:
 
 def test_the_table_shows_what_was_found_and_the_status_follows_it(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(verify.inventory, "load", lambda target: None)
-    monkeypatch.setattr(verify.deploy, "deployed_plan", lambda target: None)
+    monkeypatch.setattr(verify.deployed, "deployed_plan", lambda target: None)
     found = [
         Finding.of("ring", "storage-1", "10.0.0.2 [DN]", "3 UN", False),
         Finding.of("clock", "storage-1", "0 ms", "within 20 ms", True),
