@@ -136,13 +136,18 @@ bench: $(VENV)/installed ## Measure loader and queue, beside a baseline each (ON
 	@$(BIN)/python -m bench $(ONLY)
 
 .PHONY: lint
-lint: $(VENV)/installed $(CHECKOV_VENV)/installed ## Run every linter
+lint: $(VENV)/installed ## Run every linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/yamllint --strict .
 	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/ansible-lint --offline --strict
 	$(BIN)/shellcheck scripts/need .ci/run
+	@$(MAKE) lint-terraform
+
+.PHONY: lint-terraform
+lint-terraform: $(VENV)/installed $(CHECKOV_VENV)/installed # the part of `make lint` that is about terraform/
 	@scripts/need terraform
 	$(TERRAFORM) fmt -check -diff -recursive
 	@mkdir -p .kairoscope
