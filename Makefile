@@ -23,6 +23,8 @@ LIMIT ?=
 TO ?=
 FROM ?=
 ARGS ?=
+VERSION ?=
+RAN ?= $(wildcard results/junit/*.xml)
 
 # What a target needs on this machine beside Java and Maven.
 NEEDS_aws := ssh terraform
@@ -160,6 +162,12 @@ lint-terraform: $(VENV)/installed $(CHECKOV_VENV)/installed # the part of `make 
 format: $(VENV)/installed ## Format the Python code
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
+
+.PHONY: release
+release: $(VENV)/installed ## Make release VERSION=x.y.z of this commit: record, commit, tag (RAN= JUnit files or texts that say what was run)
+	@$(if $(VERSION),,echo "VERSION= which? Such as 0.2.0" >&2; exit 2)
+	@scripts/need java maven
+	@$(BIN)/python scripts/release.py '$(VERSION)' $(RAN)
 
 .PHONY: clean
 clean: ## Remove what was built: virtual environment, bundles (destroy first); runs stay

@@ -1,0 +1,174 @@
+"""`make release`, in a checkout of its own."""
+
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from kairoscope import paths
+
+SCRIPT = paths.CHECKOUT / "scripts" / "release.py"
+FILES = {
+    "CHANGELOG.md": "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-11-25\n\n- More.\n",
+    "pyproject.toml": '[project]\nversion = "0.1.0"\ndependencies = []\n',
+    "loaders/pyproject.toml": '[project]\nversion = "0.1.0"\n',
+    "kairoscope/__init__.py": '__version__ = "0.1.0"\n',
+    "Makefile": "lint:\n\t@test ! -e untidy\n",
+    ".gitignore": ".venv\n.kairoscope\njunit\n",
+    # In place of the real one: a bundle that has the version of the checkout in its name.
+    ".venv/bin/kairoscope": """#!/bin/sh
+set -e
+version=$(sed -n 's/^version = "\\(.*\\)"/\\1/p' loaders/pyproject.toml)
+mkdir -p .kairoscope/bundles
+echo files > .kairoscope/bundles/loader-$version.tar
+echo list > .kairoscope/bundles/loader-$version.sha256
+test ! -e .venv/broken
+""",
+}
+
+
+def run(checkout: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name, text in FILES.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (tmp_path / ".venv/bin/kairoscope").chmod(0o755)
+    stale = tmp_path / ".kairoscope/bundles/loader-0.1.0.tar"
+    stale.parent.mkdir(parents=True)
+    stale.write_text("of the release before")
+    for command in (
+        ["init", "-q", "-b", "main"],
+        ["config", "user.email", "t@example.org"],
+        ["config", "user.name", "t"],
+        ["add", "-A"],
+        ["commit", "-qm", "Before"],
+    ):
+        assert run(tmp_path, "git", *command).returncode == 0
+    return tmp_path
+
+
+def junit(checkout: Path, *, failures: int = 0, after: timedelta = timedelta(minutes=1)) -> str:
+    began = (datetime.now(UTC) + after).isoformat()
+    path = checkout / "junit" / "unit.xml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(
+        f'<testsuites><testsuite tests="9" failures="{failures}" errors="0" skipped="2" '
+        f'time="12.3" timestamp="{began}"/></testsuites>'
+    )
+    return "junit/unit.xml"
+
+
+def release(checkout: Path, *ran: str, version: str = "0.2.0") -> subprocess.CompletedProcess[str]:
+    return run(checkout, sys.executable, str(SCRIPT), version, *ran)
+
+
+def state(checkout: Path) -> tuple[str, ...]:
+    commands = (["rev-parse", "HEAD"], ["status", "--porcelain"], ["tag"])
+    return tuple(run(checkout, "git", *command).stdout for command in commands)
+
+
+def test_a_release_is_a_tag_with_its_record(checkout: Path) -> None:
+    before = run(checkout, "git", "rev-parse", "HEAD").stdout.strip()
+    done = release(checkout, junit(checkout))
+    assert done.returncode == 0, done.stderr
+    assert "git push origin HEAD v0.2.0" in done.stdout
+    for name in ("pyproject.toml", "loaders/pyproject.toml", "kairoscope/__init__.py"):
+        assert '"0.2.0"' in run(checkout, "git", "show", f"v0.2.0:{name}").stdout
+    record = run(checkout, "git", "show", "v0.2.0:results/releases/0.2.0.md").stdout
+    assert f"Made from commit {before}" in record
+    # Of the built archive and of its list, by sha256sum.
+    sums = re.findall(r"^\| (\S+) \| \d+ \| `(\w+)` \| `(\w+)` \|$", record, re.MULTILINE)
+    bundles = checkout / ".kairoscope/bundles"
+    for name, archive, listed in sums:
+        for path, digest in ((name, archive), (name.replace(".tar", ".sha256"), listed)):
+            assert digest in run(bundles, "sha256sum", path).stdout
+    assert [name for name, *_ in sums] == ["loader-0.2.0.tar"]  # Not the one of before.
+    assert re.search(r"^\| unit.xml \| \S+ \S+ \| 7 \| 2 \| 12 \|$", record, re.MULTILINE)
+    assert state(checkout)[1] == ""
+    assert record in run(checkout, "git", "tag", "-n99", "--format=%(contents)").stdout
+
+
+def test_a_statement_of_what_was_run_is_a_record_too(checkout: Path) -> None:
+    (checkout / "junit").mkdir()
+    (checkout / "junit/ran.md").write_text("make test-long on a quiet machine:\nall passed\n")
+    assert release(checkout, "junit/ran.md").returncode == 0
+    record = (checkout / "results/releases/0.2.0.md").read_text()
+    assert "| ran.md | make test-long on a quiet machine: all passed |" in record
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda c: (c / "CHANGELOG.md").write_text("changed"), "files are changed"),
+        (lambda c: run(c, "git", "tag", "v0.2.0"), "there is a tag v0.2.0 already"),
+        (lambda c: (c / "junit/unit.xml").unlink(), "there is no such file"),
+        (lambda c: junit(c, failures=1), "1 of 9 tests failed"),
+        (lambda c: junit(c, after=timedelta(hours=-1)), "ran before the last commit"),
+        (lambda c: (c / ".venv/broken").touch(), "bundles could not be built"),
+        (lambda c: (c / ".git/hooks/pre-commit").symlink_to("/bin/false"), "git commit"),
+    ],
+)
+def test_refused_and_nothing_changed(checkout: Path, spoil, message: str) -> None:  # type: ignore[no-untyped-def]
+    path = junit(checkout)
+    spoil(checkout)
+    before = state(checkout)
+    done = release(checkout, path)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert state(checkout) == before
+
+
+@pytest.mark.parametrize(
+    ("version", "message"),
+    [("0.3.0", "no section"), ("v0.2", "three numbers"), ("01.2.3", "three")],
+)
+def test_refused_versions(checkout: Path, version: str, message: str) -> None:
+    done = release(checkout, junit(checkout), version=version)
+    assert done.returncode == 1
+    assert message in done.stderr
+
+
+def test_untidy_code_is_not_released(checkout: Path) -> None:
+    (checkout / "untidy").touch()
+    for command in (["add", "untidy"], ["commit", "-qm", "Untidy"]):
+        run(checkout, "git", *command)
+    before = state(checkout)
+    done = release(checkout, junit(checkout))
+    assert "make lint complains" in done.stderr
+    assert state(checkout) == before
+
+
+def test_no_record_of_what_was_run(checkout: Path) -> None:
+    assert "no record of what was run" in release(checkout).stderr
+
+
+def test_the_version_stands_at_each_place() -> None:
+    texts = [(paths.CHECKOUT / name).read_text() for name in FILES if "version" in FILES[name]]
+    found = {re.search(r'^(?:__)?version(?:__)? = "(.*)"$', t, re.MULTILINE) for t in texts[:3]}
+    assert len({match and match[1] for match in found}) == 1
+
+
+@pytest.mark.parametrize(
+    "lock", sorted(p.name for p in paths.CHECKOUT.glob("requirements*.lock")), ids=str
+)
+def test_the_update_bot_understands_how_a_lock_is_made(lock: str) -> None:
+    """Renovate runs the command at the top, and takes options in no other spelling."""
+    command = (paths.CHECKOUT / lock).read_text().split("\n")[1]
+    assert command.startswith("#    uv pip compile ")
+    known = (
+        "--python-version=",
+        "--generate-hashes",
+        "--all-extras",
+        "--output-file=",
+        "--universal",
+    )
+    options = [word for word in command.split() if word.startswith("-")]
+    assert all(option.startswith(known) for option in options), options
