@@ -1,7 +1,10 @@
-"""What holds for all layers."""
+"""What holds for all layers: which tests are in the long layer, what may run side by side, and what
+is said at the end."""
 
 import signal
+from collections import Counter
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -15,23 +18,32 @@ hypothesis.settings.load_profile("kairoscope")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What runs side by side (`-n`): the layers, in each of which most files share a deployment, and
-# files that have their own. The longest first, so that all do not wait for one at the end; a worker
-# gets its next when two tests of what it has are left.
+# The long layer. A test that has one of these marks is left out of `make test`, which has 20
+# minutes on two cores; `make test-long` runs them all, `make test-long ONLY=<mark>` those of one.
+LONG = {
+    "day_two": "nodes replaced, added and removed, backups and rotations in the lab, under loads",
+    "faults": "servers killed, frozen, starved of disk and fed with poison, on this machine",
+    "secured": "TLS and passwords on this machine, and their rotation",
+    "scylla": "the ScyllaDB role on a stand-in in the lab, and a real server (SCYLLA=)",
+    "lab": "the lab's own hosts, faults and firewall, and what a deploy there refuses and survives",
+    "aws": "whole deployments with Terraform's real provider, against a stand-in for AWS",
+}
+
+# Files of the layers that have a deployment to themselves, or none; the others of their folder
+# share one, so that they stay in one process. The longest first, so that all do not wait for one
+# at the end. The unit tests come last, each file by itself.
 _GROUPS = (
     "lab",
-    "lab/test_operations",
     "cluster",
     "cloud",
     "lab/test_lab_scylla",
-    "cluster/test_secured",
-    "cluster/test_kills",
-    "cluster/test_killed_together",
     "cluster/test_attacks",
+    "cluster/test_killed_together",
+    "cluster/test_kills",
+    "cluster/test_secured",
     "cluster/test_own_scylla",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
-    "unit",
 )
 # What tests measured beside their outcome, by the property that they record it as.
 _TABLES = {
@@ -41,27 +53,64 @@ _TABLES = {
     "not read back | repaired | not found | lost | on neither node in the end",
     "attacked": "what was done | acknowledged | lost | given up | p99",
 }
+_LEFT_OUT = pytest.StashKey[Counter[str]]()
 
 
-def _file(item: pytest.Item) -> str:
-    return f"{item.path.parent.name}/{item.path.stem}"
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--long`: which part of the collected tests is run; all of them without it."""
+    parser.addoption(
+        "--long",
+        choices=["no", "all", *LONG],
+        help="leave the long layer out (no), or run nothing but it (all), or one mark of it",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marks known, for `--strict-markers` and `pytest --markers`."""
+    for name, what in LONG.items():
+        config.addinivalue_line("markers", f"{name}: long layer: {what}")
+    config.stash[_LEFT_OUT] = Counter()
+
+
+def _marks(item: pytest.Item) -> list[str]:
+    """The marks of the long layer that a test has, the nearest first; none in the default layer."""
+    return [mark.name for mark in item.iter_markers() if mark.name in LONG]
 
 
 def _group(item: pytest.Item) -> str:
-    return _file(item) if _file(item) in _GROUPS else item.path.parent.name
+    file = f"{item.path.parent.name}/{item.path.stem}"
+    return file if file in _GROUPS or item.path.parent.name == "unit" else item.path.parent.name
+
+
+def _place(item: pytest.Item) -> int:
+    group = _group(item)
+    return _GROUPS.index(group) if group in _GROUPS else len(_GROUPS)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    """Tests are of their folder's layer, but for those that are marked as `long`, too long for CI
-    beside all else; those that share a deployment stay together."""
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
+    """Leave out what `--long` says; what shares a deployment stays together."""
+    which = config.getoption("--long")
+    left_out = []
     for item in items:
-        if not item.get_closest_marker("long"):
-            item.add_marker(item.path.parent.name)
+        marks = _marks(item)
+        if (
+            (which == "no" and marks)
+            or (which == "all" and not marks)
+            or (which in LONG and which not in marks)
+        ):
+            left_out.append(item)
         item.add_marker(pytest.mark.xdist_group(_group(item).replace("/", "-")))
+    if left_out:
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=left_out)
+        config.stash[_LEFT_OUT].update((_marks(item) or ["default"])[0] for item in left_out)
     # Before xdist hands out what is left: it goes by the order.
     yield
-    items.sort(key=lambda item: _GROUPS.index(_group(item)))
+    items.sort(key=_place)
 
 
 @pytest.hookimpl(trylast=True)
@@ -74,17 +123,60 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             raise pytest.UsageError(f"{apart[0]} has no group: see tests/conftest.py")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What tests measured: rows of docs/operations.md and docs/coalescing.md."""
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Only the processes of xdist collect; the one that prints has to be told."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["left_out"] = dict(session.config.stash[_LEFT_OUT])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Each of xdist's processes has collected the same."""
+    if said := getattr(node, "workeroutput", {}).get("left_out"):
+        node.config.stash[_LEFT_OUT] = Counter(said)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """What tests measured (rows of docs/operations.md and docs/coalescing.md), and what was not
+    run."""
+    _tell_measured(terminalreporter)
+    _tell_not_run(terminalreporter, config.stash[_LEFT_OUT])
+
+
+def _tell_measured(out: pytest.TerminalReporter) -> None:
     found = [
         prop
-        for reports in terminalreporter.stats.values()
+        for reports in out.stats.values()
         for report in reports
         if getattr(report, "when", None) == "teardown"
         for prop in report.user_properties
     ]
     for table, heading in _TABLES.items():
         if rows := [row for name, row in found if name == table]:
-            terminalreporter.section(heading)
+            out.section(heading)
             for row in rows:
-                terminalreporter.line(row)
+                out.line(row)
+
+
+def _tell_not_run(out: pytest.TerminalReporter, left_out: Counter[str]) -> None:
+    skipped = Counter(_reason(report) for report in out.stats.get("skipped", []))
+    if not skipped and not left_out:
+        return
+    out.section("not run")
+    for reason, count in skipped.most_common():
+        out.line(f"{count:5} skipped: {reason}")
+    for name, what in LONG.items():
+        if name in left_out:
+            out.line(f"{left_out[name]:5} make test-long ONLY={name:9} {what}")
+    if "default" in left_out:
+        out.line(f"{left_out['default']:5} make test")
+
+
+def _reason(report: Any) -> str:
+    """Why a test was skipped: pytest has (file, line, "Skipped: why")."""
+    place = report.longrepr
+    why = str(place[2] if isinstance(place, tuple) else place)
+    return " ".join(why.removeprefix("Skipped: ").split())

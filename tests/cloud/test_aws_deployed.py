@@ -6,8 +6,11 @@ import subprocess
 from collections import Counter
 from typing import Any
 
+import pytest
 from aws_cloud import SETTINGS, Cloud, tags
 from harness import BIN
+
+pytestmark = pytest.mark.aws
 
 STORAGE = ["storage-1", "storage-2", "storage-3"]
 KAIROSDB = ["kairosdb-1", "kairosdb-2", "kairosdb-3"]

@@ -1,7 +1,10 @@
 """The end of the published topology: not while it is protected, and then without a rest."""
 
+import pytest
 from aws_cloud import Cloud, changing, unfolded
 from deployer_policy import not_allowed
+
+pytestmark = pytest.mark.aws
 
 
 def test_protected_it_is_not_destroyed(published: Cloud) -> None:

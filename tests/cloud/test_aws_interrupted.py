@@ -20,6 +20,8 @@ from aws_stand_in import AwsStandIn
 from deployer_policy import not_allowed
 from harness import BIN, end, wait_for
 
+pytestmark = pytest.mark.aws
+
 REGION = "us-east-1"
 BUCKET = "somebodys-states"
 KEY = "kairoscope/aws.tfstate"

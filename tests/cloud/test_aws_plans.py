@@ -3,7 +3,10 @@
 import subprocess
 import sys
 
+import pytest
 from aws_cloud import Published
+
+pytestmark = pytest.mark.aws
 
 
 def test_two_more_kairosdb_nodes_add_only_their_own(published: Published) -> None:
@@ -71,7 +74,7 @@ import sys
 from pathlib import Path
 from rich.console import Console
 from kairoscope.cli import options
-from kairoscope.aws import target
+from kairoscope.targets.aws import target
 plan = options.make_plan(sys.argv[1], "aws")
 target.provision(plan, Path(sys.argv[2]), None, Console(), lambda: None, let_go=sys.argv[3])
 """

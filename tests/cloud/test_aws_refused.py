@@ -30,6 +30,7 @@ def refusal(aws: AwsStandIn, folder: Path, sections: dict[str, Any], **settings:
     return said
 
 
+@pytest.mark.aws
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -44,6 +45,7 @@ def test_account(aws: AwsStandIn, tmp_path: Path, settings: dict[str, Any], said
     assert said in refusal(aws, tmp_path, {}, **settings)
 
 
+@pytest.mark.aws
 @pytest.mark.parametrize(
     ("region", "sections", "said"),
     [

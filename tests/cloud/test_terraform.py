@@ -1,4 +1,7 @@
-"""terraform/ by itself: its form, and its own tests, in which a mock takes the provider's place."""
+"""Terraform's own tests of terraform/, in which a mock takes the provider's place.
+
+`make lint` formats and validates it.
+"""
 
 import re
 import subprocess
@@ -6,8 +9,6 @@ from pathlib import Path
 
 from aws_cloud import environment
 from harness import BIN
-
-from kairoscope import paths
 
 
 def run(folder: Path, home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -18,17 +19,6 @@ def run(folder: Path, home: Path, *arguments: str) -> subprocess.CompletedProces
         text=True,
         check=False,
     )
-
-
-def test_format(terraform: Path, tmp_path: Path) -> None:
-    done = run(paths.TERRAFORM, tmp_path, "fmt", "-check", "-diff", "-recursive")
-    assert done.returncode == 0, done.stdout
-
-
-def test_validate(terraform: Path, tmp_path: Path) -> None:
-    done = run(terraform, tmp_path, "validate")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Success! The configuration is valid." in done.stdout  # and without warnings
 
 
 def test_own_tests(terraform: Path, tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from kairoscope.deploy.operate.queue import JAVA_OPTIONS
 from kairoscope.hosts import inventory, supervisor
 from kairoscope.stacks.kairosdb import dead_letters
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.faults
 
 WINDOW_MS = 3000
 STORED_MS = WINDOW_MS + 5000

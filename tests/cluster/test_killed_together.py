@@ -22,7 +22,7 @@ from kairoscope.hosts import inventory, supervisor
 from kairoscope.stacks.kairosdb import cql
 from loaders.schedule.due import Schedule
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.faults
 
 KEYSPACE = "kairosdb"
 SCYLLA = os.environ.get("SCYLLA", "")

@@ -17,7 +17,7 @@ from harness import wait_for
 
 from kairoscope.hosts import supervisor
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.faults
 
 KILLS = 50
 STORAGE_KILLS = 6

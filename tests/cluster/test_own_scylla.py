@@ -19,7 +19,7 @@ from kairoscope.hosts.inventory import load as load_inventory
 from kairoscope.stacks.kairosdb.scylla_server import Server, find, unpack
 
 pytestmark = [
-    pytest.mark.long,
+    pytest.mark.scylla,
     pytest.mark.skipif(not os.environ.get("SCYLLA"), reason="SCYLLA= names no ScyllaDB server"),
 ]
 

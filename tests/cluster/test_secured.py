@@ -20,7 +20,7 @@ import pytest
 from cassandra import Unauthorized
 from cassandra.cluster import NoHostAvailable
 from deployment import ALL, Deployment, nothing_left, variant
-from harness import changed, wait_for
+from harness import wait_for
 
 from kairoscope.deploy import preflight
 from kairoscope.errors import UserError
@@ -30,6 +30,8 @@ from kairoscope.hosts.inventory import load as load_inventory
 from kairoscope.hosts.secrets import Access, Login
 from kairoscope.stacks.kairosdb import cql
 from kairoscope.stacks.kairosdb.cql import LoginError
+
+pytestmark = pytest.mark.secured
 
 OPEN = ("/api/v1/health/check", "/api/v1/health/status")
 CLOSED = (
@@ -148,13 +150,6 @@ def test_nothing_secret_can_be_read_by_others(secured: Secured) -> None:
         assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_deploy_again_changes_nothing(secured: Secured) -> None:
-    before = {path: path.read_bytes() for path in (secured.scratch / "secrets").rglob("*.*")}
-    recap = changed(secured.deploy())
-    assert set(recap.values()) == {0}, recap
-    assert {path: path.read_bytes() for path in before} == before
-
-
 @pytest.mark.parametrize("port", [NATIVE_TRANSPORT_PORT, STORAGE_PORT])
 def test_a_storage_node_hears_nobody_without_a_certificate(secured: Secured, port: int) -> None:
     # OPTIONS, the first thing a CQL client says.
@@ -245,7 +240,6 @@ def test_settings_that_kairosdb_tells_have_no_secret(secured: Secured) -> None:
     assert not any("password" in key or "credential" in key for key in settings)
 
 
-@pytest.mark.long
 def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:
     load(secured)
     before = secured.access
@@ -271,7 +265,6 @@ def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:
     load(secured)
 
 
-@pytest.mark.long
 def test_a_new_ca_loses_nothing(secured: Secured) -> None:
     stored = points(secured)
     old = secured.access.ca

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 
+import pytest
 from deployment import Deployment, Run
 from harness import wait_for
 
@@ -54,6 +55,7 @@ def test_interrupt_in_mid_load(cluster: Deployment) -> None:
     assert cluster.status().returncode == 0
 
 
+@pytest.mark.faults
 def test_interrupt_before_the_first_point(cluster: Deployment) -> None:
     with cluster.loading() as run:
         run.interrupt()
@@ -63,6 +65,7 @@ def test_interrupt_before_the_first_point(cluster: Deployment) -> None:
     assert cluster.status().returncode == 0
 
 
+@pytest.mark.faults
 def test_load_killed_leaves_no_worker(cluster: Deployment) -> None:
     with cluster.in_mid_load() as run:
         assert len(run.workers()) == 2
@@ -89,6 +92,7 @@ def test_kairosdb_killed(cluster: Deployment) -> None:
     assert after == before
 
 
+@pytest.mark.faults
 def test_storage_node_killed(cluster: Deployment) -> None:
     before = cluster.pids()
     with cluster.in_mid_load() as run:

@@ -11,6 +11,19 @@ from deployed_lab import DeployedLab
 from kairoscope.errors import UserError
 from kairoscope.targets.lab import Lab, check
 
+# Those that share a lab, the one that leaves nothing of it last.
+ORDER = ("test_deployed_hosts", "test_nodes", "test_operations", "test_destroyed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything else before the tests of this folder that share a lab, and those in ORDER."""
+
+    def place(item: pytest.Item) -> int:
+        mine = item.path.parent.name == "lab" and item.path.stem in ORDER
+        return ORDER.index(item.path.stem) if mine else -1
+
+    items.sort(key=place)
+
 
 @pytest.fixture(scope="session", autouse=True)
 def needed() -> None:

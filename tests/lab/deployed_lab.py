@@ -18,6 +18,7 @@ import yaml
 from harness import SMALL, Cli, but, end, new_run, wait_for
 from hdrh.log import HistogramLogReader
 
+from kairoscope.targets.lab import Lab, system
 from loaders.record.histograms import new_histogram
 
 # How the reasons begin for which a run is incomplete although it went to its end.
@@ -165,3 +166,30 @@ class Load:
             f"{during.get_value_at_percentile(99) / 1000:,.0f} ms of "
             f"{during.get_total_count():,} |"
         )
+
+
+def left(lab: Lab) -> dict[str, list[str]]:
+    """What this machine has of a lab."""
+    processes = []
+    inside = lab.network.path.stat().st_ino if lab.network.exists() else None
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit() and int(folder.name) != os.getpid():
+            try:
+                about = [(folder / name).read_text() for name in ("cmdline", "cgroup")]
+                namespace = (folder / "ns" / "net").stat().st_ino
+            except OSError:
+                continue
+            named = any(lab.id in text or str(lab.folder) in text for text in about)
+            if named or namespace == inside:
+                processes.append(about[0].replace("\0", " "))
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    loops = subprocess.run(["losetup", "--all"], capture_output=True, text=True, check=True).stdout
+    places = [point for point, kind in system.mounts() if kind.startswith("cgroup")]
+    places += [Path("/run"), Path("/run/netns"), Path("/run/systemd/nspawn/propagate")]
+    return {
+        "processes": processes,
+        "mounts": [line for line in mounts if lab.id in line or str(lab.folder) in line],
+        "loops": [line for line in loops.splitlines() if str(lab.folder) in line],
+        "named": [str(path) for place in places for path in place.glob(f"*{lab.id}*")],
+        "folder": [str(lab.folder)] if lab.folder.exists() else [],
+    }

@@ -1,9 +1,10 @@
 """Three storage nodes, two KairosDB nodes and a loader host in the lab, over SSH and secured.
 
-One deployment for all tests and those of test_nodes, in the order in which they stand here: each
-leaves it whole.
+One deployment for all tests and those of test_nodes, test_operations and test_destroyed, in the
+order in which they stand here: each leaves it whole.
 """
 
+import json
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ pytestmark = pytest.mark.timeout(1500)
 HOSTS = ("storage-1", "storage-2", "storage-3", "kairosdb-1", "kairosdb-2", "loader-1")
 
 
+@pytest.mark.lab
 def test_a_deploy_is_interrupted_again_and_again_and_comes_to_its_end(empty_lab):
     for task in ("Run-time bundle", "Certificates", "Start"):
         interrupt_deploy(empty_lab, task)
@@ -46,14 +48,23 @@ def interrupt_deploy(lab: DeployedLab, task: str) -> None:
 
 
 def test_a_second_deploy_changes_nothing(lab):
+    before = {path: path.read_bytes() for path in (lab.scratch / "secrets").rglob("*.*")}
+    assert before
     assert set(changed(lab.deploy()).values()) == {0}
+    assert {path: path.read_bytes() for path in before} == before
 
 
-def test_a_load_over_tls_loses_nothing(lab):
-    with lab.loading(30) as load:
+def test_a_load_over_tls_loses_nothing_while_a_storage_host_dies(lab):
+    with lab.loading(60) as load:
+        lab.well("lab", "kill", "storage-2")
+        lab.well("lab", "start", "storage-2")
         load.lost_nothing()
+    nodes = json.loads((load.folder / "load" / "spec.json").read_text())["nodes"]
+    assert all(url.startswith("https:") for url in nodes)
+    lab.wait_until_well()
 
 
+@pytest.mark.lab
 def test_hosts_that_cannot_take_it_are_refused_before_anything_is_changed(lab):
     def refused(experiment: Path) -> str:
         done = lab.cli("deploy", experiment, "--target", "lab")
@@ -91,7 +102,12 @@ def test_hosts_that_cannot_take_it_are_refused_before_anything_is_changed(lab):
     lab.well("lab", "heal")
 
 
-def test_verify_finds_nothing_off_and_then_what_is(lab):
+def test_verify_finds_nothing_off(lab):
+    assert ", 0 FAIL" in lab.well("verify", "--target", "lab")
+
+
+@pytest.mark.lab
+def test_verify_finds_what_is_off(lab):
     lab.on("storage-2", "sudo", "nft", "delete", "table", "inet", "kairoscope")
     lab.on("kairosdb-1", "sudo", "systemctl", "disable", "kairosdb")
     done = lab.cli("verify", "--target", "lab")
@@ -122,6 +138,7 @@ def test_no_secret_is_seen_on_the_hosts(lab):
         assert not [password for password in passwords if password in seen], host
 
 
+@pytest.mark.lab
 def test_every_host_comes_back_after_a_reboot(lab):
     for host in HOSTS:
         lab.well("lab", "reboot", host)

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deployed_lab import left
 
 from kairoscope.errors import UserError
 from kairoscope.targets.lab import Lab, LabHost, system
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
 
 NET = "10.77.9"
 A, B, C = (
@@ -94,33 +95,6 @@ def arrived(lab: Lab, host: LabHost, fault: Callable[[], str]) -> int:
         lab.heal()
         send(END)
         return int(listening.stdout.readline())
-
-
-def left(lab: Lab) -> dict[str, list[str]]:
-    """What this machine has of a lab."""
-    processes = []
-    inside = lab.network.path.stat().st_ino if lab.network.exists() else None
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit() and int(folder.name) != os.getpid():
-            try:
-                about = [(folder / name).read_text() for name in ("cmdline", "cgroup")]
-                namespace = (folder / "ns" / "net").stat().st_ino
-            except OSError:
-                continue
-            named = any(lab.id in text or str(lab.folder) in text for text in about)
-            if named or namespace == inside:
-                processes.append(about[0].replace("\0", " "))
-    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    loops = subprocess.run(["losetup", "--all"], capture_output=True, text=True, check=True).stdout
-    places = [point for point, kind in system.mounts() if kind.startswith("cgroup")]
-    places += [Path("/run"), Path("/run/netns"), Path("/run/systemd/nspawn/propagate")]
-    return {
-        "processes": processes,
-        "mounts": [line for line in mounts if lab.id in line or str(lab.folder) in line],
-        "loops": [line for line in loops.splitlines() if str(lab.folder) in line],
-        "named": [str(path) for place in places for path in place.glob(f"*{lab.id}*")],
-        "folder": [str(lab.folder)] if lab.folder.exists() else [],
-    }
 
 
 def of_host(lab: Lab, host: str, group: str) -> list[int]:
@@ -227,7 +201,7 @@ def test_enter_goes_on_in_the_labs_network(lab: Lab) -> None:
     code = f"""
 import sys
 from pathlib import Path
-from kairoscope.lab import Lab
+from kairoscope.targets.lab import Lab
 lab = Lab(Path({str(lab.folder)!r}))
 lab.enter([sys.executable, *sys.orig_argv[1:]])
 import socket

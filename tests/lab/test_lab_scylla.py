@@ -18,7 +18,7 @@ from kairoscope import paths
 from kairoscope.hosts import secrets
 from kairoscope.targets.lab import Lab, LabHost
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.scylla, pytest.mark.timeout(900)]
 
 NEWEST, VERSION, OLDER = "2026.2.5", "2026.1.11", "2026.1.10"
 GATEWAY = "10.77.0.1"

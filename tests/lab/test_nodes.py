@@ -9,7 +9,7 @@ import pytest
 from deployed_lab import DeployedLab
 from harness import changed, end, wait_for
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.day_two, pytest.mark.timeout(1500)]
 
 
 def status_of(lab: DeployedLab, host: str) -> str:

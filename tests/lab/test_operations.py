@@ -23,7 +23,7 @@ from kairoscope.verdict import ledger, outcomes
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 
-pytestmark = pytest.mark.timeout(1500)
+pytestmark = [pytest.mark.day_two, pytest.mark.timeout(1500)]
 
 STORAGE = ("storage-1", "storage-2", "storage-3")
 KAIROSDB = ("kairosdb-1", "kairosdb-2")
@@ -104,7 +104,6 @@ def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
     lab.wait_until_well()
 
 
-@pytest.mark.long
 def test_a_backup_of_three_nodes_is_restored_into_four(lab):
     """Every node has other tokens than any of those backed up."""
     with lab.loading(20) as load:

@@ -328,7 +328,7 @@ def test_a_protected_target_is_not_destroyed(fake: Path) -> None:
 INTERRUPTED = """
     import os, signal, sys, threading
     from pathlib import Path
-    from kairoscope.aws.terraform import Terraform
+    from kairoscope.targets.aws.terraform import Terraform
     folder = Path(sys.argv[1])
     try:
         Terraform(folder)._run(["apply"])
