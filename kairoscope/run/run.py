@@ -494,39 +494,29 @@ def _settle(state: State, talk: Client, console: Console) -> None:
     schedule = state.schedule
     found = state.outcomes = outcomes.read(schedule, state.folder / "load")
     settlement = ledger.Settlement(schedule, found)
-    total = sum(
-        len(group.slots) * sum(1 for _ in schedule.lives(group))
-        for worker in range(schedule.spec.workers)
-        for group in schedule.groups(worker)
-    )
-    with live_progress(console) as bar:
-        task = bar.add_task("read back", total=total, figures="")
-        done = 0
-        next_line = time.monotonic() + 10
-
-        def add(result: readback.SeriesResult) -> None:
-            nonlocal done, next_line
-            settlement.add(result)
-            done += 1
-            figures = f"{done:,} of {total:,} series"
-            if done % 100 == 0:
-                bar.update(task, completed=done, figures=figures)
-            # Without a terminal the bar shows nothing: a line every ten seconds instead.
-            if not console.is_terminal and time.monotonic() >= next_line:
-                next_line = time.monotonic() + 10
-                console.print(f"  {figures}")
-
-        console.print(f"read back: {schedule.points:,} points of {total:,} series …")
-        passes = asyncio.run(
-            readback.read_all(
-                schedule, settlement.incomplete, add, nodes=_urls(state, talk), access=talk.access
-            )
+    level = state.plan.kairosdb["read_consistency"]
+    storage = state.inventory.storage
+    keyspace = str(storage[0].vars["kairosdb_keyspace"])
+    with live.stage(console, "read back", schedule.points, "points from the store") as shown:
+        with talk.cql(storage, ConsistencyLevel.name_to_value[level]) as db:
+            scanned = scan.read(schedule, keyspace, db, shown)
+    with live.stage(console, "read back", None, "series through KairosDB") as shown:
+        extent, recount = read_run.read_run(
+            schedule,
+            scanned,
+            settlement.incomplete,
+            settlement.add,
+            read_run.ThroughKairosDB(_urls(state, talk), talk.access),
+            level,
+            shown,
         )
     failed = ledger.failed_points(schedule.spec, _failed_logs(state), int(state.started * 1000))
-    state.ledger = settlement.close(state.left_in_queue, failed, passes)
-    console.print("row counts by CQL …")
+    state.ledger = settlement.close(state.left_in_queue, failed, extent.passes)
+    state.ledger.notes.append(extent.text)
     try:
-        state.ledger.rows_by_cql = _rows(state, talk, schedule)
+        state.ledger.rows_by_cql = read_run.rows(
+            scanned, recount, lambda some: _rows(state, talk, schedule, some, console)
+        )
     except Exception as error:
         state.ledger.notes.append(f"rows could not be counted by CQL: {error}")
         state.events.write(t=time.time(), what="row count failed", detail=str(error))
@@ -555,12 +545,21 @@ def _at_all(state: State, talk: Client, gaps: list[ledger.Gap]) -> ledger.AtAll:
     return found
 
 
-def _rows(state: State, talk: Client, schedule: Schedule) -> int:
+def _rows(
+    state: State, talk: Client, schedule: Schedule, some: list[Series], console: Console
+) -> int:
+    """Rows of series that the scan did not show whole, counted at LOCAL_QUORUM."""
     hosts = state.inventory.storage
     keyspace = str(hosts[0].vars["kairosdb_keyspace"])
     spec = schedule.spec
-    series = ((spec.metric_name(s.number), spec.tags_of(s.number)) for s in schedule.series())
-    with talk.cql(hosts) as db:
+    with (
+        talk.cql(hosts) as db,
+        live.stage(console, "row counts by CQL", len(some), "series") as shown,
+    ):
+        series = (
+            (spec.metric_name(one.number), spec.tags_of(one.number))
+            for one in live.counted(some, shown)
+        )
         spans = readback.spans(schedule)
         return cql.rows_of_series(db, keyspace, series, spans, f"kairos_{spec.value_type}")
 
