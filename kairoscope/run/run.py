@@ -19,9 +19,8 @@ from typing import Any
 import yaml
 from cassandra import ConsistencyLevel
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kairoscope import __version__, paths, report
+from kairoscope import __version__, live, paths, report
 from kairoscope.deploy import bundles
 from kairoscope.deploy.deploy import check_finished, deployed_plan
 from kairoscope.errors import UserError
@@ -30,7 +29,7 @@ from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.secrets import Access
 from kairoscope.plan import Plan
 from kairoscope.run import fleet as loader_hosts
-from kairoscope.run import load_spec
+from kairoscope.run import load_spec, tell
 from kairoscope.run.samplers import (
     Followed,
     HostProbes,
@@ -48,9 +47,11 @@ from kairoscope.stacks.kairosdb import (
     engine,
     failed_logs,
     nodetool,
+    read_run,
     readback,
     removed_nodes,
     replicas,
+    scan,
 )
 from kairoscope.stacks.kairosdb.client import Client
 from kairoscope.stacks.kairosdb.shards import ShardLoads
@@ -67,6 +68,8 @@ START_DELAY_S = 5
 # what it would have said of itself is missing for good.
 CAPTURE_PATIENCE_S = 60
 
+_SIGTERM = "SIGTERM"
+
 
 def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
     """Run the plan's load on its deployed target; returns the exit status of the verdict.
@@ -81,6 +84,7 @@ def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
         limit_ms = plan.experiment.limits.clock_offset_ms
         # Before there is a run folder: a host that is not fit leaves no run.
         with (
+            _terminated_as_interrupted(),
             client.connect(hosts) as talk,
             loader_hosts.connect(hosts.loader, limit_ms) as fleet,
         ):
@@ -104,9 +108,10 @@ def _run(
             state.incomplete.append(f"not read back, as the load cannot pass: {why}")
         else:
             _settle(state, talk, console)
-    except KeyboardInterrupt:
-        state.incomplete.insert(0, "interrupted by the user (Ctrl-C)")
-        state.events.write(t=time.time(), what="interrupted", detail="Ctrl-C")
+    except KeyboardInterrupt as interrupt:
+        how = _SIGTERM if _SIGTERM in interrupt.args else "Ctrl-C"
+        state.incomplete.insert(0, f"interrupted by the user ({how})")
+        state.events.write(t=time.time(), what="interrupted", detail=how)
     except (UserError, OSError) as error:
         message = error.message if isinstance(error, UserError) else str(error)
         state.incomplete.insert(0, message)
@@ -256,15 +261,16 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
     histogram = ProxyHistograms(
         state.inventory.storage, state.folder / "proxyhistograms", state.events, touch
     )
-    console.print("before the load: nodetool proxyhistograms, flush …")
-    for host in state.inventory.storage:
-        touch(host)
-    if failed := histogram.capture("before", CAPTURE_PATIENCE_S):
+    with live.stage(console, "before the load: nodetool proxyhistograms, flush"):
+        for host in state.inventory.storage:
+            touch(host)
+        failed = histogram.capture("before", CAPTURE_PATIENCE_S)
+        state.disk_before = _keyspace_bytes(state)
+    if failed:
         # Now, and not only when the load has gone on for long.
         console.print(
             f"not captured: {', '.join(failed)}; the run will be incomplete (Ctrl-C ends it)"
         )
-    state.disk_before = _keyspace_bytes(state)
 
     def low_disk(message: str) -> None:
         if not state.stop.is_set():
@@ -312,10 +318,10 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
                 state.incomplete.append(f"a capture ended early: {sampler.error}")
         if window:
             window.stop()
-    console.print("after the load: nodetool proxyhistograms, flush …")
-    histogram.without({host.name for host in state.inventory.storage if _removed(state, host)})
-    histogram.capture("after", CAPTURE_PATIENCE_S)
-    state.disk_after = _keyspace_bytes(state)
+    with live.stage(console, "after the load: nodetool proxyhistograms, flush"):
+        histogram.without({host.name for host in state.inventory.storage if _removed(state, host)})
+        histogram.capture("after", CAPTURE_PATIENCE_S)
+        state.disk_after = _keyspace_bytes(state)
     everyone = (*state.inventory.storage, *state.inventory.kairosdb)
     state.removed = {host.name for host in everyone if _removed(state, host)}
     state.captured = True
@@ -407,25 +413,19 @@ def _emulate(
         f"from {spec.workers} workers on {spec.hosts} loader host{'s' * (spec.hosts > 1)}"
     )
     points = schedule.points
-    with live_progress(console) as bar:
+    with live.bar(console) as bar:
         task = bar.add_task("load", total=points, figures="starting")
-        last_line = -10.0
+        last_line = -live.LINE_EVERY_S
 
         def show(now: LoadProgress) -> None:
             nonlocal last_line
-            waiting = "?" if queue.total is None else f"{queue.total:,}"
-            done = f"sent {now.sent:,}  "
-            done += f"acknowledged {now.acknowledged:,}  " if spec.acknowledges else ""
-            lateness = "" if spec.replay else f"behind {now.behind_ms:,.0f} ms  "
-            figures = f"{done}{lateness}p99 {now.p99_ms:,.0f} ms  queue {waiting}"
+            figures = tell.figures(spec, points, now, queue.total)
             # A replay has no clock to be measured by, only how much of it is done.
             arrived = now.acknowledged if spec.acknowledges else now.sent
             bar.update(task, completed=arrived if spec.replay else now.due, figures=figures)
-            # Without a terminal the bar shows nothing: a line every ten seconds instead.
-            if not console.is_terminal and now.elapsed_s - last_line >= 10:  # noqa: PLR2004
+            if not console.is_terminal and now.elapsed_s - last_line >= live.LINE_EVERY_S:
                 last_line = now.elapsed_s
-                of = f" of {points:,} points" if spec.replay else f"/{now.duration_s:.0f} s"
-                console.print(f"  {arrived if spec.replay else now.elapsed_s:4,.0f}{of}  {figures}")
+                console.print(f"  {figures}")
 
         credentials = talk.access.loader_credentials if talk.access else None
         results = fleet.run(spec, state.folder / "load", show, state.stop, credentials=credentials)
@@ -449,32 +449,25 @@ def _died(results: list[WorkerResult]) -> list[str]:
     return [*hosts, *reasons]
 
 
-def live_progress(console: Console) -> Progress:
-    """A progress bar with a free text of figures; nothing where there is no terminal."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[figures]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )
-
-
 def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth) -> None:
     """Wait until no point waits in KairosDB's queues, up to the limit.
 
     With the stock queue a node that was started again meanwhile does not look at what waits on its
     disk by itself.
     """
+    with live.stage(console, "drain", None, "points wait in KairosDB") as shown:
+        _wait_for_queue(state, talk, queue, shown)
+
+
+def _wait_for_queue(state: State, talk: Client, queue: QueueDepth, shown: live.Stage) -> None:
     limit = state.plan.experiment.limits.drain_s
-    console.print("drain: waiting for KairosDB's queue …")
     start = nudged = time.monotonic()
     state.drain_watched = True
     while True:
         queue.sample()
         waited = time.monotonic() - start
         state.left_in_queue = queue.total
+        shown(queue.total or 0)
         if state.left_in_queue == 0:
             state.drained_s = waited
             return
@@ -522,8 +515,8 @@ def _settle(state: State, talk: Client, console: Console) -> None:
         state.events.write(t=time.time(), what="row count failed", detail=str(error))
     # After the count: a read at ALL brings rows to replicas that lack them.
     if gaps := state.ledger.lacking:
-        console.print(f"look for missing points of {len(gaps):,} series at ALL …")
-        state.ledger.at_all = _at_all(state, talk, gaps)
+        with live.stage(console, f"look for missing points of {len(gaps):,} series at ALL"):
+            state.ledger.at_all = _at_all(state, talk, gaps)
 
 
 def _at_all(state: State, talk: Client, gaps: list[ledger.Gap]) -> ledger.AtAll:
@@ -567,7 +560,9 @@ def _rows(
 def _finish(state: State, console: Console) -> int:
     """Judge what there is, write it, and tell where it is."""
     # A second Ctrl-C now would lose what the first one left; this takes seconds.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    console.print("judging, and drawing the report …")
     try:
         judged = conclude.judge(state)
         write_json(state.folder / "verdict.json", judged.to_json())
@@ -581,16 +576,24 @@ def _finish(state: State, console: Console) -> int:
             f"The run's results could not be written to {state.folder}: {error}. What was captured "
             "before stays there; the run is incomplete."
         ) from error
-    show_verdict(judged, console)
+    tell.show_verdict(judged, console)
     console.print(f"report: {html}", soft_wrap=True)
-    return sustained.EXIT_STATUS[judged.verdict]
+    status = sustained.EXIT_STATUS[judged.verdict]
+    if status:
+        # make says no more than that there was an error.
+        console.print(f"exit status {status}: the verdict is {judged.verdict}")
+    return status
 
 
-def show_verdict(judged: sustained.Verdict, console: Console) -> None:
-    """Print the word, the sentence and the five parts."""
-    colour = {"pass": "green", "fail": "red"}.get(judged.verdict, "yellow")
-    console.print(f"\n[bold {colour}]verdict: {judged.verdict}[/]  {judged.summary}")
-    for name, part in judged.parts.items():
-        console.print(f"  {name:9} {part.outcome:8} {part.text}", markup=False)
-    for reason in judged.reasons[1:]:
-        console.print(f"  also: {reason}", markup=False)
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Within the block a SIGTERM does what Ctrl-C does: the run is judged as far as it got."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt(_SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
