@@ -6,8 +6,6 @@
 
 from pathlib import Path
 
-from kairoscope.report import charts, data, pages, reference, shards
-
 __all__ = ["write"]
 
 
@@ -21,6 +19,9 @@ def write(run_dir: Path, reference_dir: Path) -> tuple[Path, Path]:
     """
     if not run_dir.is_dir():
         raise FileNotFoundError(f"no run folder at {run_dir}")
+    # matplotlib takes seconds to import, and memory beside a load that is being measured.
+    from kairoscope.report import charts, data, pages, reference, shards  # noqa: PLC0415
+
     run = data.read(run_dir)
     comparisons = reference.compare(run, reference_dir)
     drawn = charts.build(run, shards.charts(run))

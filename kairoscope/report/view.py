@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kairoscope.report import units
+from kairoscope.report.advice import ADVICE, Advice
 from kairoscope.report.charts import PERCENTILES, warmup_s
 from kairoscope.report.data import Capture, Json, RunData, items, part, samples
 from kairoscope.report.units import NONE, number
@@ -34,6 +35,8 @@ class Part:
     figure: str
     limit: str
     text: str
+    advice: Advice | None = None
+    """Of a part that failed."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,7 @@ def verdict(run: RunData) -> Verdict:
                 figure=units.quantity(judged.get("figure"), unit),
                 limit=units.quantity(judged.get("limit"), unit),
                 text=str(judged.get("text", "not judged")),
+                advice=ADVICE[key] if outcome == "fail" else None,
             )
         )
     reasons = tuple(str(reason) for reason in items(run.verdict, "reasons"))

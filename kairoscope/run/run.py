@@ -19,9 +19,8 @@ from typing import Any
 import yaml
 from cassandra import ConsistencyLevel
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from kairoscope import __version__, paths, report
+from kairoscope import __version__, live, paths, report
 from kairoscope.deploy import bundles
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, machine, operation, ssh
@@ -31,7 +30,7 @@ from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.hosts.secrets import Access
 from kairoscope.plan import Plan
 from kairoscope.run import fleet as loader_hosts
-from kairoscope.run import load_spec
+from kairoscope.run import load_spec, tell
 from kairoscope.run.samplers import HostProbes, Processes
 from kairoscope.run_folder import JsonLines, stamp
 from kairoscope.stacks.kairosdb import (
@@ -40,9 +39,11 @@ from kairoscope.stacks.kairosdb import (
     engine,
     failed_logs,
     nodetool,
+    read_run,
     readback,
     removed_nodes,
     replicas,
+    scan,
 )
 from kairoscope.stacks.kairosdb.captures import ProxyHistograms, QueueDepth, StoreWindow
 from kairoscope.stacks.kairosdb.client import Client
@@ -60,6 +61,8 @@ START_DELAY_S = 5
 # what it would have said of itself is missing for good.
 CAPTURE_PATIENCE_S = 60
 
+_SIGTERM = "SIGTERM"
+
 
 def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
     """Run the plan's load on its deployed target; returns the exit status of the verdict.
@@ -74,6 +77,7 @@ def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
         limit_ms = plan.experiment.limits.clock_offset_ms
         # Before there is a run folder: a host that is not fit leaves no run.
         with (
+            _terminated_as_interrupted(),
             client.connect(hosts) as talk,
             loader_hosts.connect(hosts.loader, limit_ms) as fleet,
         ):
@@ -97,9 +101,10 @@ def _run(
             state.incomplete.append(f"not read back, as the load cannot pass: {why}")
         else:
             _settle(state, talk, console)
-    except KeyboardInterrupt:
-        state.incomplete.insert(0, "interrupted by the user (Ctrl-C)")
-        state.events.write(t=time.time(), what="interrupted", detail="Ctrl-C")
+    except KeyboardInterrupt as interrupt:
+        how = _SIGTERM if _SIGTERM in interrupt.args else "Ctrl-C"
+        state.incomplete.insert(0, f"interrupted by the user ({how})")
+        state.events.write(t=time.time(), what="interrupted", detail=how)
     except (UserError, OSError) as error:
         message = error.message if isinstance(error, UserError) else str(error)
         state.incomplete.insert(0, message)
@@ -249,15 +254,16 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
     histogram = ProxyHistograms(
         state.inventory.storage, state.folder / "proxyhistograms", state.events, touch
     )
-    console.print("before the load: nodetool proxyhistograms, flush …")
-    for host in state.inventory.storage:
-        touch(host)
-    if failed := histogram.capture("before", CAPTURE_PATIENCE_S):
+    with live.stage(console, "before the load: nodetool proxyhistograms, flush"):
+        for host in state.inventory.storage:
+            touch(host)
+        failed = histogram.capture("before", CAPTURE_PATIENCE_S)
+        state.disk_before = _keyspace_bytes(state)
+    if failed:
         # Now, and not only when the load has gone on for long.
         console.print(
             f"not captured: {', '.join(failed)}; the run will be incomplete (Ctrl-C ends it)"
         )
-    state.disk_before = _keyspace_bytes(state)
 
     def low_disk(message: str) -> None:
         if not state.stop.is_set():
@@ -305,10 +311,10 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
                 state.incomplete.append(f"a capture ended early: {sampler.error}")
         if window:
             window.stop()
-    console.print("after the load: nodetool proxyhistograms, flush …")
-    histogram.without({host.name for host in state.inventory.storage if _removed(state, host)})
-    histogram.capture("after", CAPTURE_PATIENCE_S)
-    state.disk_after = _keyspace_bytes(state)
+    with live.stage(console, "after the load: nodetool proxyhistograms, flush"):
+        histogram.without({host.name for host in state.inventory.storage if _removed(state, host)})
+        histogram.capture("after", CAPTURE_PATIENCE_S)
+        state.disk_after = _keyspace_bytes(state)
     everyone = (*state.inventory.storage, *state.inventory.kairosdb)
     state.removed = {host.name for host in everyone if _removed(state, host)}
     state.captured = True
@@ -400,25 +406,19 @@ def _emulate(
         f"from {spec.workers} workers on {spec.hosts} loader host{'s' * (spec.hosts > 1)}"
     )
     points = schedule.points
-    with live_progress(console) as bar:
+    with live.bar(console) as bar:
         task = bar.add_task("load", total=points, figures="starting")
-        last_line = -10.0
+        last_line = -live.LINE_EVERY_S
 
         def show(now: LoadProgress) -> None:
             nonlocal last_line
-            waiting = "?" if queue.total is None else f"{queue.total:,}"
-            done = f"sent {now.sent:,}  "
-            done += f"acknowledged {now.acknowledged:,}  " if spec.acknowledges else ""
-            lateness = "" if spec.replay else f"behind {now.behind_ms:,.0f} ms  "
-            figures = f"{done}{lateness}p99 {now.p99_ms:,.0f} ms  queue {waiting}"
+            figures = tell.figures(spec, points, now, queue.total)
             # A replay has no clock to be measured by, only how much of it is done.
             arrived = now.acknowledged if spec.acknowledges else now.sent
             bar.update(task, completed=arrived if spec.replay else now.due, figures=figures)
-            # Without a terminal the bar shows nothing: a line every ten seconds instead.
-            if not console.is_terminal and now.elapsed_s - last_line >= 10:  # noqa: PLR2004
+            if not console.is_terminal and now.elapsed_s - last_line >= live.LINE_EVERY_S:
                 last_line = now.elapsed_s
-                of = f" of {points:,} points" if spec.replay else f"/{now.duration_s:.0f} s"
-                console.print(f"  {arrived if spec.replay else now.elapsed_s:4,.0f}{of}  {figures}")
+                console.print(f"  {figures}")
 
         credentials = talk.access.loader_credentials if talk.access else None
         results = fleet.run(spec, state.folder / "load", show, state.stop, credentials=credentials)
@@ -442,32 +442,25 @@ def _died(results: list[WorkerResult]) -> list[str]:
     return [*hosts, *reasons]
 
 
-def live_progress(console: Console) -> Progress:
-    """A progress bar with a free text of figures; nothing where there is no terminal."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=20),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[figures]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )
-
-
 def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth) -> None:
     """Wait until no point waits in KairosDB's queues, up to the limit.
 
     With the stock queue a node that was started again meanwhile does not look at what waits on its
     disk by itself.
     """
+    with live.stage(console, "drain", None, "points wait in KairosDB") as shown:
+        _wait_for_queue(state, talk, queue, shown)
+
+
+def _wait_for_queue(state: State, talk: Client, queue: QueueDepth, shown: live.Stage) -> None:
     limit = state.plan.experiment.limits.drain_s
-    console.print("drain: waiting for KairosDB's queue …")
     start = nudged = time.monotonic()
     state.drain_watched = True
     while True:
         queue.sample()
         waited = time.monotonic() - start
         state.left_in_queue = queue.total
+        shown(queue.total or 0)
         if state.left_in_queue == 0:
             state.drained_s = waited
             return
@@ -487,46 +480,36 @@ def _settle(state: State, talk: Client, console: Console) -> None:
     schedule = state.schedule
     found = state.outcomes = outcomes.read(schedule, state.folder / "load")
     settlement = ledger.Settlement(schedule, found)
-    total = sum(
-        len(group.slots) * sum(1 for _ in schedule.lives(group))
-        for worker in range(schedule.spec.workers)
-        for group in schedule.groups(worker)
-    )
-    with live_progress(console) as bar:
-        task = bar.add_task("read back", total=total, figures="")
-        done = 0
-        next_line = time.monotonic() + 10
-
-        def add(result: readback.SeriesResult) -> None:
-            nonlocal done, next_line
-            settlement.add(result)
-            done += 1
-            figures = f"{done:,} of {total:,} series"
-            if done % 100 == 0:
-                bar.update(task, completed=done, figures=figures)
-            # Without a terminal the bar shows nothing: a line every ten seconds instead.
-            if not console.is_terminal and time.monotonic() >= next_line:
-                next_line = time.monotonic() + 10
-                console.print(f"  {figures}")
-
-        console.print(f"read back: {schedule.points:,} points of {total:,} series …")
-        passes = asyncio.run(
-            readback.read_all(
-                schedule, settlement.incomplete, add, nodes=_urls(state, talk), access=talk.access
-            )
+    level = state.plan.kairosdb["read_consistency"]
+    storage = state.inventory.storage
+    keyspace = str(storage[0].vars["kairosdb_keyspace"])
+    with live.stage(console, "read back", schedule.points, "points from the store") as shown:
+        with talk.cql(storage, ConsistencyLevel.name_to_value[level]) as db:
+            scanned = scan.read(schedule, keyspace, db, shown)
+    with live.stage(console, "read back", None, "series through KairosDB") as shown:
+        extent, recount = read_run.read_run(
+            schedule,
+            scanned,
+            settlement.incomplete,
+            settlement.add,
+            read_run.ThroughKairosDB(_urls(state, talk), talk.access),
+            level,
+            shown,
         )
     failed = ledger.failed_points(schedule.spec, _failed_logs(state), int(state.started * 1000))
-    state.ledger = settlement.close(state.left_in_queue, failed, passes)
-    console.print("row counts by CQL …")
+    state.ledger = settlement.close(state.left_in_queue, failed, extent.passes)
+    state.ledger.notes.append(extent.text)
     try:
-        state.ledger.rows_by_cql = _rows(state, talk, schedule)
+        state.ledger.rows_by_cql = read_run.rows(
+            scanned, recount, lambda some: _rows(state, talk, schedule, some, console)
+        )
     except Exception as error:
         state.ledger.notes.append(f"rows could not be counted by CQL: {error}")
         state.events.write(t=time.time(), what="row count failed", detail=str(error))
     # After the count: a read at ALL brings rows to replicas that lack them.
     if gaps := state.ledger.lacking:
-        console.print(f"look for missing points of {len(gaps):,} series at ALL …")
-        state.ledger.at_all = _at_all(state, talk, gaps)
+        with live.stage(console, f"look for missing points of {len(gaps):,} series at ALL"):
+            state.ledger.at_all = _at_all(state, talk, gaps)
 
 
 def _at_all(state: State, talk: Client, gaps: list[ledger.Gap]) -> ledger.AtAll:
@@ -548,12 +531,21 @@ def _at_all(state: State, talk: Client, gaps: list[ledger.Gap]) -> ledger.AtAll:
     return found
 
 
-def _rows(state: State, talk: Client, schedule: Schedule) -> int:
+def _rows(
+    state: State, talk: Client, schedule: Schedule, some: list[Series], console: Console
+) -> int:
+    """Rows of series that the scan did not show whole, counted at LOCAL_QUORUM."""
     hosts = state.inventory.storage
     keyspace = str(hosts[0].vars["kairosdb_keyspace"])
     spec = schedule.spec
-    series = ((spec.metric_name(s.number), spec.tags_of(s.number)) for s in schedule.series())
-    with talk.cql(hosts) as db:
+    with (
+        talk.cql(hosts) as db,
+        live.stage(console, "row counts by CQL", len(some), "series") as shown,
+    ):
+        series = (
+            (spec.metric_name(one.number), spec.tags_of(one.number))
+            for one in live.counted(some, shown)
+        )
         spans = readback.spans(schedule)
         return cql.rows_of_series(db, keyspace, series, spans, f"kairos_{spec.value_type}")
 
@@ -561,7 +553,9 @@ def _rows(state: State, talk: Client, schedule: Schedule) -> int:
 def _finish(state: State, console: Console) -> int:
     """Judge what there is, write it, and tell where it is."""
     # A second Ctrl-C now would lose what the first one left; this takes seconds.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    console.print("judging, and drawing the report …")
     try:
         judged = conclude.judge(state)
         write_json(state.folder / "verdict.json", judged.to_json())
@@ -575,16 +569,24 @@ def _finish(state: State, console: Console) -> int:
             f"The run's results could not be written to {state.folder}: {error}. What was captured "
             "before stays there; the run is incomplete."
         ) from error
-    show_verdict(judged, console)
+    tell.show_verdict(judged, console)
     console.print(f"report: {html}", soft_wrap=True)
-    return sustained.EXIT_STATUS[judged.verdict]
+    status = sustained.EXIT_STATUS[judged.verdict]
+    if status:
+        # make says no more than that there was an error.
+        console.print(f"exit status {status}: the verdict is {judged.verdict}")
+    return status
 
 
-def show_verdict(judged: sustained.Verdict, console: Console) -> None:
-    """Print the word, the sentence and the five parts."""
-    colour = {"pass": "green", "fail": "red"}.get(judged.verdict, "yellow")
-    console.print(f"\n[bold {colour}]verdict: {judged.verdict}[/]  {judged.summary}")
-    for name, part in judged.parts.items():
-        console.print(f"  {name:9} {part.outcome:8} {part.text}", markup=False)
-    for reason in judged.reasons[1:]:
-        console.print(f"  also: {reason}", markup=False)
+@contextlib.contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """Within the block a SIGTERM does what Ctrl-C does: the run is judged as far as it got."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt(_SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

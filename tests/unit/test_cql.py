@@ -55,7 +55,7 @@ def test_each_time_is_looked_at_once(start, lengths, at):
     spans = [(a, b - 1) for a, b in itertools.pairwise(ends)]
     looked_at = [
         (row + struct.unpack(">i", begin)[0], row + struct.unpack(">i", end)[0])
-        for row, begin, end in cql._slices(spans, WEEKS_3)
+        for row, begin, end in cql.row_slices(spans, WEEKS_3)
     ]
     assert all(a // WEEKS_3 == b // WEEKS_3 for a, b in looked_at)
     times = [start, ends[-1] - 1, *(int(start + share * (ends[-1] - start - 1)) for share in at)]

@@ -245,15 +245,17 @@ def refusal(statement: str, where: str, error: Exception) -> str:
     return f"{where} {verb} the statement\n  {shown}\nand says: {said}\n{todo}."
 
 
+def escaped(text: str, mark: str) -> str:
+    """A tag's name (`mark` ":") or value ("=") as it stands in a row key."""
+    return "".join(mark + c if c in ":=" else c for c in text)
+
+
 def row_key(metric: str, row_time_ms: int, tags: dict[str, str], data_type: str) -> bytes:
     """Partition key of `data_points`, as KairosDB serialises it.
 
     Source: DataPointsRowKeySerializer at tag v1.3.0: name, 0, row time (8 bytes), 0, length and
     name of the data type, then `tag=value:` sorted by tag, with `:` and `=` escaped.
     """
-
-    def escaped(text: str, mark: str) -> str:
-        return "".join(mark + c if c in ":=" else c for c in text)
 
     tag_string = "".join(f"{escaped(k, ':')}={escaped(tags[k], '=')}:" for k in sorted(tags))
     return (
@@ -299,7 +301,7 @@ def rows_of_series(
         f"SELECT count(*) FROM {keyspace}.data_points "  # noqa: S608 (keyspace is from the plan)
         "WHERE key = ? AND column1 >= ? AND column1 <= ?"
     )
-    slices = list(_slices(spans, row_width_ms(db, keyspace)))
+    slices = list(row_slices(spans, row_width_ms(db, keyspace)))
     arguments = (
         (row_key(metric, row, tags, data_type), *columns)
         for metric, tags in series
@@ -336,7 +338,7 @@ def timestamps_of_series(
         slices = [
             (place, row, (row_key(metric, row, tags, data_type), *columns))
             for place, (metric, tags, span) in enumerate(some)
-            for row, *columns in _slices([span], row_width)
+            for row, *columns in row_slices([span], row_width)
         ]
         found: list[set[int]] = [set() for _ in some]
         results = execute_concurrent_with_args(
@@ -347,8 +349,11 @@ def timestamps_of_series(
         yield from found
 
 
-def _slices(spans: list[tuple[int, int]], row_width: int) -> Iterator[tuple[int, bytes, bytes]]:
-    """What to look at for each series: row time (ms), first and last column."""
+def row_slices(spans: list[tuple[int, int]], row_width: int) -> Iterator[tuple[int, bytes, bytes]]:
+    """What to look at for each series: row time (ms), first and last column.
+
+    `spans` are (first, last) epoch ms, both included; `row_width` as of `row_width_ms`.
+    """
     for first, last in spans:
         for row in range(first - first % row_width, last + 1, row_width):
             # The offset in its row (source: RowSpec.getColumnName at tag v1.3.0).

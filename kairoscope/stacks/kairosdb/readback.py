@@ -1,4 +1,4 @@
-"""Read every point of a run back through KairosDB's query API and compare its content."""
+"""Read series of a run back through KairosDB's query API and compare what each point is."""
 
 import asyncio
 import ssl
@@ -27,6 +27,8 @@ METRICS_PER_QUERY = 50
 SERIES_PER_METRIC = 10_000
 CONCURRENCY = 4
 TIMEOUT_S = 300
+SETTLE_S = (2.0, 5.0, 10.0)
+"""Pauses before series are asked for again of which points are missing."""
 
 Bools = npt.NDArray[np.bool_]
 Spans = list[tuple[int, int]]
@@ -261,13 +263,15 @@ async def read_all(
     schedule: Schedule,
     incomplete: Callable[[SeriesResult], bool],
     on_result: Callable[[SeriesResult], None],
-    settle_s: tuple[float, ...] = (2, 5, 10),
+    settle_s: tuple[float, ...] = SETTLE_S,
     nodes: list[str] | None = None,
     access: Access | None = None,
+    series: Iterable[Series] | None = None,
 ) -> int:
-    """Read all series back; ask again, after pauses, for those that `incomplete` names.
+    """Read series back, all if none are given; ask again for those that `incomplete` names.
 
-    `on_result` gets each series once, with what came back last. Returns how many passes it took.
+    `on_result` gets each series once, with what came back last. Returns how many passes it took,
+    with the pauses of `settle_s` between them.
 
     With consistency ONE a read may meet the one replica that is still behind (it catches up by
     hints and read repair); so a point is missing only if it stays missing over the passes.
@@ -277,7 +281,7 @@ async def read_all(
     UserError if no KairosDB node answers.
     """
     here = nodes or schedule.spec.nodes
-    todo: Iterable[Series] = schedule.series()
+    todo: Iterable[Series] = schedule.series() if series is None else series
     passes = 1
     for pause in settle_s:
         again: list[Series] = []
