@@ -12,6 +12,7 @@ From the controller:
   clock, and as a sign of life once a load runs;
 - `{"spec": {…}, "credentials": {…}}` (`loaders.schedule.spec`, `loaders.credentials`) starts this
   host's share of that load, once; without credentials KairosDB is reached without any;
+- `{"cut": TICKS}` ends its schedule after so many ticks (`loaders.schedule.cut`);
 - `{"stop": true}` ends the load gently, and the agent.
 
 To the controller:
@@ -48,6 +49,7 @@ from typing import Any
 
 from loaders import emulator
 from loaders.credentials import Credentials
+from loaders.schedule import cut
 from loaders.schedule.spec import LoadSpec
 
 LOCK = "lock"
@@ -92,6 +94,7 @@ class _Agent:
         for pattern in FILES:
             for old in outdir.glob(pattern):
                 old.unlink()
+        cut.remove_old(outdir)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._signalled)
 
@@ -141,6 +144,8 @@ class _Agent:
             self._say({"pong": message["ping"], "t_us": time.time_ns() // 1000})
         elif "stop" in message:
             self._stop.set()
+        elif "cut" in message:
+            cut.write(self._outdir, int(message["cut"]))
         elif "spec" in message and not self._load:
             spec = LoadSpec.from_json(json.dumps(message["spec"]))
             credentials = Credentials.from_json(json.dumps(message.get("credentials", {})))

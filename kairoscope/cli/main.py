@@ -140,13 +140,18 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
     default=True,
     help="Whether to read back the points of a load that cannot pass any more  [default: always]",
 )
-def load(*, always_read_back: bool, **wanted: Any) -> None:
+@click.option(
+    "--until",
+    type=click.Path(path_type=Path),
+    help="End the load at its next tick once this file is there; it is judged as any other",
+)
+def load(*, always_read_back: bool, until: Path | None, **wanted: Any) -> None:
     """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete."""
     from kairoscope.run import run
 
     made = make_plan(**wanted)
     enter(made.target)
-    sys.exit(run.load(made, console, always_read_back=always_read_back))
+    sys.exit(run.load(made, console, always_read_back=always_read_back, until=until))
 
 
 @main.command()

@@ -33,7 +33,7 @@ from loaders.emulator import Progress, WorkerResult
 from loaders.host import FILES, LOCK, fingerprint
 from loaders.query import query_files
 from loaders.record import files
-from loaders.schedule import shard
+from loaders.schedule import cut, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.spec import LoadSpec
 
@@ -312,6 +312,8 @@ class Fleet:
         on_progress: Callable[[Progress], None] | None = None,
         stop: threading.Event | None = None,
         credentials: Credentials | None = None,
+        until: Callable[[], bool] | None = None,
+        on_cut: Callable[[LoadSpec], None] | None = None,
     ) -> list[WorkerResult]:
         """Run the load on all hosts, wait for its end, and bring their files here.
 
@@ -325,6 +327,9 @@ class Fleet:
                 then settle what is in flight and report as usual.
             credentials: for KairosDB nodes that are reached over HTTPS. They go to the agents over
                 their pipes, and into no file.
+            until: asked about once a second; once it says so, the schedule ends at the next tick
+                from `cut.AHEAD_MS` on, and spec.json says that it never was any longer.
+            on_cut: called with that shorter load, in the calling thread.
 
         Returns:
             One result per worker of the whole load, in order: as from `emulator.run`. Where a
@@ -352,11 +357,20 @@ class Fleet:
         given = dataclasses.asdict(credentials or Credentials())
         uncollected = [""] * len(self._agents)
         began_s = time.time()
+        runs = spec
+
+        def look() -> None:
+            nonlocal runs
+            if until and runs is spec and until():
+                runs = self._cut(spec, folder)
+                if on_cut and runs is not spec:
+                    on_cut(runs)
+            show()
 
         def show() -> None:
             if on_progress:
                 records = [r for agent in self._agents for r in agent.records.values()]
-                on_progress(emulator.summed(spec, records, began_s))
+                on_progress(emulator.summed(runs, records, began_s))
 
         def settle() -> None:
             self._stop()
@@ -366,7 +380,7 @@ class Fleet:
         try:
             for agent in self._agents:
                 agent.send({"spec": dataclasses.asdict(spec), "credentials": given})
-            self._follow(show, stop or threading.Event())
+            self._follow(look, stop or threading.Event())
         finally:
             _uninterrupted(settle)
         show()
@@ -377,15 +391,25 @@ class Fleet:
             for result in agent.results(problem)
         ]
 
-    def _follow(self, show: Callable[[], None], stop: threading.Event) -> None:
-        """Report until all agents have ended or a stop was asked for."""
+    def _follow(self, look: Callable[[], None], stop: threading.Event) -> None:
+        """Look and report until all agents have ended or a stop was asked for."""
         next_report = time.monotonic()
         while any(agent.running() for agent in self._agents) and not stop.wait(_POLL_S):
             if time.monotonic() >= next_report:
                 next_report = time.monotonic() + _BEAT_S
                 for agent in self._agents:
                     agent.beat()
-                show()
+                look()
+
+    def _cut(self, spec: LoadSpec, folder: Path) -> LoadSpec:
+        """End the schedule of all hosts soon; what it is then, the same if it ends as soon."""
+        shorter = spec.cut_at(time.time_ns() // 1_000_000 + cut.AHEAD_MS)
+        if shorter is not spec:
+            # First: whatever happens now, what the workers were told is what the folder says.
+            (folder / "spec.json").write_text(shorter.to_json())
+            for agent in self._agents:
+                agent.send({"cut": shorter.ticks})
+        return shorter
 
     def _stop(self) -> None:
         """Stop what still runs, gently first."""

@@ -53,6 +53,7 @@ from kairoscope.verdict.conclude import State, write_json
 from loaders.emulator import Progress as LoadProgress
 from loaders.emulator import WorkerResult
 from loaders.schedule.due import Schedule, Series
+from loaders.schedule.spec import LoadSpec
 
 # Workers import numpy and aiohttp before they can send: on two busy cores that takes seconds.
 START_DELAY_S = 5
@@ -64,12 +65,17 @@ CAPTURE_PATIENCE_S = 60
 _SIGTERM = "SIGTERM"
 
 
-def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
+def load(
+    plan: Plan, console: Console, *, always_read_back: bool = True, until: Path | None = None
+) -> int:
     """Run the plan's load on its deployed target; returns the exit status of the verdict.
 
     Without `always_read_back`, a load that cannot pass any more is incomplete: nothing is read
-    back, which takes longer than the load.
+    back, which takes longer than the load. Once there is a file `until` the schedule ends at its
+    next tick; all else is as ever.
     """
+    if until:
+        _check_until(plan, until)
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
     refusal = f"Another load runs on target {plan.target}: each would measure the other."
@@ -84,7 +90,7 @@ def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
             _check_healthy(hosts, talk)
             servers = _servers(hosts, talk)
             state = _open(plan, hosts, servers)
-            return _run(state, talk, fleet, console, always_read_back)
+            return _run(state, talk, fleet, console, always_read_back, until)
 
 
 def _run(
@@ -93,10 +99,11 @@ def _run(
     fleet: loader_hosts.Fleet,
     console: Console,
     always_read_back: bool,
+    until: Path | None,
 ) -> int:
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
-        _measured_load(state, talk, fleet, console)
+        _measured_load(state, talk, fleet, console, until)
         if not always_read_back and (why := conclude.failing(state)):
             state.incomplete.append(f"not read back, as the load cannot pass: {why}")
         else:
@@ -113,6 +120,15 @@ def _run(
         state.incomplete.insert(0, f"unexpected error in Kairoscope: {error!r}")
         state.events.write(t=time.time(), what="unexpected error", detail=traceback.format_exc())
     return _finish(state, console)
+
+
+def _check_until(plan: Plan, until: Path) -> None:
+    if plan.load["replay"]:
+        raise UserError("--until: a replay is history, which has its end already.")
+    if until.exists():
+        raise UserError(f"--until: {until} is there already, so that the load would end at once.")
+    if not until.parent.is_dir():
+        raise UserError(f"--until: there is no folder {until.parent} in which it could appear.")
 
 
 def _check_deployed(plan: Plan, hosts: Inventory) -> None:
@@ -244,7 +260,9 @@ def _schedule(state: State) -> Schedule:
     return Schedule(load_spec.build(state.plan, [h.url for h in nodes], telnet, now_s))
 
 
-def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, console: Console) -> None:
+def _measured_load(
+    state: State, talk: Client, fleet: loader_hosts.Fleet, console: Console, until: Path | None
+) -> None:
     """Capture before, load with all samplers running, watch the queue drain, capture after."""
 
     def touch(host: Host) -> None:
@@ -301,7 +319,9 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
         if window and not schedule.spec.replay:
             begin, end = conclude.measured_window(schedule, state.folder / "load")
             window.start(begin - time.time(), end - time.time())
-        _emulate(state, schedule, talk, fleet, console, queue)
+        _emulate(
+            state, talk, fleet, console, queue, until, lambda spec: _end_at(spec, state, window)
+        )
         during.stop()
         _watch_drain(state, talk, console, queue)
     finally:
@@ -318,6 +338,16 @@ def _measured_load(state: State, talk: Client, fleet: loader_hosts.Fleet, consol
     everyone = (*state.inventory.storage, *state.inventory.kairosdb)
     state.removed = {host.name for host in everyone if _removed(state, host)}
     state.captured = True
+
+
+def _end_at(shorter: LoadSpec, state: State, window: StoreWindow | None) -> None:
+    """The load ends earlier than planned: all that is judged later goes by its shorter schedule."""
+    assert state.schedule is not None  # noqa: S101 (set by _measured_load)
+    detail = f"after {shorter.ticks} of {state.schedule.spec.ticks} ticks, as was asked for"
+    state.events.write(t=time.time(), what="load ends early", detail=detail)
+    state.schedule = Schedule(shorter)
+    if window:
+        window.end_at(shorter.end_ms / 1000 - time.time())
 
 
 def _store_window(state: State) -> StoreWindow | None:
@@ -391,21 +421,26 @@ def _refuse_old_history(schedule: Schedule, nodes: list[str], access: Access | N
 
 def _emulate(
     state: State,
-    schedule: Schedule,
     talk: Client,
     fleet: loader_hosts.Fleet,
     console: Console,
     queue: QueueDepth,
+    until: Path | None,
+    on_cut: Callable[[LoadSpec], None],
 ) -> None:
-    """Run the sensors to the end of their schedule, with a live line."""
-    spec = schedule.spec
+    """Run the sensors to the end of their schedule, with a live line.
+
+    `on_cut` is told where it ends if `until` is there before.
+    """
+    assert state.schedule is not None  # noqa: S101 (set by _measured_load)
+    spec = state.schedule.spec
     rates = ", then ".join(f"{1000 / step.period_ms:g}" for step in spec.steps)
     pace = ", as fast as it is acknowledged" if spec.replay else ""
     console.print(
         f"load: {spec.sensors:,} sensors × {rates} point/s for {spec.duration_s:,.0f} s{pace}, "
         f"from {spec.workers} workers on {spec.hosts} loader host{'s' * (spec.hosts > 1)}"
     )
-    points = schedule.points
+    points = state.schedule.points
     with live.bar(console) as bar:
         task = bar.add_task("load", total=points, figures="starting")
         last_line = -live.LINE_EVERY_S
@@ -420,8 +455,22 @@ def _emulate(
                 last_line = now.elapsed_s
                 console.print(f"  {figures}")
 
-        credentials = talk.access.loader_credentials if talk.access else None
-        results = fleet.run(spec, state.folder / "load", show, state.stop, credentials=credentials)
+        def shorten(shorter: LoadSpec) -> None:
+            nonlocal points
+            on_cut(shorter)
+            points = Schedule(shorter).points
+            bar.update(task, total=points)
+            console.print(f"  {until} is there: the load ends after {shorter.duration_s:,.0f} s")
+
+        results = fleet.run(
+            spec,
+            state.folder / "load",
+            show,
+            state.stop,
+            credentials=talk.access.loader_credentials if talk.access else None,
+            until=until.exists if until else None,
+            on_cut=shorten,
+        )
     state.incomplete += [*_died(results), *fleet.readers_died]
 
 

@@ -33,7 +33,7 @@ from loaders.query.answers import FAILED, LATE, RIGHT, WRONG, AnswerError, Judge
 from loaders.query.queries import KINDS, TAGS, Query, QueryLoad
 from loaders.query.query_files import QueryFiles
 from loaders.record.recorder import Recorder
-from loaders.schedule import shard
+from loaders.schedule import cut, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
@@ -44,6 +44,8 @@ VERDICTS = (RIGHT, LATE, WRONG, FAILED)
 
 _OK = 200
 _GRACE_S = 2.0
+# After so long a sleep looks whether the schedule was cut.
+_LONGEST_SLEEP_S = 1.0
 _EXAMPLES = 10
 _MOST_NAMED = 20  # metrics and series in a record of an answer
 _EXCERPT_CHARS = 300
@@ -81,6 +83,8 @@ class Reader:
         self._spec = spec
         self._host = host
         self._load = QueryLoad(Schedule(spec))
+        self._end_us = spec.end_ms * 1000
+        self._outdir = outdir
         self._credentials = credentials or Credentials()
         self._clock = Clock()
         self._tally = _Tally()
@@ -135,7 +139,8 @@ class Reader:
             self._report()
             result = {
                 "host": self._host,
-                "scheduled": len(self._load.of_host(self._host)),
+                # Before it knew of an earlier end it may have gone beyond.
+                "scheduled": max(self._due(self._end_us - 1), self._tally.begun()),
                 **self._tally.result(),
                 "send_error_us": self._recorder.send_error_us(),
                 "cpu_s": round(time.process_time() - cpu_start_s, 3),
@@ -176,8 +181,14 @@ class Reader:
             query = self._load.query(number)
             body = json.dumps(self._load.body(query)).encode()
             self._due_us = query.planned_us
-            await asyncio.sleep(max(0, query.planned_us - self._clock.now_us()) / 1e6)
+            wait_s = (query.planned_us - self._clock.now_us()) / 1e6
+            while wait_s > _LONGEST_SLEEP_S and query.planned_us < self._end_us:
+                await asyncio.sleep(_LONGEST_SLEEP_S)
+                wait_s = (query.planned_us - self._clock.now_us()) / 1e6
+            await asyncio.sleep(max(0, wait_s) if query.planned_us < self._end_us else 0)
             self._due_us = None
+            if query.planned_us >= self._end_us:  # the schedule was cut meanwhile
+                return
             if len(self._asking) >= MAX_IN_FLIGHT:
                 self._tally.not_sent[query.kind] += 1
             else:
@@ -259,7 +270,13 @@ class Reader:
             "series": series[:_MOST_NAMED] or None,
         }
 
+    def _due(self, now_us: int) -> int:
+        """How many queries of this host are due by then (epoch µs)."""
+        return len(range(self._host, self._load.due(now_us), self._spec.hosts))
+
     def _report(self) -> None:
+        if ticks := cut.read(self._outdir):
+            self._end_us = self._spec.cut_to(ticks).end_ms * 1000
         now_us = self._clock.now_us()
         overdue_us = now_us - self._due_us if self._due_us and not self._stopping.is_set() else 0
         figures = self._recorder.flush(self._files, now_us, overdue_us)
@@ -267,7 +284,7 @@ class Reader:
             {
                 "t": round(now_us / 1e6, 3),
                 "host": self._host,
-                "due": len(range(self._host, self._load.due(now_us), self._spec.hosts)),
+                "due": self._due(min(now_us, self._end_us - 1)),
                 **self._tally.counters(),
                 "in_flight": len(self._asking),
                 **figures,
@@ -312,6 +329,10 @@ class _Tally:
             self._errors[failure] += 1
             self._first_errors = [*self._first_errors, text][:_EXAMPLES]
         return verdict
+
+    def begun(self) -> int:
+        """Queries whose time came."""
+        return self.sent.total() + self.not_sent.total()
 
     def counters(self) -> dict[str, int]:
         """Queries of all kinds, under the names used in files."""

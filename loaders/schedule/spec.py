@@ -171,6 +171,27 @@ class LoadSpec:
         """Whether the server says that it has a point; telnet does not."""
         return self.protocol in (REST, REST_GZIP)
 
+    def cut_at(self, ms: int) -> LoadSpec:
+        """The same load, ended at its first tick from `ms` (epoch) on; itself if there is none.
+
+        Never before warm-up and ramp are over, and never within what travels together.
+        """
+        before, start_ms = 0, self.start_ms
+        for step in self.steps:
+            before += min(max(0, -(-(ms - start_ms) // step.period_ms)), step.ticks)
+            start_ms += step.ticks * step.period_ms
+        least = max(before, self.warmup_ticks + 1, self.ramp_ticks + 1)
+        return self.cut_to(-(-least // self.points_per_request) * self.points_per_request)
+
+    def cut_to(self, ticks: int) -> LoadSpec:
+        """The same load with its first `ticks` alone; itself if it has no more."""
+        steps: list[Step] = []
+        for step in self.steps:
+            if ticks > 0:
+                steps.append(Step(step.period_ms, min(step.ticks, ticks)))
+            ticks -= step.ticks
+        return self if ticks >= 0 else dataclasses.replace(self, steps=steps)
+
     def metric_name(self, series: int) -> str:
         """Metric name of a series (0-based number), such as "SENSOR_7"."""
         return naming.expand(self.metric, series)

@@ -30,7 +30,7 @@ from loaders.credentials import Credentials
 from loaders.record.files import WorkerFiles
 from loaders.record.recorder import Recorder
 from loaders.record.tally import Outcome, Tally
-from loaders.schedule import shard
+from loaders.schedule import cut, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
 from loaders.schedule.spec import LoadSpec
@@ -45,6 +45,8 @@ _GRACE_S = 2.0
 # Requests of many groups are due every millisecond or less. Waking for each would cost more than
 # sending it; what is due within one sleep is sent together, and is late by less than this.
 _SHORTEST_SLEEP_US = 4_000
+# After so long a sleep looks whether the schedule was cut.
+_LONGEST_SLEEP_US = 1_000_000
 _AT_ONCE = 8
 
 
@@ -77,7 +79,8 @@ class Worker:
         self._schedule = Schedule(spec)
         self._groups = self._schedule.groups(index)
         self._scheduled = sum(map(self._schedule.points_of, self._groups))
-        self._in_time_us = spec.end_ms * 1000 + int(spec.latency_limit_ms * 1000)
+        self._in_time_us = self._end_of_time_us()
+        self._outdir = outdir
 
         self._clock = Clock()
         self._tally = Tally()
@@ -146,6 +149,7 @@ class Worker:
         try:
             if self._failure:
                 raise self._failure
+            self._look_for_cut()
             self._give_up_unstarted()
             self._report()
             result = self._result(started_ms, time.process_time() - cpu_start_s, stopped_early)
@@ -178,12 +182,43 @@ class Worker:
         done.cancel()
         stop.cancel()
 
+    def _end_of_time_us(self) -> int:
+        """Until when an acknowledgement is in time, epoch µs."""
+        return self._spec.end_ms * 1000 + int(self._spec.latency_limit_ms * 1000)
+
+    def _look_for_cut(self) -> None:
+        """End the schedule earlier, if somebody wants that by now.
+
+        Raises:
+            TooLateError: what is beyond that end has begun.
+        """
+        ticks = cut.read(self._outdir)
+        if ticks is None or ticks >= self._spec.ticks:
+            return
+        if (begun := max(self._begun, default=0)) > ticks:
+            raise cut.TooLateError(f"told at tick {begun} to end before tick {ticks}")
+        # The groups and what is sent before that are the same.
+        self._spec = self._spec.cut_to(ticks)
+        self._schedule = Schedule(self._spec)
+        self._scheduled = sum(map(self._schedule.points_of, self._groups))
+        self._in_time_us = self._end_of_time_us()
+
     async def _pace(self) -> None:
         """Start every request at its planned time; if that is past, at once."""
         late = 0
         for request in self._schedule.requests(self._index):
+            if self._is_cut_off(request):
+                # With jitter others before the end may still be due.
+                if request.planned_us >= (self._spec.end_ms + self._spec.jitter_ms) * 1000:
+                    break
+                continue
             self._due_us = request.planned_us
             wait_us = request.planned_us - self._clock.now_us()
+            while wait_us > _LONGEST_SLEEP_US and not self._is_cut_off(request):
+                await asyncio.sleep(_LONGEST_SLEEP_US / 1e6)
+                wait_us = request.planned_us - self._clock.now_us()
+            if self._is_cut_off(request):
+                continue
             if wait_us > 0:
                 late = 0
                 await asyncio.sleep(max(wait_us, _SHORTEST_SLEEP_US) / 1e6)
@@ -191,7 +226,13 @@ class Worker:
                 late += 1
                 if late % _AT_ONCE == 0:
                     await asyncio.sleep(0)  # answers must be read while catching up
-            self._start(request, request.planned_us)
+            if not self._is_cut_off(request):
+                self._start(request, request.planned_us)
+        self._due_us = None
+
+    def _is_cut_off(self, request: Request) -> bool:
+        """Whether the schedule ends before it by now."""
+        return request.first >= self._spec.ticks
 
     async def _replay(self) -> None:
         """Start every request as soon as there is room."""
@@ -261,6 +302,7 @@ class Worker:
         )
 
     def _report(self) -> None:
+        self._look_for_cut()
         now_us = self._clock.now_us()
         overdue_us = now_us - self._due_us if self._due_us and not self._stopping.is_set() else 0
         due = self._tally.taken

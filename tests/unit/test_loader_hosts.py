@@ -603,6 +603,27 @@ def test_stop(sink: SinkProcess, tmp_path: Path) -> None:
         assert files.result_path(tmp_path / "run", worker).exists()
 
 
+def test_a_load_that_is_to_end_now(sink: SinkProcess, tmp_path: Path) -> None:
+    """Its schedule is cut, on all hosts at the same tick, and is sent whole."""
+    enough = threading.Event()
+    cut: list[LoadSpec] = []
+    with loader_hosts.connect(two(tmp_path), LIMIT_MS) as fleet:
+        spec = load(sink, steps=FOR_EVER)
+        results = fleet.run(
+            spec,
+            tmp_path / "run",
+            in_mid_run(sink, enough.set),
+            until=enough.is_set,
+            on_cut=cut.append,
+        )
+    (shorter,) = cut
+    assert shorter.ticks < spec.ticks
+    assert LoadSpec.from_json((tmp_path / "run" / "spec.json").read_text()) == shorter
+    assert not any(result["stopped_early"] for result in results)
+    assert sum(result["acknowledged"] for result in results) == Schedule(shorter).points
+    assert sum(result["scheduled"] for result in results) == Schedule(shorter).points
+
+
 def test_ctrl_c_stops_and_collects(sink: SinkProcess, tmp_path: Path) -> None:
     def interrupt() -> None:
         # A second one, while the hosts are being stopped, does not cut that short.

@@ -31,7 +31,7 @@ from loaders.query.answers import LATE, RIGHT, WRONG, AnswerError, Judgement, ju
 from loaders.query.queries import AGGREGATED, KINDS, RAW, TAGS, Query, QueryLoad
 from loaders.query.reader import MAX_IN_FLIGHT, Reader
 from loaders.record import histograms
-from loaders.schedule import naming
+from loaders.schedule import cut, naming
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec, Queries, Step
 from loaders.schedule.values import ValueType, values
@@ -980,6 +980,19 @@ async def test_stopped_with_queries_in_flight(tmp_path: Path) -> None:
     assert result["stopped_early"]
     assert result["errors"] == {"stopped": result["sent"]}
     assert 3 <= result["sent"] < result["scheduled"]
+
+
+async def test_a_cut_schedule_ends_the_queries(tmp_path: Path) -> None:
+    async with serving(steps=[Step(100, 6000)]) as (spec, server):
+
+        async def end(_: Reader) -> None:
+            while len(server.arrivals) < 3:
+                await asyncio.sleep(0.01)
+            cut.write(tmp_path, spec.cut_at(int(time.time() * 1000)).ticks)
+
+        result = await read(spec, tmp_path, end)
+    assert 3 <= result["scheduled"] < QueryLoad(Schedule(spec)).total
+    assert not result["stopped_early"]
 
 
 async def test_two_hosts_share_the_queries(tmp_path: Path) -> None:

@@ -98,11 +98,18 @@ class StoreWindow:
 
     def start(self, begin_s: float, end_s: float) -> None:
         """Look in so many seconds from now, twice."""
-        for place, delay_s in enumerate((begin_s, end_s)):
-            timer = threading.Timer(max(delay_s, 0), self._look, (place,))
-            timer.daemon = True
-            timer.start()
-            self._timers.append(timer)
+        self._timers = [self._timer(0, begin_s), self._timer(1, end_s)]
+
+    def end_at(self, end_s: float) -> None:
+        """Take the second look in so many seconds from now, as the load ends earlier."""
+        self._timers.pop().cancel()
+        self._timers.append(self._timer(1, end_s))
+
+    def _timer(self, place: int, delay_s: float) -> threading.Timer:
+        timer = threading.Timer(max(delay_s, 0), self._look, (place,))
+        timer.daemon = True
+        timer.start()
+        return timer
 
     def stop(self) -> None:
         """Write what there is; looks that were not due yet are not taken any more."""
