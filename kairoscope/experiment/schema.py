@@ -802,9 +802,9 @@ class Assume(Section):
     cpu_us_per_replica: float = described(
         "µs",
         "CPU of the embedded engine to write one copy of a point. Three copies took 25 µs with the "
-        "coalescing queue and 67 with KairosDB's own, and 81 in servers that had just started, with "
-        "the quick compiler alone (two vCPUs, 2026-11-22, commits 9487ece and c102389; later ones "
-        "in results/published/).",
+        "coalescing queue and 67 with KairosDB's own, and 81 in servers that had just started, "
+        "with the quick compiler alone (two vCPUs, 2026-11-22, commits 9487ece and c102389; later "
+        "ones in results/published/).",
         default=25.0,
         gt=0,
         le=1_000_000,
