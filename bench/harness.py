@@ -196,7 +196,7 @@ def table(result: dict[str, Any]) -> Table:
 
 def number_text(number: float) -> str:
     """Three digits that count, and no exponent."""
-    if abs(number) >= 100:  # noqa: PLR2004 - three digits before the point
+    if abs(number) >= 100:
         return f"{number:,.0f}"
     return np.format_float_positional(number, precision=3, fractional=False, trim="-")
 

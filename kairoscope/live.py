@@ -26,7 +26,7 @@ Report = Callable[[int, int | None], None]
 def duration(seconds: float) -> str:
     """Seconds as a person says them: 45 s, 3:20 min."""
     whole = max(0, round(seconds))
-    return f"{whole} s" if whole < 100 else f"{whole // 60}:{whole % 60:02d} min"  # noqa: PLR2004
+    return f"{whole} s" if whole < 100 else f"{whole // 60}:{whole % 60:02d} min"
 
 
 def time_left(done: int, total: int | None, elapsed_s: float) -> float | None:

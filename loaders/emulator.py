@@ -109,7 +109,7 @@ class _Process:
                 env=environment,
                 pass_fds=keep_open,
             )
-        assert self._popen.stdin is not None  # noqa: S101 - for the type checker
+        assert self._popen.stdin is not None
         # Broken: it has ended already, and its result says how.
         with contextlib.suppress(BrokenPipeError), self._popen.stdin as stdin:
             stdin.write(credentials.to_json())
@@ -119,7 +119,7 @@ class _Process:
         self._listener.start()
 
     def _listen(self) -> None:
-        assert self._popen.stderr is not None  # noqa: S101 - for the type checker
+        assert self._popen.stderr is not None
         for line in self._popen.stderr:
             if line.strip():
                 self._last_words.append(line.strip())

@@ -234,7 +234,7 @@ class _Http(asyncio.BufferedProtocol):
         self._ended = False  # the last request has been read: what comes now is nobody's
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
+        assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._sink.open.add(self)
 
@@ -290,7 +290,7 @@ class _Http(asyncio.BufferedProtocol):
     def _finish(self) -> None:
         """The whole request has been read."""
         head, sink = self._head, self._sink
-        assert head is not None  # noqa: S101 - for the type checker
+        assert head is not None
         self._head = None
         self._ended = head.close
         if head.target == _DATAPOINTS and not head.refusal:
@@ -331,7 +331,7 @@ class _Telnet(asyncio.BufferedProtocol):
         self._kept = b""  # the beginning of a line whose end has not come yet
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
+        assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._sink.open.add(self)
         self._sink.connections += 1
@@ -451,7 +451,7 @@ class SinkProcess:
             cwd=Path(__file__).resolve().parents[1],
             text=True,
         )
-        assert self._process.stdout is not None  # noqa: S101 - for the type checker
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the sink did not start: exit status {self._process.wait()}")
@@ -506,7 +506,7 @@ class SinkProcess:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        assert self._process.stdout is not None  # noqa: S101 - for the type checker
+        assert self._process.stdout is not None
         self._process.stdout.close()
 
     def __enter__(self) -> SinkProcess:

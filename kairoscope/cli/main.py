@@ -6,7 +6,7 @@ commands once for every host.
 
 import sys
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import click
 from rich.console import Console
@@ -21,12 +21,11 @@ from kairoscope.cli.options import (
     enter,
     host_options,
     make_plan,
-    node_options,
     plan_options,
 )
 from kairoscope.cli.queue import queue_commands
+from kairoscope.cli.roles import role_commands
 from kairoscope.errors import UserError
-from kairoscope.stacks.kairosdb import scylla
 
 # Lines are not folded: a path or a figure cut in two cannot be copied or searched for.
 console = Console(highlight=False, soft_wrap=True)
@@ -46,6 +45,20 @@ class _Group(click.Group):
 @click.version_option(__version__)
 def main() -> None:
     """Deploy KairosDB on ScyllaDB, load it with sensors, prove what it sustains."""
+
+
+@main.group("experiment")
+def experiment_commands() -> None:
+    """Look up what an experiment may say (experiments/README.md)."""
+
+
+@experiment_commands.command("fields")
+@click.argument("section", default="")
+def experiment_fields(section: str) -> None:
+    """Print every field, or those of SECTION: unit, default, what is allowed, and why."""
+    from kairoscope.experiment import fields
+
+    click.echo(fields.described(section))
 
 
 @main.command()
@@ -235,24 +248,6 @@ def bundles(update_manifest: bool, with_java: bool) -> None:
 
 
 @main.command()
-@node_options
-@click.option("--keyspace", required=True)
-def schema(inventory: Path, node: str, keyspace: str) -> None:
-    """Apply the CQL script on standard input through a storage node (called by its role)."""
-    from kairoscope.hosts import inventory as inventories
-    from kairoscope.stacks.kairosdb import client, cql
-
-    found = inventories.read(inventory)
-    # The driver looks for every node that the ring names, so there are ways to all of them.
-    with (
-        client.connect(found, found.storage) as talk,
-        talk.cql([found.host(node)]) as session,
-    ):
-        changed = cql.apply_schema(session, keyspace, sys.stdin.read())
-    click.echo("schema changed" if changed else "schema as planned")
-
-
-@main.command()
 @click.option("--target", default="local", show_default=True)
 @click.argument("what", metavar="certificates|ca|passwords|rest")
 def rotate(target: str, what: str) -> None:
@@ -263,52 +258,8 @@ def rotate(target: str, what: str) -> None:
     rotate.rotate(target, what)
 
 
-@main.command()
-@click.option("--inventory", type=click.Path(exists=True, path_type=Path), required=True)
-@click.argument("step", type=click.Choice(["replicate", "roles", "grants", "drop-retired"]))
-def access(inventory: Path, step: str) -> None:
-    """Bring the database's roles to what the secrets say (called by the access role)."""
-    from kairoscope.hosts import inventory as inventories
-    from kairoscope.stacks.kairosdb import database_roles
-
-    changes = database_roles.apply(step, inventories.read(inventory))
-    click.echo("\n".join(changes) or "as planned")
-
-
-@main.command("check-conf")
-@click.option("--reference", type=click.Path(exists=True, path_type=Path), required=True)
-@click.argument("conf", type=click.File())
-def check_conf(reference: Path, conf: TextIO) -> None:
-    """Check a rendered kairosdb.conf against KairosDB's own key list (called by its role)."""
-    from kairoscope.stacks.kairosdb import hocon
-
-    hocon.check(conf.read(), reference)
-
-
-@main.command("check-effective")
-@node_options
-@click.option("--wait", "wait_s", type=float, default=0, help="Seconds for it to become healthy")
-@click.argument("conf", type=click.File())
-def check_effective(inventory: Path, node: str, wait_s: float, conf: TextIO) -> None:
-    """Check that a KairosDB node is healthy and runs with CONF's settings (called by its role)."""
-    from kairoscope.hosts import inventory as inventories
-    from kairoscope.stacks.kairosdb import client, hocon
-
-    found = inventories.read(inventory)
-    host = found.host(node)
-    with client.connect(found, [host]) as talk:
-        talk.wait_until_healthy(host, wait_s)
-        try:
-            status = talk.get_json(host, "/api/v1/kairoscope/settings", timeout_s=10)
-        except OSError as error:
-            raise UserError(f"{node}: KairosDB does not tell its settings: {error}") from error
-        count = hocon.check_effective(conf.read(), status, node)
-    click.echo(f"{count} settings as planned")
-
-
 main.add_command(lab)
 main.add_command(operate_commands)
 main.add_command(queue_commands)
-main.add_command(scylla.release_command)
-main.add_command(scylla.superuser_command)
-main.add_command(scylla.check_command)
+for _command in role_commands:
+    main.add_command(_command)

@@ -23,7 +23,7 @@ def explain(loc: tuple[int | str, ...], kind: str, value: Any) -> Problem:
     if found is None:  # load.tags.x
         allowed, hint = "text", _quotes(value)
     elif isinstance(found, FieldInfo):
-        allowed, hint = _allowed(found), _hint(found, value)
+        allowed, hint = allows(found), _hint(found, value)
     else:
         allowed = f"a mapping of fields ({', '.join(found.model_fields)})"
     if kind == "missing":
@@ -97,10 +97,10 @@ def _plain(info: FieldInfo) -> Any:
 
 def _choices(info: FieldInfo) -> list[str]:
     plain = _plain(info)
-    return list(typing.get_args(plain)) if typing.get_origin(plain) is Literal else []
+    return [str(c) for c in typing.get_args(plain)] if typing.get_origin(plain) is Literal else []
 
 
-def _allowed(info: FieldInfo) -> str:
+def allows(info: FieldInfo) -> str:
     """What a field takes, in words, from its type and bounds."""
     extra = info.json_schema_extra
     if isinstance(extra, dict) and "allowed" in extra:

@@ -802,16 +802,17 @@ class Assume(Section):
     cpu_us_per_replica: float = described(
         "µs",
         "CPU of the embedded engine to write one copy of a point. Three copies took 25 µs with the "
-        "coalescing queue and 67 with KairosDB's own (docs/coalescing.md), and 81 in servers that "
-        "had just started, with the quick compiler alone (README).",
+        "coalescing queue and 67 with KairosDB's own, and 81 in servers that had just started, "
+        "with the quick compiler alone (two vCPUs, 2026-11-22, commits 9487ece and c102389; later "
+        "ones in results/published/).",
         default=25.0,
         gt=0,
         le=1_000_000,
     )
     cpu_us_kairosdb: float = described(
         "µs",
-        "CPU of KairosDB for one point: 13 µs with the coalescing queue, 19 with its own "
-        "(docs/coalescing.md), 23 just after its start (README).",
+        "CPU of KairosDB for one point: 13 µs with the coalescing queue, 19 with its own, 23 just "
+        "after its start (as above).",
         default=20.0,
         gt=0,
         le=1_000_000,

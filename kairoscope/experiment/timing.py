@@ -46,7 +46,7 @@ def resolve(
     if steps is None and points is not None:
         return [(round(1000 / (rate or DEFAULT_RATE)), points)]
     if steps is None:
-        assert duration_s is not None, "checked before"  # noqa: S101
+        assert duration_s is not None, "checked before"
         steps = [(rate or DEFAULT_RATE, duration_s)]
     periods = [(round(1000 / step_rate), seconds) for step_rate, seconds in steps]
     return [(period, seconds * 1000 // period) for period, seconds in periods]

@@ -49,7 +49,7 @@ class _Pair:
     def read(cls, path: Path) -> "_Pair":
         data = path.read_bytes()
         key = serialization.load_pem_private_key(data, None)
-        assert isinstance(key, ec.EllipticCurvePrivateKey)  # noqa: S101 - we made it
+        assert isinstance(key, ec.EllipticCurvePrivateKey)
         return cls(key, x509.load_pem_x509_certificate(data))
 
     @property

@@ -108,7 +108,7 @@ class Followed:
                 self._running[host.name] = popen
                 if self._ended.is_set():  # `stop` may have looked before it was there.
                     popen.terminate()
-                assert popen.stdout is not None  # noqa: S101 - for the type checker
+                assert popen.stdout is not None  # for the type checker
                 for line in popen.stdout:
                     self._record(host, line)
             if not self._ended.wait(1):

@@ -152,7 +152,7 @@ def reading(host: Host, program: list[str], *, sudo: bool = False) -> Iterator[I
         except OSError as error:
             raise RemoteError(f"{shown}: {error}") from error
         with running:
-            assert running.stdout is not None  # noqa: S101 - for the type checker
+            assert running.stdout is not None
             try:
                 yield running.stdout
             except BaseException:

@@ -32,7 +32,7 @@ def processes(supervisor_dir: Path) -> list[Process] | None:
         infos = proxy.supervisor.getAllProcessInfo()
     except (OSError, Fault):
         return None
-    assert isinstance(infos, list)  # noqa: S101 (narrows XML-RPC's union for mypy)
+    assert isinstance(infos, list)
     return [
         Process(i["name"], i["statename"], int(i["pid"]), float(i["start"]))
         for i in infos

@@ -124,7 +124,7 @@ def _scale(axes: Axes, chart: Chart) -> None:
         axes.set_xticklabels([label for _, label in chart.ticks])
     elif chart.time:
         span = max(high - low, 1.0)
-        step = next((s for s in _TIME_STEPS if span / s <= 10), _TIME_STEPS[-1])  # noqa: PLR2004
+        step = next((s for s in _TIME_STEPS if span / s <= 10), _TIME_STEPS[-1])
         first = math.ceil(low / step) * step
         at = [first + i * step for i in range(int((high - first) // step) + 1)]
         axes.xaxis.set_major_locator(FixedLocator(at))
@@ -134,7 +134,7 @@ def _scale(axes: Axes, chart: Chart) -> None:
         values = [v for s in chart.series for v in s.values if v is not None]
         bottom, top = _log_range(min(values), max(values))
         axes.set_ylim(bottom, top)
-        few = top / bottom < 500  # noqa: PLR2004 - then powers of ten alone are too few labels
+        few = top / bottom < 500
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=12))
         axes.yaxis.set_minor_locator(NullLocator())
     else:

@@ -278,6 +278,6 @@ def _near(theirs: Any, ours: float | None) -> tuple[Comparable, str]:
     their = number(theirs)
     if not their or ours is None:
         return "no", "not measured"
-    if abs(ours / their - 1) <= 0.1:  # noqa: PLR2004 - explained above
+    if abs(ours / their - 1) <= 0.1:
         return "yes", "within 10 %"
     return "no", f"ours is {units.percent(ours / their)} of it"

@@ -71,7 +71,7 @@ def duration(seconds: Any) -> str:
         return NONE
     if abs(n) < 1:
         return milliseconds(n * 1000)
-    if n < 60:  # noqa: PLR2004 - seconds in a minute
+    if n < 60:
         return f"{significant(n)} s"
     minutes, rest = divmod(round(n), 60)
     hours, minutes = divmod(minutes, 60)

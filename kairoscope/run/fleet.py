@@ -92,7 +92,7 @@ class _Agent:
             listener.start()
 
     def _listen(self) -> None:
-        assert self._popen.stdout is not None  # noqa: S101 - for the type checker
+        assert self._popen.stdout is not None
         for line in self._popen.stdout:
             came_us = self._clock.now_us()
             self._unanswered = 0
@@ -115,14 +115,14 @@ class _Agent:
         self._answers.put({"end": True})
 
     def _listen_to_errors(self) -> None:
-        assert self._popen.stderr is not None  # noqa: S101 - for the type checker
+        assert self._popen.stderr is not None
         for line in self._popen.stderr:
             if text := line.decode(errors="replace").strip():
                 self._last_words.append(text)
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a message; an agent that is gone is noticed elsewhere."""
-        assert self._popen.stdin is not None  # noqa: S101 - for the type checker
+        assert self._popen.stdin is not None
         with contextlib.suppress(OSError, ValueError):  # ValueError: closed by us
             self._popen.stdin.write(json.dumps(message).encode() + b"\n")
             self._popen.stdin.flush()
@@ -191,7 +191,7 @@ class _Agent:
 
     def close(self) -> None:
         """Let go of an agent that has no load, or has ended; returns when it has."""
-        assert self._popen.stdin is not None  # noqa: S101 - for the type checker
+        assert self._popen.stdin is not None
         with contextlib.suppress(OSError):
             self._popen.stdin.close()
         try:
@@ -291,7 +291,7 @@ class _Agent:
                 name = re.fullmatch(r"\./((worker|queries)-(\d+)\.[a-z.]+)", member.name)
                 if member.isfile() and name and int(name[3]) in own[name[2]]:
                     content = tar.extractfile(member)
-                    assert content is not None  # noqa: S101 - for the type checker
+                    assert content is not None
                     with (folder / name[1]).open("wb") as file:
                         shutil.copyfileobj(content, file)
 

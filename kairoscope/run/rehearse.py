@@ -51,7 +51,7 @@ def _load(spec: LoadSpec, console: Console) -> list[emulator.WorkerResult]:
 
     def show(now: emulator.Progress) -> None:
         nonlocal last_line
-        if now.elapsed_s - last_line >= 10:  # noqa: PLR2004
+        if now.elapsed_s - last_line >= 10:
             last_line = now.elapsed_s
             console.print(
                 f"  {now.elapsed_s:4.0f} s  due {now.due:,}  sent {now.sent:,}  "

@@ -342,7 +342,7 @@ def _measured_load(
 
 def _end_at(shorter: LoadSpec, state: State, window: StoreWindow | None) -> None:
     """The load ends earlier than planned: all that is judged later goes by its shorter schedule."""
-    assert state.schedule is not None  # noqa: S101 (set by _measured_load)
+    assert state.schedule is not None  # set by _measured_load
     detail = f"after {shorter.ticks} of {state.schedule.spec.ticks} ticks, as was asked for"
     state.events.write(t=time.time(), what="load ends early", detail=detail)
     state.schedule = Schedule(shorter)
@@ -432,7 +432,7 @@ def _emulate(
 
     `on_cut` is told where it ends if `until` is there before.
     """
-    assert state.schedule is not None  # noqa: S101 (set by _measured_load)
+    assert state.schedule is not None  # set by _measured_load
     spec = state.schedule.spec
     rates = ", then ".join(f"{1000 / step.period_ms:g}" for step in spec.steps)
     pace = ", as fast as it is acknowledged" if spec.replay else ""
@@ -525,7 +525,7 @@ def _wait_for_queue(state: State, talk: Client, queue: QueueDepth, shown: live.S
 
 def _settle(state: State, talk: Client, console: Console) -> None:
     """Read every point back and balance the ledger."""
-    assert state.schedule is not None  # noqa: S101 (set by _measured_load)
+    assert state.schedule is not None  # set by _measured_load
     schedule = state.schedule
     found = state.outcomes = outcomes.read(schedule, state.folder / "load")
     settlement = ledger.Settlement(schedule, found)

@@ -14,13 +14,13 @@ _THOUSANDS = ((10**9, "G"), (10**6, "M"), (10**3, "k"))
 
 def short(count: int) -> str:
     """A count in at most six characters: 9,999, 12.3k, 2.88M."""
-    if count < 10_000:  # noqa: PLR2004
+    if count < 10_000:
         return f"{count:,}"
     for size, letter in _THOUSANDS:
         # 999,950 is 1.00M, not 1000k.
         if count >= size * 0.9995:
             scaled = count / size
-            digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0  # noqa: PLR2004
+            digits = 2 if scaled < 9.995 else 1 if scaled < 99.95 else 0
             return f"{scaled:.{digits}f}{letter}"
     return f"{count:,}"
 

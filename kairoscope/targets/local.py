@@ -19,9 +19,7 @@ def local_net() -> str:
     """First three octets of the local target's addresses (`KAIROSCOPE_LOCAL_NET`)."""
     net = os.environ.get("KAIROSCOPE_LOCAL_NET", "127.0.0")
     octets = net.split(".")
-    if not (
-        re.fullmatch(r"127\.\d{1,3}\.\d{1,3}", net) and all(int(o) <= 255 for o in octets)  # noqa: PLR2004
-    ):
+    if not (re.fullmatch(r"127\.\d{1,3}\.\d{1,3}", net) and all(int(o) <= 255 for o in octets)):
         raise UserError(
             f"KAIROSCOPE_LOCAL_NET={net}: give the first three octets of a loopback network, "
             "e.g. 127.0.7"

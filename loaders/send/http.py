@@ -148,7 +148,7 @@ class HttpConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Keep the transport."""
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
+        assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self.usable = True
 

@@ -38,7 +38,7 @@ class _Connection(asyncio.Protocol):
         self._said: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # noqa: S101 - for the type checker
+        assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         # Told of the first byte that the kernel does not take.
         transport.set_write_buffer_limits(high=0)
@@ -72,7 +72,7 @@ class _Connection(asyncio.Protocol):
     async def write(self, data: bytes) -> None:
         """Until the kernel has all of it. Raises OSError if the connection is lost."""
         self._check()
-        assert self.transport is not None  # noqa: S101 - for the type checker
+        assert self.transport is not None
         self.transport.write(data)
         # A connection that is being closed takes bytes without a word, and throws them away.
         self._check()

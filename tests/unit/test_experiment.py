@@ -9,11 +9,10 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
-from pydantic.fields import FieldInfo
 
 from kairoscope import experiment
 from kairoscope.errors import UserError
-from kairoscope.experiment import Experiment, Overrides, load, model, replicas_needed, schema
+from kairoscope.experiment import Experiment, Overrides, fields, load, replicas_needed, schema
 from loaders.schedule import naming, spec
 from loaders.schedule.values import ValueType
 
@@ -105,6 +104,13 @@ def test_the_laptop_has_what_the_demo_promises() -> None:
             "whole number from 1 to 10,000,000, got 'many'",
         ),
         ("sensors: 1000", "sensors: '1000'", "11: load.sensors", "got '1000'"),
+        (
+            "limits:",
+            "aws: {storage_zones: 2}\nlimits:",
+            "16: aws.storage_zones",
+            "one of 1, 3, got 2",
+        ),
+        ("limits:", "aws: {storage_zones: '3'}\nlimits:", "16: aws.storage_zones", "one of 1, 3"),
         ("sensors: 1000", "sensors: 1000.0", "11: load.sensors", "got 1000.0"),
         ("sensors: 1000", "sensors: yes", "11: load.sensors", "got true"),
         ("sensors: 1000", "sensors: 0", "11: load.sensors", "from 1 to 10,000,000, got 0"),
@@ -735,47 +741,43 @@ def test_the_loader_knows_every_choice() -> None:
     assert set(get_args(fields["value_type"].annotation)) == {kind.value for kind in ValueType}
 
 
-SECTIONS: dict[str, type[schema.Section]] = {"load.steps": schema.Step}
-for _name in Experiment.model_fields:
-    if _section := model.section(_name):
-        SECTIONS[_name] = _section
+def test_every_field_has_its_unit_and_reason() -> None:
+    for name, model in fields.sections().items():
+        for key, info in model.model_fields.items():
+            if (name, key) not in {("", section) for section in fields.sections()}:
+                assert info.description, f"{name}.{key}"
+                assert isinstance(info.json_schema_extra, dict), f"{name}.{key} has no unit"
 
 
-def test_every_field_has_its_reason() -> None:
-    plain = {n: info for n, info in Experiment.model_fields.items() if n not in SECTIONS}
-    for name, fields in [("", plain), *((n, s.model_fields) for n, s in SECTIONS.items())]:
-        for key, info in fields.items():
-            assert info.description, f"{name}.{key}"
-            assert isinstance(info.json_schema_extra, dict), f"{name}.{key} has no unit"
+def test_fields_are_told_with_unit_default_bounds_and_reason() -> None:
+    text = fields.described("storage")
+    assert text.startswith("storage: how the store keeps the data.\n")
+    assert "\n  heap_mb [MiB]: 1024\n      Java heap of one Cassandra node" in text
+    assert "\n      Allowed: a whole number from 256 to 65,536.\n" in text
+    assert "\n  memory_mb [MiB]: derived by the plan\n" in text
+    assert "Allowed: one of periodic, batch." in text
 
 
-def default_in_words(info: FieldInfo) -> str:
-    assert isinstance(info.json_schema_extra, dict)
-    if info.is_required():
-        return ""
-    value = info.get_default(call_default_factory=True)
-    if value is None:
-        return str(info.json_schema_extra.get("absent", "*derived*"))
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, dict):
-        return "`{" + ", ".join(f"{key}: {text}" for key, text in value.items()) + "}`"
-    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+def test_each_section_is_told_once_with_all_its_fields() -> None:
+    text = fields.described()
+    told = re.split(r"^(?=\S)", text, flags=re.MULTILINE)[1:]
+    names = [part.partition(":")[0] for part in told]
+    assert names == ["experiment", *list(fields.sections())[1:]]
+    for part, (_, model) in zip(told, fields.sections().items(), strict=True):
+        keys = [key for key in model.model_fields if key not in fields.sections()]
+        assert re.findall(r"^  (\w+)(?: \[.*\])?: ", part, re.MULTILINE) == keys
+    assert max(map(len, text.split("\n"))) <= 110
 
 
-@pytest.mark.parametrize("name", SECTIONS)
-def test_the_readme_has_every_field_as_the_schema_says(name: str) -> None:
-    section = SECTIONS[name]
-    rows = [
-        f"| `{key}` | {info.json_schema_extra['unit']} | {default_in_words(info)} "
-        f"| {info.description} |"
-        for key, info in section.model_fields.items()
-    ]
-    wanted = [str(section.__doc__), "", "| field | unit | default | |", "|---|---|---|---|", *rows]
+def test_no_such_section() -> None:
+    with pytest.raises(UserError, match=r"No section loads. There are: cluster, storage"):
+        fields.described("loads")
+
+
+def test_the_readme_names_every_section() -> None:
     readme = (EXPERIMENTS / "README.md").read_text()
-    _, found, below = readme.partition(f"\n### {name}\n\n")
-    assert found
-    assert below.partition("\n### ")[0].rstrip("\n").split("\n") == wanted
+    named = re.findall(r"^\| `([a-z]+)` \| ", readme.partition("## Fields")[2], re.MULTILINE)
+    assert set(named) == set(fields.sections()) - {"", "load.steps"}
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
 """Target `hosts`: an inventory of one's own, completed."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from kairoscope import experiment, plan
+from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
 from kairoscope.deploy import inventory_vars
 from kairoscope.errors import UserError
@@ -35,14 +36,16 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "secrets"))
 
 
-def planned() -> plan.Plan:
-    return known.plan(experiment.load("laptop", experiment.Overrides()), "hosts")
+def planned(name: str = "laptop") -> plan.Plan:
+    return known.plan(experiment.load(name, experiment.Overrides()), "hosts")
+
+
+def completed(made: plan.Plan, file: Path) -> dict[str, Any]:
+    return inventory_vars.make(made, own.given(made, file), known.stack(made.stack))
 
 
 def test_what_the_file_says_stays_and_the_rest_is_added(tmp_path: Path) -> None:
-    plan_ = planned()
-    machines = own.given(plan_, given(tmp_path / "mine.yml"))
-    made = inventory_vars.make(plan_, machines, known.stack(plan_.stack))
+    made = completed(planned(), given(tmp_path / "mine.yml"))
     inventory.write(tmp_path / "inventory.yml", made, "for a test")
     found = inventory.read(tmp_path / "inventory.yml")
     assert found == inventory.read_own(tmp_path / "inventory.yml")  # As Ansible sees it.
@@ -68,3 +71,29 @@ def test_a_file_that_does_not_fit_the_experiment(tmp_path: Path) -> None:
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file"):
         own.given(planned(), tmp_path / "nothing.yml")
+
+
+def test_the_sample_fits_the_experiment_that_it_names(tmp_path: Path) -> None:
+    sample = paths.ANSIBLE / "inventory-sample.yml"
+    assert "EXPERIMENT=single-60k" in sample.read_text()
+    inventory.write(tmp_path / "inventory.yml", completed(planned("single-60k"), sample), "")
+    found = inventory.read(tmp_path / "inventory.yml")
+    first, second, _ = found.storage
+    assert (first.address, first.vars["ansible_host"]) == ("192.0.2.11", "storage-1.example.org")
+    assert (second.address, second.vars["ansible_host"]) == ("192.0.2.12", "192.0.2.12")
+    assert second.vars["data_devices"] == ["/dev/nvme0n1", "/dev/nvme1n1"]
+    assert first.vars["scylla_repository_key"] == "~/scylladb.gpg"
+    assert found.kairosdb[0].url == "https://192.0.2.21:8080"
+
+
+def test_what_the_sample_only_suggests_is_understood(tmp_path: Path) -> None:
+    """Its comments are taken out, as a user does who needs what they say."""
+    text = (paths.ANSIBLE / "inventory-sample.yml").read_text()
+    told = re.sub(r"^( +)# (?=[a-z_]+:|  - )", r"\1", text, flags=re.MULTILINE)
+    (tmp_path / "mine.yml").write_text(told)
+    made = completed(planned("single-60k"), tmp_path / "mine.yml")
+    inventory.write(tmp_path / "inventory.yml", made, "")
+    node = inventory.read(tmp_path / "inventory.yml").kairosdb[0]
+    assert "kairosdb.example.org" in node.known_as
+    assert node.vars["firewall_admin_cidrs"] == ["198.51.100.0/24"]
+    assert node.vars["firewall_extra"][0]["to"] == "kairosdb"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import paths
-from kairoscope.cli import known
+from kairoscope.cli import known, roles
 from kairoscope.errors import UserError
 from kairoscope.experiment import Overrides, load
 from kairoscope.hosts.secrets import Login
@@ -222,7 +222,7 @@ def test_the_quota_of_2018_fits_no_release_that_is_known():
 
 def test_a_refusal_names_all_of_it_and_no_value():
     runner = CliRunner()
-    command = click.Group(commands=[scylla.check_command])
+    command = click.Group(commands=[roles.check_scylla])
     done = runner.invoke(
         command,
         ["check-scylla", "--version", "2026.1.11", "--arguments", "--nonsense", "-"],

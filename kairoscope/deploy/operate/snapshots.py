@@ -194,7 +194,7 @@ def _running(host: Host, program: list[str], **pipes: Any) -> Iterator[IO[bytes]
         ssh.command(host, program, sudo=True), stderr=subprocess.PIPE, **pipes
     )
     stream = process.stdin or process.stdout
-    assert stream is not None and process.stderr is not None  # noqa: S101 (pipes)
+    assert stream is not None and process.stderr is not None
     try:
         try:
             yield stream

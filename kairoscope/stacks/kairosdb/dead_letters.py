@@ -113,7 +113,7 @@ def _utf(value: bytes) -> str:
 
     That has two bytes for NUL, and beyond the basic plane three for each half of a pair.
     """
-    if len(value) < 2 or int.from_bytes(value[:2]) != len(value) - 2:  # noqa: PLR2004
+    if len(value) < 2 or int.from_bytes(value[:2]) != len(value) - 2:
         raise ValueError("not as long as it says")
     text = value[2:].replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
     return text.encode("utf-16", "surrogatepass").decode("utf-16")

@@ -384,7 +384,7 @@ def _disk(draft: Draft, usual_s: float, keep_s: int) -> dict[str, int]:
 
 
 def _long(seconds: float) -> str:
-    return f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:,.1f} min"  # noqa: PLR2004
+    return f"{seconds / 3600:,.1f} h" if seconds >= 3600 else f"{seconds / 60:,.1f} min"
 
 
 def _sync(draft: Draft) -> int:

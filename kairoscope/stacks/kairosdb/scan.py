@@ -102,18 +102,18 @@ def numbers(kind: ValueType, blobs: Objects) -> Int64s:
 def _longs(raw: npt.NDArray[np.uint8]) -> Int64s:
     _, length = raw.shape
     # Beyond five bytes no value is below LIMIT.
-    if not 1 <= length <= 5:  # noqa: PLR2004
+    if not 1 <= length <= 5:
         return np.full(len(raw), -1, dtype=np.int64)
     shifted = (raw & 0x7F).astype(np.int64) << (7 * np.arange(length, dtype=np.int64))
     packed = shifted.sum(axis=1)
     value = (packed >> 1) ^ -(packed & 1)
-    ends = (raw[:, -1] < 0x80) & (raw[:, :-1] >= 0x80).all(axis=1)  # noqa: PLR2004
+    ends = (raw[:, -1] < 0x80) & (raw[:, :-1] >= 0x80).all(axis=1)
     return np.where(ends & (value >= 0) & (value < LIMIT), value, -1)
 
 
 def _doubles(raw: npt.NDArray[np.uint8]) -> Int64s:
     _, length = raw.shape
-    if length != 8:  # noqa: PLR2004
+    if length != 8:
         return np.full(len(raw), -1, dtype=np.int64)
     stored = raw.copy().view(">f8").ravel().astype(np.float64)
     inside = (stored >= 0) & (stored < LIMIT)  # which no NaN is
@@ -129,7 +129,7 @@ def _texts(raw: npt.NDArray[np.uint8]) -> Int64s:
 def _utf(raw: bytes) -> str:
     """A text as DataOutput.writeUTF writes it; "" if it is none of ours, which are ASCII."""
     length = raw[:2]
-    if len(length) < 2 or struct.unpack(">H", length)[0] != len(raw) - 2:  # noqa: PLR2004
+    if len(length) < 2 or struct.unpack(">H", length)[0] != len(raw) - 2:
         return ""
     return raw[2:].decode("ascii", errors="replace")
 

@@ -8,15 +8,12 @@ import ctypes
 import difflib
 import functools
 import hashlib
-import json
 import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
-import click
 import yaml
 
 from kairoscope import paths
@@ -195,29 +192,3 @@ def password_hash(login: secrets.Login) -> str:
     salt = hashlib.sha256(f"{login.user}\0{login.password}".encode()).hexdigest()[:16]
     made: bytes = crypt(login.password.encode(), f"$6${salt}$".encode())
     return made.decode()
-
-
-@click.command("scylla-superuser")
-@click.argument("secrets_dir", type=click.Path(exists=True, path_type=Path))
-def superuser_command(secrets_dir: Path) -> None:
-    """Print as JSON the first superuser of SECRETS_DIR and its hash (called by the scylla role)."""
-    admin = secrets.access(secrets_dir).admin
-    click.echo(json.dumps({"name": admin.user, "hash": password_hash(admin)}))
-
-
-@click.command("scylla-release")
-@click.argument("version")
-def release_command(version: str) -> None:
-    """Print as JSON which options ScyllaDB VERSION uses (called by its role)."""
-    known = release(version)
-    click.echo(json.dumps({"described_by": known.described_by, "options": known.options}))
-
-
-@click.command("check-scylla")
-@click.option("--version", required=True, help="Release that is deployed, such as 2026.1.11.")
-@click.option("--arguments", default="", help="Arguments of the server (SCYLLA_ARGS).")
-@click.argument("scylla_yaml", type=click.File())
-def check_command(version: str, arguments: str, scylla_yaml: TextIO) -> None:
-    """Check a rendered SCYLLA_YAML and arguments against VERSION's options (called by its role)."""
-    known = check(version, scylla_yaml.read(), arguments)
-    click.echo(f"every option is used by ScyllaDB {version} (options of {known.described_by})")

@@ -296,7 +296,7 @@ def cleanup(api: Api, *names: str) -> str:
 
 def refresh(api: Api, *names: str) -> str:
     """`nodetool refresh KEYSPACE TABLE`: take in the files of the table's upload folder."""
-    if len(names) != 2:  # noqa: PLR2004
+    if len(names) != 2:
         raise OSError("refresh: which keyspace and table?")
     keyspace, table = names
     path = f"/storage_service/sstables/{urllib.parse.quote(keyspace)}"
@@ -329,7 +329,7 @@ def repair(api: Api, *arguments: str) -> str:
 
 def _tagged(verb: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
     # Without a tag all snapshots would go; nothing of ours wants that.
-    if len(arguments) < 2 or arguments[0] != "-t":  # noqa: PLR2004
+    if len(arguments) < 2 or arguments[0] != "-t":
         raise OSError(f"{verb}: -t TAG comes first")
     return arguments[1], list(arguments[2:])
 

@@ -80,7 +80,7 @@ class Threads:
         Empty without two looks.
         """
         seen = [total for t, total in self._seen if start_s <= t <= end_s]
-        if len(seen) < 2:  # noqa: PLR2004
+        if len(seen) < 2:
             return {}
         per_s = os.sysconf("SC_CLK_TCK")
         return {

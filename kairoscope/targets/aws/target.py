@@ -90,7 +90,7 @@ class Aws(Target):
 def _types(draft: Draft) -> dict[str, InstanceType]:
     """The instance types by role, which `shape` has found to be known."""
     types = shape.shape(draft)
-    assert types is not None  # noqa: S101
+    assert types is not None
     return types
 
 

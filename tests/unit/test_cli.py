@@ -1,0 +1,37 @@
+"""What `kairoscope --help` has, and what it leaves to Ansible's roles."""
+
+import re
+
+from click.testing import CliRunner
+
+from kairoscope import paths
+from kairoscope.cli.main import main
+from kairoscope.cli.roles import role_commands
+
+
+def called_by_ansible() -> set[str]:
+    """Top-level commands in the roles' and playbooks' argv."""
+    found: set[str] = set()
+    for path in [*paths.ANSIBLE.glob("roles/**/*.yml"), *paths.ANSIBLE.glob("playbooks/*.yml")]:
+        text = path.read_text()
+        found |= set(re.findall(r"argv: \[\"\{\{ kairoscope \}\}\", ([\w-]+)", text))
+        found |= set(re.findall(r"- \"\{\{ kairoscope \}\}\"\n\s+- ([\w-]+)", text))
+    return found
+
+
+def test_what_roles_call_is_there_and_hidden() -> None:
+    called = called_by_ansible()
+    assert {"schema", "access", "check-conf"} <= called
+    assert called - {"operate"} == {command.name for command in role_commands}
+    shown = CliRunner().invoke(main, ["--help"]).output
+    listed = set(re.findall(r"^  ([a-z-]+) ", shown.partition("Commands:")[2], re.MULTILINE))
+    assert {"plan", "load", "experiment"} <= listed
+    assert not called - {"operate"} & listed
+    for name in called:
+        assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
+
+
+def test_fields_of_an_experiment() -> None:
+    done = CliRunner().invoke(main, ["experiment", "fields", "limits"])
+    assert done.exit_code == 0
+    assert done.output.startswith("limits: what makes a run a pass.\n")
