@@ -11,7 +11,6 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import psutil
 from kairoscope.hosts import ssh, supervisor
 from kairoscope.hosts.inventory import Host
 from kairoscope.run import host_probe
+from kairoscope.run_folder import CAPTURES, JsonLines, stamp, write_json
 from kairoscope.stacks.kairosdb import nodetool, scylla_rest
 from kairoscope.stacks.kairosdb.client import Client
 
@@ -35,21 +35,6 @@ DISK_EVERY = 5
 _AGAIN_S = 2.0
 
 _PROBE = Path(host_probe.__file__)
-
-
-class JsonLines:
-    """A file of one JSON object a line, safe to append to from several threads."""
-
-    def __init__(self, path: Path) -> None:
-        """Create the file."""
-        self._lock = threading.Lock()
-        self._file = path.open("a")
-
-    def write(self, **record: Any) -> None:
-        """Append a record and flush it. OSError if the disk is full."""
-        with self._lock:
-            self._file.write(json.dumps(record) + "\n")
-            self._file.flush()
 
 
 class Periodic(threading.Thread):
@@ -88,11 +73,6 @@ class Periodic(threading.Thread):
         self._stop_event.set()
         if self.is_alive():
             self.join()
-
-
-def stamp(t: float) -> str:
-    """UTC time for a file name, to the second."""
-    return datetime.fromtimestamp(t, UTC).strftime("%Y%m%dT%H%M%SZ")
 
 
 class ProxyHistograms:
@@ -134,7 +114,7 @@ class ProxyHistograms:
                     node=host.name,
                     phase=phase,
                 )
-        (self._folder / "captures.json").write_text(json.dumps(self._captures, indent=1))
+        write_json(self._folder / Path(CAPTURES).name, self._captures)
         return failed
 
     def without(self, names: set[str]) -> None:
@@ -197,7 +177,7 @@ class StoreWindow:
                 self._note(host, why)
                 continue
             nodes[host.name] = {"begin": t0, "end": t1, **counted}
-        self._path.write_text(json.dumps({"nodes": nodes}, indent=1))
+        write_json(self._path, {"nodes": nodes})
 
     def _look(self, place: int) -> None:
         def one(host: Host) -> tuple[float, Any] | None:

@@ -16,7 +16,7 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import operation
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.operation import Operation
-from kairoscope.run.samplers import stamp
+from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb import client
 
 # For the parts of the tables that a snapshot flushes.

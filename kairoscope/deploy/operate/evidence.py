@@ -12,7 +12,7 @@ from kairoscope import __version__, paths
 from kairoscope.deploy.operate.target import Target
 from kairoscope.errors import UserError
 from kairoscope.hosts.secrets import Access
-from kairoscope.run.samplers import stamp
+from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb import client
 
 REMOVED = b"(removed)"

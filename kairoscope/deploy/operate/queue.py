@@ -20,7 +20,7 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, services, ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan.numbers import in_bytes
-from kairoscope.run.samplers import stamp
+from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb import client, dead_letters
 
 TOOL = "io.kairoscope.kairosdb.queue.QueueTool"

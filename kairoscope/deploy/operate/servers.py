@@ -14,7 +14,7 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import operation, ssh
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
-from kairoscope.run.samplers import stamp
+from kairoscope.run_folder import stamp
 
 _NODES = ("storage_nodes", "kairosdb_nodes", "loader_hosts")
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from kairoscope.hosts.inventory import Host
-from kairoscope.run.samplers import Followed, JsonLines
+from kairoscope.run.samplers import Followed
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import scylla_metrics
 
 PORT = 9180
