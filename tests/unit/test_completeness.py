@@ -8,6 +8,7 @@ from test_nodetool import SIX
 
 from kairoscope.hosts.inventory import Host
 from kairoscope.run import samplers
+from kairoscope.run_folder import JsonLines
 from kairoscope.verdict.completeness import Wanted, missing, phases
 
 NODES = ("storage-1", "storage-2", "storage-3")
@@ -105,7 +106,7 @@ def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):
     histograms = samplers.ProxyHistograms(
         [Host("storage-1", "storage", vars_)],
         tmp_path / "captures",
-        samplers.JsonLines(tmp_path / "events.jsonl"),
+        JsonLines(tmp_path / "events.jsonl"),
         touched.append,
     )
     assert histograms.capture("during") == ["storage-1"], "at once or not at all"

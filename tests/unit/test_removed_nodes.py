@@ -8,7 +8,8 @@ import pytest
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
-from kairoscope.run.samplers import JsonLines, QueueDepth
+from kairoscope.run.samplers import QueueDepth
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import failed_logs, removed_nodes
 
 HOST = Host("kairosdb-2", "kairosdb", {"home": "/var/lib/kairoscope/kairosdb-2"})

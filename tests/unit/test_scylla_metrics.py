@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kairoscope.hosts.inventory import Host
 from kairoscope.report import data, shards
-from kairoscope.run.samplers import JsonLines
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import scylla_metrics
 from kairoscope.stacks.kairosdb.shards import ShardLoads, url
 from kairoscope.verdict import measurements

@@ -20,7 +20,8 @@ from kairoscope.deploy.verify import judge
 from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import make
-from kairoscope.run.samplers import JsonLines, StoreWindow
+from kairoscope.run.samplers import StoreWindow
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import nodetool, scylla_rest
 
 # 512 µs to 2^25 µs, four a doubling, and one without an end: 65.
