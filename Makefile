@@ -88,6 +88,10 @@ rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that thro
 profile: $(VENV)/installed ## Show where the CPU time of a local server goes while it is loaded (PROCESS=kairosdb-1)
 	@$(KAIROSCOPE) profile '$(PROCESS)' --target '$(TARGET)'
 
+.PHONY: judge
+judge: $(VENV)/installed ## Judge the latest run again from its files: verdict, ledger, measurements
+	@$(KAIROSCOPE) judge
+
 .PHONY: report
 report: $(VENV)/installed ## Write report.html and report.md of the latest run anew
 	@$(KAIROSCOPE) report

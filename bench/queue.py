@@ -5,7 +5,6 @@ machine in turn, each after a restart of KairosDB and on empty tables, with the 
 """
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import yaml
 from cassandra.cluster import Session
 
 from bench.harness import RATIO, Bench, BenchError, Limit, Round, Side
-from kairoscope import paths
+from kairoscope import paths, run_folder
 from kairoscope.hosts import inventory, supervisor
 from kairoscope.hosts.inventory import Host
 from kairoscope.stacks.kairosdb import cql, threads
@@ -143,17 +142,17 @@ class Run:
         path = self.folder / name
         if not path.exists():
             raise BenchError(f"{self.folder}: the run left no {name}")
-        return json.loads(path.read_text())
+        return run_folder.read_json(path)
 
     @property
     def passed(self) -> bool:
         """Whether all five parts of the verdict hold."""
-        return bool(self._json("verdict.json")["verdict"] == "pass")
+        return bool(self._json(run_folder.VERDICT)["verdict"] == "pass")
 
     @property
     def why(self) -> str:
         """The verdict in a sentence."""
-        return str(self._json("verdict.json")["summary"])
+        return str(self._json(run_folder.VERDICT)["summary"])
 
     def round(self) -> Round:
         """The CPU that a point costs the storage nodes, in µs, while the load is on.
@@ -161,16 +160,16 @@ class Run:
         A queue that falls behind takes more points than the store gets: the store's CPU is divided
         by the points that it was given in the window, and KairosDB's by those that it took.
         """
-        book, measured = self._json("ledger.json"), self._json("measurements.json")
+        book, measured = self._json(run_folder.LEDGER), self._json(run_folder.MEASUREMENTS)
         if book["missing"] or book["wrong_value"]:
             raise BenchError(f"{self.folder}: acknowledged points are missing: {self.why}")
-        latency = self._json("latency/merged.json")
+        latency = self._json(run_folder.LATENCY_MERGED)
         taken = latency["count"]
         stored = taken - self._grown(latency["warmup_s"])
         per_point = measured["cpu_us_per_point"]
         if not taken or stored <= 0 or per_point["storage"] is None:
             raise BenchError(f"{self.folder}: nothing was measured: {self.why}")
-        cores, answers = measured["cpu_cores"], self._json("queries.json")["answers"]
+        cores, answers = measured["cpu_cores"], self._json(run_folder.QUERIES)["answers"]
         if not answers["points_checked"]:
             raise BenchError(f"{self.folder}: no query was answered: {self.why}")
         return Round(
@@ -199,14 +198,13 @@ class Run:
         }
 
     def _window(self, warmup_s: float) -> tuple[float, float]:
-        load = self._json("manifest.json")["load"]
+        load = self._json(run_folder.MANIFEST)["load"]
         return load["start_ms"] / 1000 + warmup_s, load["end_ms"] / 1000
 
     def _grown(self, warmup_s: float) -> float:
         """Points by which the queue grew from the end of the warm-up to that of the load."""
         start, end = self._window(warmup_s)
-        text = (self.folder / "queue.jsonl").read_text()
-        records = [json.loads(line) for line in text.splitlines() if line.endswith("}")]
+        records = run_folder.records(self.folder / run_folder.QUEUE)
         depths = [r["waiting"] for r in records if start <= r["t"] <= end and "waiting" in r]
         if not depths:
             raise BenchError(f"{self.folder}: KairosDB did not tell how many points wait")

@@ -227,6 +227,24 @@ def report(run_dir: Path | None) -> None:
 
 
 @main.command()
+@click.argument("run_dir", required=False, type=click.Path(path_type=Path))
+def judge(run_dir: Path | None) -> None:
+    """Judge RUN_DIR (default: the latest run) again, from its files alone; exit as load does.
+
+    Writes verdict, ledger and measurements anew; the report is of `kairoscope report`.
+    """
+    from kairoscope.verdict import conclude, sustained
+    from kairoscope.verdict.show import show
+
+    folder = run_dir or paths.runs_dir() / "latest"
+    if not folder.is_dir():
+        raise UserError(f"No run folder at {folder}. First: make load")
+    judged = conclude.again(folder.resolve()).verdict
+    show(judged, console)
+    sys.exit(sustained.EXIT_STATUS[judged.verdict])
+
+
+@main.command()
 @click.option("--target", default="local", show_default=True)
 def destroy(target: str) -> None:
     """End all of TARGET: its processes, or its hosts. Runs and reports stay."""

@@ -6,6 +6,8 @@
 
 from pathlib import Path
 
+from kairoscope import run_folder
+
 __all__ = ["write"]
 
 
@@ -25,8 +27,8 @@ def write(run_dir: Path, reference_dir: Path) -> tuple[Path, Path]:
     run = data.read(run_dir)
     comparisons = reference.compare(run, reference_dir)
     drawn = charts.build(run, shards.charts(run))
-    html = _replace(run_dir / "report.html", pages.html(run, drawn, comparisons))
-    markdown = _replace(run_dir / "report.md", pages.markdown(run, comparisons))
+    html = _replace(run_dir / run_folder.REPORT_HTML, pages.html(run, drawn, comparisons))
+    markdown = _replace(run_dir / run_folder.REPORT_MARKDOWN, pages.markdown(run, comparisons))
     return html, markdown
 
 

@@ -5,29 +5,30 @@ a log may be cut. Nothing here raises for that: what is absent or unreadable goe
 `RunData.missing` with what the report cannot say without it.
 """
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kairoscope import run_folder
+from kairoscope.errors import UserError
 from kairoscope.report.units import epoch_s, number
 
 Json = dict[str, Any]
 
 # file -> what the report cannot say without it
 _EXPECTED = {
-    "manifest.json": "when, where and from which commit the run was made",
-    "plan.json": "what was planned: settings, load and limits",
-    "verdict.json": "whether the run passed: it was not judged",
-    "ledger.json": "whether every acknowledged point is stored: nothing was read back",
-    "measurements.json": "CPU per point and bytes per point",
-    "latency/merged.json": "client latency",
-    "proxyhistograms/captures.json": "latency at the store, but for raw captures",
-    "queue.jsonl": "KairosDB's queue depth over time",
-    "processes.jsonl": "CPU and memory of the processes",
-    "scylla.jsonl": "how busy the store's shards were, and what each was asked",
-    "queries.json": "what became of the queries beside the load",
+    run_folder.MANIFEST: "when, where and from which commit the run was made",
+    run_folder.PLAN: "what was planned: settings, load and limits",
+    run_folder.VERDICT: "whether the run passed: it was not judged",
+    run_folder.LEDGER: "whether every acknowledged point is stored: nothing was read back",
+    run_folder.MEASUREMENTS: "CPU per point and bytes per point",
+    run_folder.LATENCY_MERGED: "client latency",
+    run_folder.CAPTURES: "latency at the store, but for raw captures",
+    run_folder.QUEUE: "KairosDB's queue depth over time",
+    run_folder.PROCESSES: "CPU and memory of the processes",
+    run_folder.SHARDS: "how busy the store's shards were, and what each was asked",
+    run_folder.QUERIES: "what became of the queries beside the load",
 }
 
 
@@ -131,17 +132,19 @@ def read(run_dir: Path) -> RunData:
         missing.append(Missing(file, why, _EXPECTED.get(file, "part of its content")))
 
     def tree(file: str) -> Any:
-        try:
-            return json.loads((run_dir / file).read_text(encoding="utf-8"))
-        except FileNotFoundError:
+        path = run_dir / file
+        if not path.exists():
             lost(file, "not there")
-        except (OSError, ValueError) as error:
+            return None
+        try:
+            return run_folder.read_json(path)
+        except (OSError, UserError) as error:
             lost(file, f"unreadable ({error})")
         return None
 
     def lines(file: str) -> tuple[Json, ...]:
         try:
-            text = (run_dir / file).read_text(encoding="utf-8", errors="replace")
+            said = list(run_folder.lines(run_dir / file))
         except FileNotFoundError:
             if file in _EXPECTED:
                 lost(file, "not there")
@@ -149,10 +152,9 @@ def read(run_dir: Path) -> RunData:
         except OSError as error:
             lost(file, f"unreadable ({error})")
             return ()
-        good, bad = _json_lines(text)
-        if bad:
+        if bad := said.count(None):
             missing.append(Missing(file, f"{bad} unreadable line(s)", "what those lines said"))
-        return good
+        return tuple(record for record in said if record is not None)
 
     def objects(file: str) -> Json:
         value = tree(file)
@@ -160,60 +162,49 @@ def read(run_dir: Path) -> RunData:
             lost(file, "unreadable (not a JSON object)")
         return value if isinstance(value, dict) else {}
 
-    load = run_dir / "load"
-    finals = sorted(p.name for p in load.glob("worker-*.json") if p.name.count(".") == 1)
-    logs = sorted(p.name for p in load.glob("worker-*.jsonl") if p.name.count(".") == 1)
-    plan, window = objects("plan.json"), "proxyhistograms/window.json"
-    on_scylla = plan.get("engine") == "scylla" or (run_dir / "scylla.jsonl").exists()
-    with_queries = bool(part(plan, "load", "queries")) or (run_dir / "queries.json").exists()
-    hosts = tree("load/hosts.json") if (load / "hosts.json").exists() else []
+    finals = [path.name for path in run_folder.worker_results(run_dir)]
+    logs = [path.name for path in run_folder.worker_logs(run_dir)]
+    plan = objects(run_folder.PLAN)
+
+    def there(file: str) -> bool:
+        return (run_dir / file).exists()
+
+    on_scylla = plan.get("engine") == "scylla" or there(run_folder.SHARDS)
+    with_queries = bool(part(plan, "load", "queries")) or there(run_folder.QUERIES)
+    hosts = tree(run_folder.LOAD_HOSTS) if there(run_folder.LOAD_HOSTS) else []
     data = RunData(
         folder=run_dir.name,
-        manifest=objects("manifest.json"),
+        manifest=objects(run_folder.MANIFEST),
         plan=plan,
-        verdict=objects("verdict.json"),
-        ledger=objects("ledger.json"),
-        measurements=objects("measurements.json"),
-        latency=objects("latency/merged.json"),
-        captures=_captures(run_dir, tree("proxyhistograms/captures.json")),
-        window=objects(window) if (run_dir / window).exists() else {},
-        queue=lines("queue.jsonl"),
-        processes=lines("processes.jsonl"),
-        shards=lines("scylla.jsonl") if on_scylla else (),
-        events=lines("events.jsonl"),
-        workers=tuple(objects(f"load/{name}") for name in finals),
-        progress=tuple(lines(f"load/{name}") for name in logs),
-        queries=objects("queries.json") if with_queries else {},
+        verdict=objects(run_folder.VERDICT),
+        ledger=objects(run_folder.LEDGER),
+        measurements=objects(run_folder.MEASUREMENTS),
+        latency=objects(run_folder.LATENCY_MERGED),
+        captures=_captures(run_dir, tree(run_folder.CAPTURES)),
+        window=objects(run_folder.STORE_WINDOW) if there(run_folder.STORE_WINDOW) else {},
+        queue=lines(run_folder.QUEUE),
+        processes=lines(run_folder.PROCESSES),
+        shards=lines(run_folder.SHARDS) if on_scylla else (),
+        events=lines(run_folder.EVENTS),
+        workers=tuple(objects(f"{run_folder.LOAD}/{name}") for name in finals),
+        progress=tuple(lines(f"{run_folder.LOAD}/{name}") for name in logs),
+        queries=objects(run_folder.QUERIES) if with_queries else {},
         hosts=tuple(map(part, hosts)) if isinstance(hosts, list) else (),
     )
     if not finals:
-        missing.append(Missing("load/worker-*.json", "not there", "what the loaders counted"))
+        missing.append(
+            Missing(f"{run_folder.LOAD}/worker-*.json", "not there", "what the loaders counted")
+        )
     for log in logs:
         if log.removesuffix("l") not in finals:
             missing.append(
                 Missing(
-                    f"load/{log.removesuffix('l')}",
+                    f"{run_folder.LOAD}/{log.removesuffix('l')}",
                     "not there: this loader process did not end by itself",
                     "its final counts",
                 )
             )
     return RunData(**{**vars(data), "missing": tuple(missing)})
-
-
-def _json_lines(text: str) -> tuple[tuple[Json, ...], int]:
-    """The objects of a JSONL text and how many of its lines are none."""
-    good: list[Json] = []
-    bad = 0
-    for line in filter(None, map(str.strip, text.splitlines())):
-        try:
-            value = json.loads(line)
-        except ValueError:
-            value = None
-        if isinstance(value, dict):
-            good.append(value)
-        else:
-            bad += 1
-    return tuple(good), bad
 
 
 def _captures(run_dir: Path, listed: Any) -> tuple[Capture, ...]:
@@ -233,7 +224,7 @@ def _listed(run_dir: Path, listed: list[Any]) -> Iterator[Capture]:
             continue
         rows = {name: row for name, row in part(entry, "rows").items() if isinstance(row, dict)}
         raw = ""
-        for base in (run_dir, run_dir / "proxyhistograms"):
+        for base in (run_dir, run_dir / run_folder.PROXYHISTOGRAMS):
             path = (base / str(entry.get("file", ""))).resolve()
             # Only files of this run: the path comes from a file that may have been passed on.
             if path.is_relative_to(run_dir.resolve()) and path.is_file():
@@ -244,7 +235,7 @@ def _listed(run_dir: Path, listed: list[Any]) -> Iterator[Capture]:
 
 def _raw_files(run_dir: Path) -> Iterator[Capture]:
     """Files named `<node>/<phase>-<YYYYmmddTHHMMSSZ>.txt`."""
-    for path in (run_dir / "proxyhistograms").glob("*/*.txt"):
+    for path in (run_dir / run_folder.PROXYHISTOGRAMS).glob("*/*.txt"):
         phase, _, stamp = path.stem.rpartition("-")
         t = epoch_s(stamp)
         if t is not None:

@@ -13,7 +13,7 @@ from kairoscope.report.charts import COLOURS, MAX_LINES, Chart, Row, Series, Val
 from kairoscope.report.data import Json, RunData, items, part
 from kairoscope.report.units import number
 from kairoscope.report.view import Table
-from kairoscope.verdict.measurements import same_life
+from kairoscope.run_folder import same_life
 
 _NUMBERS = ("busy_ms", "requests", "replica_writes")
 

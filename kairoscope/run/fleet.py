@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
+from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import loader, ssh
 from kairoscope.hosts.inventory import Host
@@ -351,9 +352,9 @@ class Fleet:
                 old.unlink()
         for agent in self._agents:
             agent.workers = shard.host_workers(spec.hosts, spec.workers_per_host, agent.index)
-        (folder / "spec.json").write_text(spec.to_json())
+        (folder / Path(run_folder.LOAD_SPEC).name).write_text(spec.to_json())
         hosts = [_about(agent) for agent in self._agents]
-        (folder / "hosts.json").write_text(json.dumps(hosts, indent=1) + "\n")
+        run_folder.write_json(folder / Path(run_folder.LOAD_HOSTS).name, hosts)
         given = dataclasses.asdict(credentials or Credentials())
         uncollected = [""] * len(self._agents)
         began_s = time.time()

@@ -5,7 +5,6 @@ Everything goes to the run folder as it happens; whatever ends the run, the fold
 
 import asyncio
 import contextlib
-import json
 import platform
 import signal
 import sys
@@ -20,7 +19,7 @@ import yaml
 from cassandra import ConsistencyLevel
 from rich.console import Console
 
-from kairoscope import __version__, live, paths, report
+from kairoscope import __version__, live, paths, report, run_folder
 from kairoscope.deploy import bundles
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, machine, operation, ssh
@@ -32,12 +31,14 @@ from kairoscope.plan import Plan
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run import load_spec, tell
 from kairoscope.run.samplers import HostProbes, Processes
-from kairoscope.run_folder import JsonLines, stamp
+from kairoscope.run.state import State
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import (
     client,
     cql,
     engine,
     failed_logs,
+    given_up,
     nodetool,
     read_run,
     readback,
@@ -48,8 +49,9 @@ from kairoscope.stacks.kairosdb import (
 from kairoscope.stacks.kairosdb.captures import ProxyHistograms, QueueDepth, StoreWindow
 from kairoscope.stacks.kairosdb.client import Client
 from kairoscope.stacks.kairosdb.shards import ShardLoads
-from kairoscope.verdict import conclude, ledger, outcomes, sustained
-from kairoscope.verdict.conclude import State, write_json
+from kairoscope.verdict import conclude, ledger, outcomes, settlement, sustained
+from kairoscope.verdict.settlement import SeriesResult
+from kairoscope.verdict.show import show
 from loaders.emulator import Progress as LoadProgress
 from loaders.emulator import WorkerResult
 from loaders.schedule.due import Schedule, Series
@@ -104,21 +106,21 @@ def _run(
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
         _measured_load(state, talk, fleet, console, until)
-        if not always_read_back and (why := conclude.failing(state)):
-            state.incomplete.append(f"not read back, as the load cannot pass: {why}")
+        if not always_read_back and (why := conclude.failing(state.folder)):
+            state.facts.incomplete.append(f"not read back, as the load cannot pass: {why}")
         else:
             _settle(state, talk, console)
     except KeyboardInterrupt as interrupt:
         how = _SIGTERM if _SIGTERM in interrupt.args else "Ctrl-C"
-        state.incomplete.insert(0, f"interrupted by the user ({how})")
-        state.events.write(t=time.time(), what="interrupted", detail=how)
+        state.facts.incomplete.insert(0, f"interrupted by the user ({how})")
+        state.note("interrupted", how)
     except (UserError, OSError) as error:
         message = error.message if isinstance(error, UserError) else str(error)
-        state.incomplete.insert(0, message)
-        state.events.write(t=time.time(), what="error", detail=message)
+        state.facts.incomplete.insert(0, message)
+        state.note("error", message)
     except Exception as error:  # a bug of ours; what was captured must not be lost
-        state.incomplete.insert(0, f"unexpected error in Kairoscope: {error!r}")
-        state.events.write(t=time.time(), what="unexpected error", detail=traceback.format_exc())
+        state.facts.incomplete.insert(0, f"unexpected error in Kairoscope: {error!r}")
+        state.note("unexpected error", traceback.format_exc())
     return _finish(state, console)
 
 
@@ -177,23 +179,24 @@ def _servers(hosts: Inventory, talk: Client) -> dict[str, engine.Server]:
 def _open(plan: Plan, hosts: Inventory, servers: dict[str, engine.Server]) -> State:
     """Create the run folder with what is known before anything is sent."""
     now = time.time()
-    folder = paths.runs_dir() / f"{stamp(now)}-{plan.experiment.name}-{plan.target}"
+    folder = paths.runs_dir() / f"{run_folder.stamp(now)}-{plan.experiment.name}-{plan.target}"
     # What takes time comes before the folder, so that Ctrl-C leaves none, or one with a verdict.
     manifest = _manifest(plan, folder.name, now, hosts, servers)
-    for sub in ("load", "latency", "proxyhistograms"):
+    for sub in run_folder.SUBFOLDERS:
         (folder / sub).mkdir(parents=True)
-    (folder / "plan.json").write_text(plan.to_json())
-    (folder / "experiment.yml").write_text(
+    (folder / run_folder.PLAN).write_text(plan.to_json())
+    (folder / run_folder.EXPERIMENT).write_text(
         yaml.safe_dump(plan.experiment.model_dump(mode="json"), sort_keys=False)
     )
-    write_json(folder / "manifest.json", manifest)
+    run_folder.write_json(folder / run_folder.MANIFEST, manifest)
+    state = State(folder, plan, hosts, now, JsonLines(folder / run_folder.EVENTS))
+    state.facts.incomplete += engine.untold(servers)
+    state.save()
     latest = paths.runs_dir() / "latest"
     partial = paths.runs_dir() / ".latest"
     partial.unlink(missing_ok=True)
     partial.symlink_to(folder.name)
     partial.replace(latest)
-    state = State(folder, plan, hosts, now, JsonLines(folder / "events.jsonl"))
-    state.incomplete += engine.untold(servers)
     return state
 
 
@@ -214,6 +217,9 @@ def _manifest(
         "git": machine.git(),
         "machine": machine.machine(),
         "hosts": machine.hosts(hosts) if hosts.managed else [],
+        "nodes": {
+            role: [host.name for host in getattr(hosts, role)] for role in ("kairosdb", "storage")
+        },
         "versions": {
             "kairoscope": __version__,
             "kairosdb": kairosdb.version,
@@ -247,7 +253,7 @@ def _keyspace_bytes(state: State) -> int | None:
     try:
         return sum(ssh.on_all(state.inventory.storage, flushed))
     except (nodetool.NodetoolError, ssh.RemoteError) as error:
-        state.events.write(t=time.time(), what="disk not measured", detail=str(error))
+        state.note("disk not measured", str(error))
         return None
 
 
@@ -270,13 +276,13 @@ def _measured_load(
             talk.touch(host)
 
     histogram = ProxyHistograms(
-        state.inventory.storage, state.folder / "proxyhistograms", state.events, touch
+        state.inventory.storage, state.folder / run_folder.PROXYHISTOGRAMS, state.events, touch
     )
     with live.stage(console, "before the load: nodetool proxyhistograms, flush"):
         for host in state.inventory.storage:
             touch(host)
         failed = histogram.capture("before", CAPTURE_PATIENCE_S)
-        state.disk_before = _keyspace_bytes(state)
+        state.facts.disk_bytes["before"] = _keyspace_bytes(state)
     if failed:
         # Now, and not only when the load has gone on for long.
         console.print(
@@ -285,14 +291,14 @@ def _measured_load(
 
     def low_disk(message: str) -> None:
         if not state.stop.is_set():
-            state.incomplete.append(message)
-            state.events.write(t=time.time(), what="low disk", detail=message)
+            state.facts.incomplete.append(message)
+            state.note("low disk", message)
             state.stop.set()
 
     queue = QueueDepth(
         state.inventory.kairosdb,
         talk,
-        JsonLines(state.folder / "queue.jsonl"),
+        JsonLines(state.folder / run_folder.QUEUE),
         lambda host: _removed(state, host),
     )
     capture = state.plan.experiment.capture
@@ -317,7 +323,7 @@ def _measured_load(
         state.schedule = schedule
         during.start()
         if window and not schedule.spec.replay:
-            begin, end = conclude.measured_window(schedule, state.folder / "load")
+            begin, end = conclude.measured_window(schedule, state.folder / run_folder.LOAD)
             window.start(begin - time.time(), end - time.time())
         _emulate(
             state, talk, fleet, console, queue, until, lambda spec: _end_at(spec, state, window)
@@ -328,16 +334,17 @@ def _measured_load(
         for sampler in [*samplers, during]:
             sampler.stop()
             if sampler.error:
-                state.incomplete.append(f"a capture ended early: {sampler.error}")
+                state.facts.incomplete.append(f"a capture ended early: {sampler.error}")
         if window:
             window.stop()
     with live.stage(console, "after the load: nodetool proxyhistograms, flush"):
         histogram.without({host.name for host in state.inventory.storage if _removed(state, host)})
         histogram.capture("after", CAPTURE_PATIENCE_S)
-        state.disk_after = _keyspace_bytes(state)
+        state.facts.disk_bytes["after"] = _keyspace_bytes(state)
     everyone = (*state.inventory.storage, *state.inventory.kairosdb)
-    state.removed = {host.name for host in everyone if _removed(state, host)}
-    state.captured = True
+    state.facts.removed = [host.name for host in everyone if _removed(state, host)]
+    state.facts.captured = True
+    state.save()
 
 
 def _end_at(shorter: LoadSpec, state: State, window: StoreWindow | None) -> None:
@@ -355,7 +362,7 @@ def _store_window(state: State) -> StoreWindow | None:
     storage = state.inventory.storage
     if storage[0].vars["storage_engine"] != "scylla":
         return None
-    return StoreWindow(storage, state.folder / "proxyhistograms" / "window.json", state.events)
+    return StoreWindow(storage, state.folder / run_folder.STORE_WINDOW, state.events)
 
 
 def _shards(state: State) -> list[ShardLoads]:
@@ -363,7 +370,7 @@ def _shards(state: State) -> list[ShardLoads]:
     storage = state.inventory.storage
     if storage[0].vars["storage_engine"] != "scylla":
         return []
-    file = JsonLines(state.folder / "scylla.jsonl")
+    file = JsonLines(state.folder / run_folder.SHARDS)
     every_s = state.plan.experiment.capture.shards_every_s
     return [ShardLoads(storage, every_s, file, state.events, lambda host: _removed(state, host))]
 
@@ -371,7 +378,7 @@ def _shards(state: State) -> list[ShardLoads]:
 def _processes(state: State, low_disk: Callable[[str], None]) -> Periodic | HostProbes:
     """What samples the processes: those of this machine, or those of the hosts."""
     every_s = state.plan.experiment.capture.processes_every_s
-    file, events = JsonLines(state.folder / "processes.jsonl"), state.events
+    file, events = JsonLines(state.folder / run_folder.PROCESSES), state.events
     if state.inventory.managed:
         return HostProbes(
             state.inventory.all, every_s, file, events, low_disk, lambda host: _removed(state, host)
@@ -399,7 +406,7 @@ def _failed_logs(state: State) -> list[Path]:
         if _removed(state, host):
             copies += removed_nodes.given_up(state.plan.target, host)
         else:
-            copies += failed_logs.fetch(host, state.folder / "failed")
+            copies += failed_logs.fetch(host, state.folder / run_folder.FAILED_LOGS)
     return copies
 
 
@@ -464,14 +471,15 @@ def _emulate(
 
         results = fleet.run(
             spec,
-            state.folder / "load",
+            state.folder / run_folder.LOAD,
             show,
             state.stop,
             credentials=talk.access.loader_credentials if talk.access else None,
             until=until.exists if until else None,
             on_cut=shorten,
         )
-    state.incomplete += [*_died(results), *fleet.readers_died]
+    state.facts.incomplete += [*_died(results), *fleet.readers_died]
+    state.save()
 
 
 def _died(results: list[WorkerResult]) -> list[str]:
@@ -504,16 +512,14 @@ def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth
 def _wait_for_queue(state: State, talk: Client, queue: QueueDepth, shown: live.Stage) -> None:
     limit = state.plan.experiment.limits.drain_s
     start = nudged = time.monotonic()
-    state.drain_watched = True
     while True:
         queue.sample()
         waited = time.monotonic() - start
-        state.left_in_queue = queue.total
         shown(queue.total or 0)
-        if state.left_in_queue == 0:
-            state.drained_s = waited
-            return
-        if waited >= limit:
+        if queue.total == 0 or waited >= limit:
+            empty_after = waited if queue.total == 0 else None
+            state.facts.drain = run_folder.Drain(empty_after, queue.total)
+            state.save()
             return
         if time.monotonic() - nudged >= client.NUDGE_EVERY_S:
             nudged = time.monotonic()
@@ -524,44 +530,55 @@ def _wait_for_queue(state: State, talk: Client, queue: QueueDepth, shown: live.S
 
 
 def _settle(state: State, talk: Client, console: Console) -> None:
-    """Read every point back and balance the ledger."""
+    """Read every point back and write down what was found, for the ledger."""
     assert state.schedule is not None  # set by _measured_load
     schedule = state.schedule
-    found = state.outcomes = outcomes.read(schedule, state.folder / "load")
-    settlement = ledger.Settlement(schedule, found)
+    found = outcomes.read(schedule, state.folder / run_folder.LOAD)
+    settling = settlement.Settlement(schedule, found)
     level = state.plan.kairosdb["read_consistency"]
     storage = state.inventory.storage
     keyspace = str(storage[0].vars["kairosdb_keyspace"])
-    with live.stage(console, "read back", schedule.points, "points from the store") as shown:
-        with talk.cql(storage, ConsistencyLevel.name_to_value[level]) as db:
-            scanned = scan.read(schedule, keyspace, db, shown)
+    with (
+        live.stage(console, "read back", schedule.points, "points from the store") as shown,
+        talk.cql(storage, ConsistencyLevel.name_to_value[level]) as db,
+    ):
+        scanned = scan.read(schedule, keyspace, db, shown)
     with live.stage(console, "read back", None, "series through KairosDB") as shown:
         extent, recount = read_run.read_run(
             schedule,
             scanned,
-            settlement.incomplete,
-            settlement.add,
+            settling.incomplete,
+            settling.add,
             read_run.ThroughKairosDB(_urls(state, talk), talk.access),
             level,
             shown,
         )
-    failed = ledger.failed_points(schedule.spec, _failed_logs(state), int(state.started * 1000))
-    state.ledger = settlement.close(state.left_in_queue, failed, extent.passes)
-    state.ledger.notes.append(extent.text)
+    failed = given_up.points(schedule.spec, _failed_logs(state), int(state.started * 1000))
+    run_folder.write_lines(
+        state.folder / run_folder.FAILED_POINTS, (point._asdict() for point in failed)
+    )
+    read_back = settling.found(extent.passes)
+    read_back.notes.append(extent.text)
+    read_back.write_gaps(state.folder)
+    read_back.write(state.folder)
     try:
-        state.ledger.rows_by_cql = read_run.rows(
+        read_back.rows_by_cql = read_run.rows(
             scanned, recount, lambda some: _rows(state, talk, schedule, some, console)
         )
     except Exception as error:
-        state.ledger.notes.append(f"rows could not be counted by CQL: {error}")
-        state.events.write(t=time.time(), what="row count failed", detail=str(error))
+        read_back.notes.append(f"rows could not be counted by CQL: {error}")
+        state.note("row count failed", str(error))
+    read_back.write(state.folder)
+    left = state.facts.drain.left if state.facts.drain else None
+    book = ledger.balance(found, read_back, left, settlement.failed_points(state.folder))
     # After the count: a read at ALL brings rows to replicas that lack them.
-    if gaps := state.ledger.lacking:
+    if gaps := book.lacking:
         with live.stage(console, f"look for missing points of {len(gaps):,} series at ALL"):
-            state.ledger.at_all = _at_all(state, talk, gaps)
+            read_back.at_all = _at_all(state, talk, gaps)
+        read_back.write(state.folder)
 
 
-def _at_all(state: State, talk: Client, gaps: list[ledger.Gap]) -> ledger.AtAll:
+def _at_all(state: State, talk: Client, gaps: list[settlement.Gap]) -> settlement.AtAll:
     schedule = gaps[0].schedule
     keyspace = str(state.inventory.storage[0].vars["kairosdb_keyspace"])
     data_type = f"kairos_{schedule.spec.value_type}"
@@ -570,13 +587,13 @@ def _at_all(state: State, talk: Client, gaps: list[ledger.Gap]) -> ledger.AtAll:
         with talk.cql(state.inventory.storage, ConsistencyLevel.ALL) as db:
             yield from cql.timestamps_of_series(db, keyspace, wanted, data_type)
 
-    def again(series: list[Series], add: Callable[[readback.SeriesResult], None]) -> None:
+    def again(series: list[Series], add: Callable[[SeriesResult], None]) -> None:
         urls = _urls(state, talk)
         asyncio.run(readback.read_once(schedule, series, add, nodes=urls, access=talk.access))
 
     found = replicas.look(gaps, state.plan.kairosdb["read_consistency"], on_replicas, again)
     if found.problem:
-        state.events.write(t=time.time(), what="read at ALL failed", detail=found.problem)
+        state.note("read at ALL failed", found.problem)
     return found
 
 
@@ -606,24 +623,25 @@ def _finish(state: State, console: Console) -> int:
         signal.signal(number, signal.SIG_IGN)
     console.print("judging, and drawing the report …")
     try:
-        judged = conclude.judge(state)
-        write_json(state.folder / "verdict.json", judged.to_json())
-        manifest = json.loads((state.folder / "manifest.json").read_text())
+        state.end()
+        conclusion = conclude.judge(state.folder)
+        conclusion.write()
+        manifest = run_folder.read_object(state.folder / run_folder.MANIFEST)
         manifest["ended"] = datetime.now(UTC).isoformat()
-        manifest["load"] = conclude.times(state)
-        write_json(state.folder / "manifest.json", manifest)
+        manifest["load"] = conclude.times(state.folder)
+        run_folder.write_json(state.folder / run_folder.MANIFEST, manifest)
         html, _ = report.write(state.folder, paths.REFERENCE)
     except OSError as error:
         raise UserError(
             f"The run's results could not be written to {state.folder}: {error}. What was captured "
             "before stays there; the run is incomplete."
         ) from error
-    tell.show_verdict(judged, console)
+    show(conclusion.verdict, console)
     console.print(f"report: {html}", soft_wrap=True)
-    status = sustained.EXIT_STATUS[judged.verdict]
+    status = sustained.EXIT_STATUS[conclusion.verdict.verdict]
     if status:
         # make says no more than that there was an error.
-        console.print(f"exit status {status}: the verdict is {judged.verdict}")
+        console.print(f"exit status {status}: the verdict is {conclusion.verdict.verdict}")
     return status
 
 

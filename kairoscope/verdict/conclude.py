@@ -1,155 +1,206 @@
 """What a run came to: from the files of its folder to measurements, ledger and verdict.
 
-Works from whatever there is, so that a run that was interrupted gets a verdict as well.
+A function of the folder alone: judged again, elsewhere and later, it says the same. Works from
+whatever there is, so that a run that was interrupted gets a verdict as well.
 """
 
-import json
-import shutil
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from kairoscope.hosts.inventory import Inventory
-from kairoscope.plan import Plan
-from kairoscope.run_folder import JsonLines
-from kairoscope.verdict import completeness, ledger, measurements, outcomes, sustained
+from kairoscope import run_folder
+from kairoscope.errors import UserError
+from kairoscope.verdict import (
+    completeness,
+    inputs,
+    ledger,
+    measurements,
+    outcomes,
+    settlement,
+    sustained,
+)
+from kairoscope.verdict.inputs import Inputs
 from kairoscope.verdict.ledger import Ledger
 from kairoscope.verdict.outcomes import Outcomes
-from loaders.record import histograms
+from kairoscope.verdict.settlement import Gap, ReadBack
+from loaders.record import files, histograms
 from loaders.schedule.due import Schedule
 from loaders.send.failover import NODE_DOWN
 
 PERCENTILES = (50, 75, 90, 95, 98, 99, 99.9)
 
 _REPLAYED = "history has no planned send times: it is sent as fast as it is acknowledged"
+_KILLED = "the run did not come to its end: it was killed, or still goes on"
 
 
 @dataclass
-class State:
-    """What is known of a run so far; the finish works from this whatever has happened."""
+class Conclusion:
+    """A verdict with the documents that it comes with, by their name in the run folder."""
 
     folder: Path
-    plan: Plan
-    inventory: Inventory
-    started: float  # epoch s
-    events: JsonLines
-    stop: threading.Event = field(default_factory=threading.Event)
-    incomplete: list[str] = field(default_factory=list)
-    invalid: list[str] = field(default_factory=list)
-    schedule: Schedule | None = None
-    outcomes: Outcomes | None = None
-    ledger: Ledger | None = None
-    drained_s: float | None = None
-    left_in_queue: int | None = None
-    drain_watched: bool = False
-    disk_before: int | None = None
-    disk_after: int | None = None
-    # Whether all of the captures were attempted, so that what is missing can be said.
-    captured: bool = False
-    # Nodes that were taken away meanwhile by one of our verbs.
-    removed: set[str] = field(default_factory=set)
+    verdict: sustained.Verdict
+    documents: dict[str, Any] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+
+    def write(self) -> None:
+        """Put the documents in the folder, in place of those of an earlier verdict.
+
+        verdict.json is the last: who finds it finds what it rests on. OSError if the folder cannot
+        be written.
+        """
+        for name in (
+            run_folder.LATENCY_MERGED,
+            run_folder.QUERIES,
+            run_folder.MEASUREMENTS,
+            run_folder.LEDGER,
+        ):
+            if name in self.documents:
+                run_folder.write_json(self.folder / name, self.documents[name])
+            else:
+                (self.folder / name).unlink(missing_ok=True)
+        gaps = self.folder / run_folder.LEDGER_GAPS
+        if self.gaps:
+            run_folder.write_lines(gaps, (gap.whole() for gap in self.gaps))
+        else:
+            gaps.unlink(missing_ok=True)
+        run_folder.write_json(self.folder / run_folder.VERDICT, self.verdict.to_json())
 
 
-def times(state: State) -> dict[str, Any] | None:
-    """When the load went on (epoch ms), and for a replay which time its points are of."""
-    if state.schedule is None:
+def again(folder: Path) -> Conclusion:
+    """Judge a run folder of whatever origin, and put the results in the place of the old ones.
+
+    Raises:
+        UserError: it cannot be judged, or not be written. Results that are there stay then.
+    """
+    try:
+        conclusion = judge(folder)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise UserError(
+            f"{folder}: cannot be judged, as a file in it is not what a run writes: {error!r}"
+        ) from error
+    try:
+        conclusion.write()
+    except OSError as error:
+        raise UserError(f"The results could not be written to {folder}: {error}") from error
+    return conclusion
+
+
+def times(folder: Path) -> dict[str, Any] | None:
+    """When the load went on (epoch ms), and for a replay which time its points are of.
+
+    None if that is not known. UserError as of `judge`.
+    """
+    run = inputs.read(folder)
+    if run.schedule is None:
         return None
-    spec = state.schedule.spec
-    times = {"start_ms": spec.start_ms, "end_ms": spec.end_ms}
+    spec = run.schedule.spec
+    planned = {"start_ms": spec.start_ms, "end_ms": spec.end_ms}
     if not spec.replay:
-        return times
-    start, end = measured_window(state.schedule, state.folder / "load")
+        return planned
+    start, end = measured_window(run.schedule, run.load)
     if not end:
         return None
-    return {"start_ms": round(start * 1000), "end_ms": round(end * 1000), "history": times}
+    return {"start_ms": round(start * 1000), "end_ms": round(end * 1000), "history": planned}
 
 
-def failing(state: State) -> str | None:
+def failing(folder: Path) -> str | None:
     """Why a load that has ended cannot pass, whatever is read back; None if it still can."""
-    schedule = state.schedule
+    run = inputs.read(folder)
+    schedule = run.schedule
     if schedule is None:
         return None
-    load = state.folder / "load"
-    if late := _loader_limits(load, state.plan.experiment.limits.send_error_p99_ms):
+    if late := _loader_limits(run, schedule):
         return late[0]
-    window = measured_window(schedule, load)
-    found = outcomes.read(schedule, load)
+    window = measured_window(schedule, run.load)
+    found = outcomes.read(schedule, run.load)
     book = ledger.not_read_back(ledger.open_ledger(found), "not yet")
-    latency = _latency(schedule, window, load, "worker")
-    parts = _parts(state, schedule, window, latency, found, book, 0)
+    latency = _latency(schedule, window, folder, "worker")
+    parts = _parts(run, schedule, window, latency, found, book, 0)
     failed = [part.text for part in parts.values() if part.outcome == "fail"]
     return failed[0] if failed else None
 
 
-def judge(state: State) -> sustained.Verdict:
-    """The verdict from what is in the run folder; writes latency, measurements and ledger."""
-    schedule = state.schedule
-    load = state.folder / "load"
-    if schedule is None or not (load / "spec.json").exists():
-        reasons = state.incomplete or ["the load never started"]
-        return sustained.judge({}, [], reasons)
-    for log in load.glob("*.hlog"):
-        shutil.move(log, state.folder / "latency" / log.name)
-    window = measured_window(schedule, load)
-    latency = _latency(schedule, window, state.folder / "latency", "worker")
-    write_json(state.folder / "latency" / "merged.json", latency)
+def judge(folder: Path) -> Conclusion:
+    """The verdict from what is in the run folder, with what it rests on; nothing is written.
 
-    found = state.outcomes or outcomes.read(schedule, load)
-    book = state.ledger or ledger.not_read_back(
-        ledger.open_ledger(found), state.incomplete[0] if state.incomplete else "no read-back"
-    )
-    ledger.write(book, state.folder)
-    measured = _measurements(state, schedule, window, latency, found, book)
-    write_json(state.folder / "measurements.json", measured)
-    wrong_answers = _queries(state, schedule, window)
-
-    if state.captured:
-        state.incomplete += _not_captured(state, schedule, window, measured)
-    state.invalid += _loader_limits(load, state.plan.experiment.limits.send_error_p99_ms)
-    parts = _parts(state, schedule, window, latency, found, book, wrong_answers)
-    judged = sustained.judge(parts, state.invalid, state.incomplete)
+    Raises:
+        UserError: it is no run folder, or what a verdict needs of it is missing or cut off.
+    """
+    run = inputs.read(folder)
+    incomplete = [*([] if run.facts.ended else [_KILLED]), *run.facts.incomplete]
+    schedule = run.schedule
+    if schedule is None:
+        reasons = incomplete or ["the load never started"]
+        return Conclusion(folder, sustained.judge({}, [], reasons))
+    window = measured_window(schedule, run.load)
+    latency = _latency(schedule, window, folder, "worker")
+    found = outcomes.read(schedule, run.load)
+    why = incomplete[0] if incomplete else "no read-back"
+    book = settled(run, schedule, found) or ledger.not_read_back(ledger.open_ledger(found), why)
+    measured = _measurements(run, schedule, window, latency, found, book)
+    documents = {
+        run_folder.LATENCY_MERGED: latency,
+        run_folder.LEDGER: book.to_json(),
+        run_folder.MEASUREMENTS: measured,
+    }
+    wrong_answers = 0
+    if schedule.spec.queries is not None:
+        documents[run_folder.QUERIES] = _queries(run, schedule, window)
+        wrong_answers = int(documents[run_folder.QUERIES]["answers"]["wrong"])
+    if run.facts.captured:
+        incomplete += _not_captured(run, schedule, window, measured)
+    parts = _parts(run, schedule, window, latency, found, book, wrong_answers)
+    judged = sustained.judge(parts, _loader_limits(run, schedule), incomplete)
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
-    for happened in _disturbances(state, schedule):
+    for happened in _disturbances(run, schedule):
         judged.summary = f"{judged.summary.rstrip('.')}. {happened}."
-    return judged
+    return Conclusion(folder, judged, documents, book.gaps)
+
+
+def settled(run: Inputs, schedule: Schedule, found: Outcomes) -> Ledger | None:
+    """The ledger of what the folder says was read back; None if nothing was."""
+    read_back = ReadBack.read(schedule, run.folder)
+    if read_back is None:
+        return None
+    left = run.facts.drain.left if run.facts.drain else None
+    return ledger.balance(found, read_back, left, settlement.failed_points(run.folder))
 
 
 def _not_captured(
-    state: State, schedule: Schedule, window: tuple[float, float], measured: dict[str, Any]
+    run: Inputs, schedule: Schedule, window: tuple[float, float], measured: dict[str, Any]
 ) -> list[str]:
     """What of the store and its processes is not known though it should be; see `completeness`."""
     spec = schedule.spec
     load_s = window[1] - window[0] if spec.replay else spec.duration_s
-    disk = {"before": state.disk_before, "after": state.disk_after}
-    every_s = state.plan.experiment.capture.shards_every_s
-    storage = [host.name for host in state.inventory.storage]
-    if state.removed & set(storage):
+    disk = dict(run.facts.disk_bytes)
+    capture = run.plan.experiment.capture
+    removed = set(run.facts.removed)
+    if removed & set(run.storage):
         # Its data went to the others, and its folder with it: no figure is to be had.
         disk = dict.fromkeys(disk, 0)
-    there = [name for name in storage if name not in state.removed]
-    with_shards = state.plan.engine == "scylla"
+    there = [name for name in run.storage if name not in removed]
+    with_shards = run.plan.engine == "scylla"
+    long_enough = window[1] - window[0] > 2 * capture.shards_every_s + completeness.GRACE_S
     wanted = completeness.Wanted(
         there,
-        [host.name for host in state.inventory.kairosdb if host.name not in state.removed],
-        completeness.phases(load_s, state.plan.experiment.capture.proxyhistograms_every_s),
+        [name for name in run.kairosdb if name not in removed],
+        completeness.phases(load_s, capture.proxyhistograms_every_s),
         # A window too short for two looks has none due.
-        there if with_shards and window[1] - window[0] > 2 * every_s + completeness.GRACE_S else (),
+        there if with_shards and long_enough else (),
     )
+    captures = run.folder / run_folder.CAPTURES
     return completeness.missing(
         wanted,
-        _read_json(state.folder / "proxyhistograms" / "captures.json") or [],
-        _json_lines(state.folder / "events.jsonl"),
+        run_folder.read_json(captures) if captures.exists() else [],
+        run_folder.records(run.folder / run_folder.EVENTS),
         measured["cpu_cores"],
-        measurements.shards_seen(_json_lines(state.folder / "scylla.jsonl"), *window),
+        measurements.shards_seen(run_folder.records(run.folder / run_folder.SHARDS), *window),
         disk,
     )
 
 
 def _parts(
-    state: State,
+    run: Inputs,
     schedule: Schedule,
     window: tuple[float, float],
     latency: dict[str, Any],
@@ -158,7 +209,7 @@ def _parts(
     wrong_answers: int,
 ) -> dict[str, sustained.Part]:
     """The five parts of the verdict."""
-    limits = state.plan.experiment.limits
+    limits = run.plan.experiment.limits
     spec = schedule.spec
     timely = sustained.schedule_part(book, found.counts, limits.achieved, replay=spec.replay)
     if spec.replay:
@@ -172,57 +223,54 @@ def _parts(
             latency["p99_ms"], latency["count"], limits.p99_ms, acknowledges=spec.acknowledges
         )
         # A queue that keeps points for a window fills for so long, however well they are stored.
-        full = spec.start_ms / 1000 + state.plan.kairosdb.get("queue_window_ms", 0) / 1000
+        full = spec.start_ms / 1000 + run.plan.kairosdb.get("queue_window_ms", 0) / 1000
         samples = _queue_samples(
-            state.folder / "queue.jsonl",
-            (max(window[0], full), window[1]),
-            len(state.inventory.kairosdb),
+            run.folder / run_folder.QUEUE, (max(window[0], full), window[1]), len(run.kairosdb)
         )
         due = measurements.points_due(schedule, spec.warmup_ticks) / (window[1] - window[0])
         steady = sustained.queue_part(samples, limits.queue_growth, due)
-    if state.drain_watched:
-        drain = sustained.drain_part(state.drained_s, state.left_in_queue, limits.drain_s)
+    if drain := run.facts.drain:
+        drained = sustained.drain_part(drain.seconds, drain.left, limits.drain_s)
     else:
-        text = "the queue was not watched after the load"
-        drain = sustained.Part(None, limits.drain_s, "s", "unknown", text)
+        text = "the queue was not watched to its end after the load"
+        drained = sustained.Part(None, limits.drain_s, "s", "unknown", text)
     return {
         "schedule": timely,
         "latency": fast,
         "queue": steady,
-        "drain": drain,
+        "drain": drained,
         "readback": sustained.readback_part(book, wrong_answers),
     }
 
 
-def _disturbances(state: State, schedule: Schedule) -> list[str]:
+def _disturbances(run: Inputs, schedule: Schedule) -> list[str]:
     """Sentences on processes that ended (and were started again) while the run went on, and on
-    KairosDB nodes that workers took for down; those go to the events as well."""
+    KairosDB nodes that workers took for down."""
     sentences = []
     ended = {
         e["detail"].split(":")[0]
-        for e in _json_lines(state.folder / "events.jsonl")
+        for e in run_folder.records(run.folder / run_folder.EVENTS)
         if e["what"] in ("process ended", "process started again")
     }
     if ended:
         sentences.append(f"During the run ended: {', '.join(sorted(ended))}")
-    down = set()
-    workers = schedule.spec.workers
-    for event in outcomes.node_events(workers, state.folder / "load"):
-        name = state.inventory.kairosdb[event.node].name
-        seen = f"seen by {len(event.workers)} of {workers} workers"
-        state.events.write(t=event.t, what=event.event, detail=f"{name}: {event.detail} ({seen})")
-        if event.event == NODE_DOWN:
-            down.add(name)
+    down = {
+        run.kairosdb[event.node]
+        for event in outcomes.node_events(schedule.spec.workers, run.load)
+        if event.event == NODE_DOWN
+    }
     if down:
         sentences.append(f"Loaders failed over from: {', '.join(sorted(down))}")
     return sentences
 
 
-def _loader_limits(folder: Path, limit_ms: float) -> list[str]:
+def _loader_limits(run: Inputs, schedule: Schedule) -> list[str]:
     """Why the loader, not the store, was the limit: its send-time error past the limit."""
-    hosts = _read_json(folder / "hosts.json") or []
+    limit_ms = run.plan.experiment.limits.send_error_p99_ms
+    path = run.folder / run_folder.LOAD_HOSTS
+    hosts = run_folder.read_json(path) if path.exists() else []
     found = []
-    for said in outcomes.finals(folder):
+    for said in outcomes.finals(run.load, schedule.spec.workers):
         error_ms = said["send_error_us"]["p99"] / 1000
         if error_ms > limit_ms:
             host = hosts[said["host"]]["host"] if said["host"] < len(hosts) else "?"
@@ -238,7 +286,7 @@ def _latency(
     schedule: Schedule, window: tuple[float, float], folder: Path, what: str
 ) -> dict[str, Any]:
     """Percentiles in ms from the planned time, and intervals, of all `<what>-<i>.hlog` merged."""
-    logs = sorted(folder.glob(f"{what}-*.hlog"))
+    logs = run_folder.histogram_logs(folder, what)
     whole = histograms.merged(logs)
     count = whole.get_total_count()
     document: dict[str, Any] = {"count": count}
@@ -260,40 +308,27 @@ def _latency(
     return document
 
 
-def _queries(state: State, schedule: Schedule, window: tuple[float, float]) -> int:
-    """Write what became of the queries beside the load; returns how many gave wrong values."""
-    spec = schedule.spec
-    if spec.queries is None:
-        return 0
-    answers = outcomes.answers(state.folder / "load", spec.hosts)
-    latency = _latency(schedule, window, state.folder / "latency", "queries")
-    write_json(state.folder / "queries.json", {"answers": answers, "latency": latency})
-    return int(answers["wrong"])
-
-
-def _json_lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text().splitlines() if line.endswith("}")]
-
-
-def _read_json(path: Path) -> Any:
-    return json.loads(path.read_text()) if path.exists() else None
+def _queries(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> dict[str, Any]:
+    """What became of the queries beside the load, and how long they took."""
+    return {
+        "answers": outcomes.answers(run.load, schedule.spec.hosts),
+        "latency": _latency(schedule, window, run.folder, "queries"),
+    }
 
 
 def measured_window(schedule: Schedule, folder: Path) -> tuple[float, float]:
     """Epoch seconds of the measured part of the load: after the warm-up, to the last point; of a
-    replay all of it."""
+    replay all of it. `folder` has the workers' files."""
     spec = schedule.spec
     if not spec.replay:
         return schedule.timestamp_ms(0, spec.warmup_ticks) / 1000, spec.end_ms / 1000
-    times = []
-    for log in folder.glob("worker-*.jsonl"):
-        records = [] if log.name.count(".") > 1 else _json_lines(log)
-        times += [record["t"] for record in (records[:1] + records[-1:])]
-    for said in outcomes.finals(folder):
-        times += [said["started_ms"] / 1000, said["ended_ms"] / 1000]
-    return min(times, default=0.0), max(times, default=0.0)
+    seen: list[float] = []
+    for worker in range(spec.workers):
+        said = list(run_folder.records(files.progress_path(folder, worker)))
+        seen += [record["t"] for record in (said[:1] + said[-1:])]
+    for final in outcomes.finals(folder, spec.workers):
+        seen += [final["started_ms"] / 1000, final["ended_ms"] / 1000]
+    return min(seen, default=0.0), max(seen, default=0.0)
 
 
 def _queue_samples(
@@ -302,7 +337,7 @@ def _queue_samples(
     """(t, points waiting on all nodes) for each second of the window in which all nodes told."""
     start, end = window
     by_second: dict[int, dict[str, float]] = {}
-    for record in _json_lines(path):
+    for record in run_folder.records(path):
         if start <= record["t"] <= end and "waiting" in record:
             by_second.setdefault(int(record["t"]), {})[record["node"]] = record["waiting"]
     return [
@@ -313,7 +348,7 @@ def _queue_samples(
 
 
 def _measurements(
-    state: State,
+    run: Inputs,
     schedule: Schedule,
     window: tuple[float, float],
     latency: dict[str, Any],
@@ -321,7 +356,7 @@ def _measurements(
     book: Ledger,
 ) -> dict[str, Any]:
     spec = schedule.spec
-    workers = outcomes.finals(state.folder / "load")
+    workers = outcomes.finals(run.load, spec.workers)
     rate: dict[str, float | None] = {
         "target": schedule.points / spec.duration_s,
         "achieved": found.counts.sent_in_time / spec.duration_s,
@@ -332,21 +367,14 @@ def _measurements(
         rate = {"target": None, "achieved": arrived / length if length else None}
     return {
         **measurements.measurements(
-            _json_lines(state.folder / "processes.jsonl"),
+            list(run_folder.records(run.folder / run_folder.PROCESSES)),
             window,
             latency["count"],
-            psutil.cpu_count() or 1,
+            run.cpus,
             rate,
-            {"before": state.disk_before, "after": state.disk_after, "points": book.rows_expected},
-            state.plan.experiment.cluster.replication_factor,
+            {**run.facts.disk_bytes, "points": book.rows_expected},
+            run.plan.experiment.cluster.replication_factor,
             (sum(w["cpu_s"] for w in workers), sum(w["sent"] for w in workers)),
         ),
-        "kairosdb_nodes": measurements.node_balance(
-            [host.name for host in state.inventory.kairosdb], schedule, found
-        ),
+        "kairosdb_nodes": measurements.node_balance(run.kairosdb, schedule, found),
     }
-
-
-def write_json(path: Path, document: Any) -> None:
-    """Write a JSON document as people may read it."""
-    path.write_text(json.dumps(document, indent=1) + "\n")

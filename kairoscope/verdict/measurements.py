@@ -2,10 +2,11 @@
 balance of the KairosDB nodes. Pure, no I/O."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+from kairoscope import run_folder
 from kairoscope.verdict.outcomes import Outcomes
 from loaders.schedule.due import Schedule
 
@@ -41,22 +42,8 @@ def shards_seen(looks: Iterable[dict[str, Any]], start: float, end: float) -> se
     return {
         node
         for node, found in by_node.items()
-        if any(same_life(before, after) for before, after in pairwise(found))
+        if any(run_folder.same_life(before, after) for before, after in pairwise(found))
     }
-
-
-def same_life(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-    """Whether two looks at a node's shards are of one server's life: counts only grow in it.
-
-    False if either failed.
-    """
-    if "error" in before or "error" in after or before["shards"] != after["shards"]:
-        return False
-    return all(
-        old <= new
-        for key in ("busy_ms", "requests", "replica_writes")
-        for old, new in zip(before[key], after[key], strict=True)
-    )
 
 
 def machine_busy_fraction(
@@ -64,7 +51,8 @@ def machine_busy_fraction(
 ) -> float | None:
     """Share of all cores that was busy between `start` and `end`; None without two samples.
 
-    Of this machine, which has `cpus`, or on average of the hosts, which say how many they have.
+    Of the machine that the run was made on, which has `cpus`, or on average of the hosts, which say
+    how many they have.
     """
     by_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for sample in samples:

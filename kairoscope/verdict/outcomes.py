@@ -1,8 +1,6 @@
 """What the loaders say became of each point: counts, and the exceptions from the usual outcome."""
 
-import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kairoscope import run_folder
+from loaders.query import query_files
+from loaders.record import files
 from loaders.schedule.due import Schedule, Series
 
 # Codes of Outcomes.of_series.
@@ -104,26 +105,15 @@ class NodeEvent:
     workers: list[int]
 
 
-def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    if not path.exists():
-        return
-    with path.open() as file:
-        for line in file:
-            try:
-                yield json.loads(line)
-            except json.JSONDecodeError:  # The last line of a worker killed while writing.
-                continue
-
-
 def read(schedule: Schedule, folder: Path) -> Outcomes:
     """Read the workers' files of a load (worker-<i>.json, .jsonl, .outcomes.jsonl)."""
     spec = schedule.spec
     nodes = len(spec.nodes)
     outcomes = Outcomes(Counts(), spec.acknowledges, [0] * nodes, [0] * nodes)
     for worker in range(spec.workers):
-        final = folder / f"worker-{worker}.json"
+        final = files.result_path(folder, worker)
         if final.exists():
-            said = json.loads(final.read_text())
+            said = run_folder.read_object(final)
             counts = Counts(**{k: said[k] for k in Counts.__dataclass_fields__})
             for node in range(nodes):
                 outcomes.sent_by_node[node] += said["sent_by_node"][node]
@@ -131,12 +121,12 @@ def read(schedule: Schedule, folder: Path) -> Outcomes:
         else:
             scheduled = sum(map(schedule.points_of, schedule.groups(worker)))
             last: dict[str, Any] = {}
-            for record in _lines(folder / f"worker-{worker}.jsonl"):
+            for record in run_folder.records(files.progress_path(folder, worker)):
                 last = record
             counts = _of_last_words(scheduled, last)
             outcomes.died[worker] = counts
         outcomes.counts.add(counts)
-        for record in _lines(folder / f"worker-{worker}.outcomes.jsonl"):
+        for record in run_folder.records(files.outcomes_path(folder, worker)):
             outcomes._except(worker, record)
     return outcomes
 
@@ -167,7 +157,7 @@ def node_events(workers: int, folder: Path) -> list[NodeEvent]:
     seen = [
         (float(record["t"]), worker, record)
         for worker in range(workers)
-        for record in _lines(folder / f"worker-{worker}.events.jsonl")
+        for record in run_folder.records(files.events_path(folder, worker))
     ]
     events: list[NodeEvent] = []
     latest: dict[tuple[int, str], NodeEvent] = {}
@@ -183,10 +173,10 @@ def node_events(workers: int, folder: Path) -> list[NodeEvent]:
     return events
 
 
-def finals(folder: Path) -> list[dict[str, Any]]:
+def finals(folder: Path, workers: int) -> list[dict[str, Any]]:
     """Final figures of the workers that came to their end, by number."""
-    found: list[dict[str, Any]] = [json.loads(p.read_text()) for p in folder.glob("worker-*.json")]
-    return sorted(found, key=lambda said: int(said["worker"]))
+    paths = (files.result_path(folder, worker) for worker in range(workers))
+    return [run_folder.read_object(path) for path in paths if path.exists()]
 
 
 _ANSWERS = ("sent", "not_sent", "right", "late", "wrong", "failed")
@@ -205,15 +195,15 @@ def answers(folder: Path, hosts: int) -> dict[str, Any]:
     first_errors: list[str] = []
     without: list[int] = []
     for host in range(hosts):
-        final = folder / f"queries-{host}.json"
+        final = query_files.result_path(folder, host)
         if not final.exists():
             without.append(host)
             last: dict[str, Any] = {}
-            for record in _lines(folder / f"queries-{host}.jsonl"):
+            for record in run_folder.records(query_files.progress_path(folder, host)):
                 last = record
             total.update({k: last[k] for k in _ANSWERS if k in last})
             continue
-        said = json.loads(final.read_text())
+        said = run_folder.read_object(final)
         total.update({k: said[k] for k in (*_ANSWERS, *_POINTS)})
         for kind, counts in said["kinds"].items():
             kinds.setdefault(kind, Counter()).update(counts)

@@ -13,7 +13,7 @@ from deployment import STORAGE, Deployment, Run
 from harness import wait_for
 
 from kairoscope.stacks.kairosdb import cql, readback
-from kairoscope.verdict import ledger, outcomes, sustained
+from kairoscope.verdict import ledger, outcomes, settlement, sustained
 from loaders.schedule import values
 from loaders.schedule.due import Schedule
 
@@ -112,9 +112,10 @@ def timestamp_ms(schedule: Schedule, sensor: int, tick: int) -> int:
 
 def settled(run: Run, schedule: Schedule) -> ledger.Ledger:
     """Read the run back once more."""
-    book = ledger.Settlement(schedule, outcomes.read(schedule, run.folder / "load"))
+    found = outcomes.read(schedule, run.folder / "load")
+    book = settlement.Settlement(schedule, found)
     asyncio.run(readback.read_all(schedule, book.incomplete, book.add, settle_s=(0.5,)))
-    return book.close(0, [])
+    return ledger.balance(found, book.found(), 0, [])
 
 
 def test_read_back_finds_what_is_lost_and_what_is_wrong(cluster: Deployment, run: Run) -> None:

@@ -19,7 +19,7 @@ from deployed_lab import DeployedLab
 from kairoscope.hosts import inventory
 from kairoscope.stacks.kairosdb import client, readback
 from kairoscope.targets.lab import Lab
-from kairoscope.verdict import ledger, outcomes
+from kairoscope.verdict import ledger, outcomes, settlement
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 
@@ -138,18 +138,19 @@ def read_back(run: Path, wanted: str) -> None:
     """See `run_in_lab`."""
     schedule = Schedule(LoadSpec.from_json((run / "load" / "spec.json").read_text()))
     here = inventory.load("lab")
-    settlement = ledger.Settlement(schedule, outcomes.read(schedule, run / "load"))
+    by_loaders = outcomes.read(schedule, run / "load")
+    settling = settlement.Settlement(schedule, by_loaders)
     with client.connect(here) as talk:
         passes = asyncio.run(
             readback.read_all(
                 schedule,
-                settlement.incomplete,
-                settlement.add,
+                settling.incomplete,
+                settling.add,
                 nodes=[talk.url(host) for host in here.kairosdb],
                 access=talk.access,
             )
         )
-    found = settlement.close(0, [], passes)
+    found = ledger.balance(by_loaders, settling.found(passes), 0, [])
     if wanted == "none":
         assert found.stored == 0, found
     else:

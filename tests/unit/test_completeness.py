@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_nodetool import SIX
 
-from kairoscope import run_folder
 from kairoscope.hosts.inventory import Host
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import captures
 from kairoscope.verdict.completeness import Wanted, missing, phases
 
@@ -106,7 +106,7 @@ def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):
     histograms = captures.ProxyHistograms(
         [Host("storage-1", "storage", vars_)],
         tmp_path / "captures",
-        run_folder.JsonLines(tmp_path / "events.jsonl"),
+        JsonLines(tmp_path / "events.jsonl"),
         touched.append,
     )
     assert histograms.capture("during") == ["storage-1"], "at once or not at all"

@@ -11,15 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope.stacks.kairosdb import dead_letters, readback
-from kairoscope.verdict import ledger, outcomes, sustained
+from kairoscope import run_folder
+from kairoscope.stacks.kairosdb import dead_letters, given_up, readback
+from kairoscope.verdict import ledger, outcomes, settlement, sustained
+from kairoscope.verdict.settlement import FailedPoint, ReadBack, SeriesResult, label
 from loaders.schedule.due import Schedule, Series
 from loaders.schedule.spec import LoadSpec
 
 Points = list[tuple[int, int]]
 
 
-def result_of(schedule: Schedule, series: Series, points: Points) -> readback.SeriesResult:
+def result_of(schedule: Schedule, series: Series, points: Points) -> SeriesResult:
     got = np.array(points, dtype=np.int64).reshape(-1, 2)
     return readback.compare(schedule, series, got)
 
@@ -29,14 +31,35 @@ def settled(
     found: outcomes.Outcomes,
     back: dict[int, Points],
     queued: int | None = 0,
-    failed: list[ledger.FailedPoint] | None = None,
+    failed: list[FailedPoint] | None = None,
 ) -> ledger.Ledger:
     """The ledger if `back` came back, by series number; all of a series that is not in it."""
-    settlement = ledger.Settlement(schedule, found)
+    settling = settlement.Settlement(schedule, found)
     for series in schedule.series():
         points = back.get(series.number, load_samples.points_of(schedule, series))
-        settlement.add(result_of(schedule, series, points))
-    return settlement.close(queued, failed or [])
+        settling.add(result_of(schedule, series, points))
+    failed = failed or []
+    book = ledger.balance(found, settling.found(), queued, failed)
+    again = ledger.balance(found, *written_and_read(schedule, settling.found(), queued, failed))
+    assert again.to_json() == book.to_json()
+    assert [gap.whole() for gap in again.gaps] == [gap.whole() for gap in book.gaps]
+    return again
+
+
+def written_and_read(
+    schedule: Schedule, found: ReadBack, queued: int | None, failed: list[FailedPoint]
+) -> tuple[ReadBack, int | None, list[FailedPoint]]:
+    """What a ledger is balanced from, by way of the run folder."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        found.write_gaps(folder)
+        found.write(folder)
+        run_folder.write_lines(
+            folder / run_folder.FAILED_POINTS, (point._asdict() for point in failed)
+        )
+        read = ReadBack.read(schedule, folder)
+        assert read is not None
+        return read, queued, list(settlement.failed_points(folder))
 
 
 def read_as(schedule: Schedule, word: str, *, died: dict[int, dict[str, int]] | None = None):
@@ -52,7 +75,7 @@ def read_as(schedule: Schedule, word: str, *, died: dict[int, dict[str, int]] | 
 
 
 def label_of(spec: LoadSpec, series: Series) -> str:
-    return ledger.label(spec, spec.metric_name(series.number), spec.tags_of(series.number))
+    return label(spec, spec.metric_name(series.number), spec.tags_of(series.number))
 
 
 @given(load_samples.specs(), st.data())
@@ -80,7 +103,7 @@ def test_the_ledger_equals_a_count_by_hand(spec, data):
                 gaps.add((label_of(spec, series), "wrong value", t))
             elif fate == "given up":
                 why = data.draw(st.sampled_from(["expires too late", "no such table"]))
-                failed += [ledger.FailedPoint(label_of(spec, series), t, why)] * 2
+                failed += [FailedPoint(label_of(spec, series), t, why)] * 2
             elif word == claimed:
                 kind = "missing" if spec.acknowledges else "missing (unacknowledged)"
                 gaps.add((label_of(spec, series), kind, t))
@@ -130,7 +153,7 @@ def test_incomplete_is_what_must_be_there_and_is_not(spec, data):
     with tempfile.TemporaryDirectory() as folder:
         load_samples.write_worker_files(schedule, Path(folder), became)
         found = outcomes.read(schedule, Path(folder))
-    settlement = ledger.Settlement(schedule, found)
+    settling = settlement.Settlement(schedule, found)
     for series in schedule.series():
         points = load_samples.points_of(schedule, series)
         kept = [data.draw(st.booleans()) for _ in points]
@@ -139,30 +162,29 @@ def test_incomplete_is_what_must_be_there_and_is_not(spec, data):
             not there and became[series.worker, series.group, tick] == claimed
             for tick, there in zip(series.ticks, kept, strict=True)
         ]
-        assert settlement.incomplete(result) == any(lacks)
+        assert settling.incomplete(result) == any(lacks)
 
 
 @pytest.mark.parametrize(
     ("model", "name"), [(0, "SENSOR_2"), (2, "temperature{sensor=2, site=site-2}")]
 )
-def test_a_gap_names_series_and_timestamps(tmp_path, model, name):
+def test_a_gap_names_series_and_timestamps(model, name):
     metric, tags = load_samples.MODELS[model]
     schedule = Schedule(load_samples.spec_of(metric=metric, tags=tags))
     series = next(s for s in schedule.series() if s.number == 2)
     points = load_samples.points_of(schedule, series)
     lost = points.pop(1)[0]
     book = settled(schedule, read_as(schedule, "acknowledged"), {2: points})
-    ledger.write(book, tmp_path)
-    written = json.loads((tmp_path / "ledger.json").read_text())
+    written = book.to_json()
     (gap,) = written["gaps"]
     assert gap == {"series": name, "kind": "missing", "count": 1, "timestamps_ms": [lost]}
-    (line,) = (tmp_path / "ledger-gaps.jsonl").read_text().splitlines()
-    assert json.loads(line)["spans"] == [{"first_ms": lost, "last_ms": lost, "count": 1}]
+    (gap,) = book.gaps
+    assert gap.whole()["spans"] == [{"first_ms": lost, "last_ms": lost, "count": 1}]
     assert written["balanced"] is False
     assert [e["holds"] for e in written["equations"]] == [True, True, False, False]
 
 
-def test_a_long_gap_is_told_by_its_ends(tmp_path):
+def test_a_long_gap_is_told_by_its_ends():
     schedule = Schedule(load_samples.spec_of(sensors=1, ticks=5000))
     (series,) = schedule.series()
     points = load_samples.points_of(schedule, series)
@@ -170,9 +192,8 @@ def test_a_long_gap_is_told_by_its_ends(tmp_path):
         schedule, read_as(schedule, "acknowledged"), {0: points[:100] + points[4000:4500]}
     )
     assert book.missing == 3900 + 500
-    ledger.write(book, tmp_path)
-    assert len(json.loads((tmp_path / "ledger.json").read_text())["gaps"][0]["timestamps_ms"]) == 20
-    gap = json.loads((tmp_path / "ledger-gaps.jsonl").read_text())
+    assert len(book.to_json()["gaps"][0]["timestamps_ms"]) == 20
+    gap = book.gaps[0].whole()
     times = [t for t, _ in points]
     assert gap["spans"] == [
         {"first_ms": times[100], "last_ms": times[3999], "count": 3900},
@@ -253,12 +274,12 @@ def test_failed_log_of_kairosdb(tmp_path):
     earlier = {**point, "timestamp": spec.start_ms - 1}
     log.write_text(json.dumps(point) + "\n{broken\n[1]\n{}\n" + json.dumps(earlier) + "\n")
     name = "temperature{sensor=2, site=site-2}"
-    why = ledger.REASON_OF_FAILED_LOG
+    why = given_up.REASON_OF_FAILED_LOG
     found = [(name, spec.start_ms + 5, why)]
-    assert list(ledger.failed_points(spec, [log], spec.start_ms)) == found
+    assert list(given_up.points(spec, [log], spec.start_ms)) == found
     plain = load_samples.spec_of()
     log.write_text(json.dumps({**point, "name": "SENSOR_2"}))
-    assert list(ledger.failed_points(plain, [log], 0)) == [("SENSOR_2", spec.start_ms + 5, why)]
+    assert list(given_up.points(plain, [log], 0)) == [("SENSOR_2", spec.start_ms + 5, why)]
 
 
 def letter(spec: LoadSpec, number: int, time: int, taken_at: int, reason: str) -> dict:
@@ -290,7 +311,7 @@ def test_dead_letters_are_logged_as_failed_with_their_reason(spec, data):
             if fate == "stored":
                 back[series.number].append((t, value))
                 continue
-            taken_at = t if fate == "dead" else began - ledger.CLOCK_SLACK_MS - 1
+            taken_at = t if fate == "dead" else began - given_up.CLOCK_SLACK_MS - 1
             lines.append(json.dumps(letter(spec, series.number, t, taken_at, why)))
             expected[fate] += 1
             expected[fate, " ".join(why.split())] += 1
@@ -304,7 +325,7 @@ def test_dead_letters_are_logged_as_failed_with_their_reason(spec, data):
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / dead_letters.FILE
         file.write_text("\n".join(lines))
-        failed = list(ledger.failed_points(spec, [file], began))
+        failed = list(given_up.points(spec, [file], began))
     book = settled(schedule, read_as(schedule, claimed), back, 0, failed)
     assert book.failed_logged == expected["dead"]
     assert book.claimed_missing == expected["dead of an earlier run"]
@@ -324,7 +345,7 @@ def test_of_many_reasons_the_most_frequent_are_named():
     spec = load_samples.spec_of(sensors=12, ticks=3)
     schedule = Schedule(spec)
     failed = [
-        ledger.FailedPoint(label_of(spec, series), t, f"reason {series.number}")
+        FailedPoint(label_of(spec, series), t, f"reason {series.number}")
         for series in schedule.series()
         for t, _ in load_samples.points_of(schedule, series)
     ]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kairoscope.errors import UserError
 from kairoscope.stacks.kairosdb import readback
-from kairoscope.stacks.kairosdb.readback import SeriesResult
+from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule.due import Schedule, Series
 from loaders.schedule.spec import LoadSpec, Step
 from loaders.schedule.values import ValueType

@@ -14,6 +14,7 @@ from test_ledger import read_as
 
 from kairoscope.stacks.kairosdb import cql, readback, replicas
 from kairoscope.verdict import ledger, sustained
+from kairoscope.verdict.settlement import SeriesResult, Settlement
 from loaders.schedule.due import Schedule, Series
 
 WEEKS_3_MS = 1_814_400_000
@@ -39,7 +40,7 @@ class Store:
         key = cql.row_key(spec.metric_name(series.number), row, tags, kind)
         return key, struct.pack(">i", t - row)
 
-    def at_quorum(self, series: Series) -> readback.SeriesResult:
+    def at_quorum(self, series: Series) -> SeriesResult:
         """What KairosDB finds where the two replicas that were killed answer."""
         points = [
             (
@@ -75,7 +76,7 @@ class Store:
                 replica.update(found)
             yield True, [Row(column, b"") for (_, column), _value in sorted(found.items())]
 
-    def again(self, series: list[Series], add: Callable[[readback.SeriesResult], None]) -> None:
+    def again(self, series: list[Series], add: Callable[[SeriesResult], None]) -> None:
         self.read_again += series
         for one in series:
             add(self.at_quorum(one))
@@ -91,10 +92,11 @@ def spec_table() -> Iterator[None]:
 def settled(store: Store) -> ledger.Ledger:
     """The ledger of a run that the store says this of, its missing points looked for."""
     schedule = store.schedule
-    settlement = ledger.Settlement(schedule, read_as(schedule, "acknowledged"))
+    found = read_as(schedule, "acknowledged")
+    settling = Settlement(schedule, found)
     for series in schedule.series():
-        settlement.add(store.at_quorum(series))
-    book = settlement.close(0, [])
+        settling.add(store.at_quorum(series))
+    book = ledger.balance(found, settling.found(), 0, [])
 
     def on_replicas(wanted: Iterable[replicas.Wanted]) -> Iterator[set[int]]:
         db = SimpleNamespace(prepare=lambda text: text)

@@ -1,6 +1,7 @@
 """Points as the storage nodes hold them, against rows made as KairosDB writes them."""
 
 import dataclasses
+import itertools
 import struct
 import threading
 from datetime import datetime, timedelta
@@ -189,7 +190,7 @@ def test_the_whole_ring_is_read_once(points):
     pieces = scan.ranges(points)
     assert pieces[0][0] == -(2**63)
     assert pieces[-1][1] == 2**63 - 1
-    assert all(a[1] == b[0] for a, b in zip(pieces, pieces[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(pieces))
 
 
 def test_a_range_that_is_too_much_is_read_by_halves(monkeypatch):

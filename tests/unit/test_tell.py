@@ -16,6 +16,7 @@ from kairoscope.report.advice import ADVICE
 from kairoscope.report.view import PARTS
 from kairoscope.run import tell
 from kairoscope.verdict import sustained
+from kairoscope.verdict.show import show
 from loaders.emulator import Progress
 
 NOTHING = Progress(0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 120.0)
@@ -94,7 +95,7 @@ def verdict(incomplete: list[str], invalid: list[str], **outcomes: str) -> susta
 
 def shown(judged: sustained.Verdict) -> str:
     console = Console(width=200, file=io.StringIO(), soft_wrap=True)
-    tell.show_verdict(judged, console)
+    show(judged, console)
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
-from kairoscope.run_folder import JsonLines, stamp
+from kairoscope.run_folder import CAPTURES, JsonLines, stamp, write_json
 from kairoscope.stacks.kairosdb import nodetool, scylla_rest
 from kairoscope.stacks.kairosdb.client import Client
 
@@ -59,7 +59,7 @@ class ProxyHistograms:
                     node=host.name,
                     phase=phase,
                 )
-        (self._folder / "captures.json").write_text(json.dumps(self._captures, indent=1))
+        write_json(self._folder / Path(CAPTURES).name, self._captures)
         return failed
 
     def without(self, names: set[str]) -> None:
@@ -129,7 +129,7 @@ class StoreWindow:
                 self._note(host, why)
                 continue
             nodes[host.name] = {"begin": t0, "end": t1, **counted}
-        self._path.write_text(json.dumps({"nodes": nodes}, indent=1))
+        write_json(self._path, {"nodes": nodes})
 
     def _look(self, place: int) -> None:
         def one(host: Host) -> tuple[float, Any] | None:

@@ -13,8 +13,8 @@ import numpy as np
 
 from kairoscope.hosts.secrets import Access
 from kairoscope.stacks.kairosdb import readback
-from kairoscope.stacks.kairosdb.readback import SeriesResult
 from kairoscope.stacks.kairosdb.scan import Scanned
+from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule.due import Int64s, Schedule, Series
 from loaders.schedule.values import seeds, splitmix64
 

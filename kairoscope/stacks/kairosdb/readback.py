@@ -8,10 +8,10 @@ from typing import Any
 
 import aiohttp
 import numpy as np
-import numpy.typing as npt
 
 from kairoscope.errors import UserError
 from kairoscope.hosts.secrets import Access
+from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule import naming
 from loaders.schedule.due import Int64s, Schedule, Series
 from loaders.schedule.spec import LoadSpec
@@ -30,24 +30,8 @@ TIMEOUT_S = 300
 SETTLE_S = (2.0, 5.0, 10.0)
 """Pauses before series are asked for again of which points are missing."""
 
-Bools = npt.NDArray[np.bool_]
 Spans = list[tuple[int, int]]
 """Spans of time that follow each other: (first, last) epoch ms, both included."""
-
-
-@dataclass(slots=True)
-class SeriesResult:
-    """What came back for one series.
-
-    `present` and `right` are bool[len(series.ticks)]: a point with the scheduled timestamp came
-    back; and its value is that of the value function. `unexpected` counts points at no scheduled
-    timestamp, and points with tags that the series does not have.
-    """
-
-    series: Series
-    present: Bools
-    right: Bools
-    unexpected: int
 
 
 @dataclass(slots=True)

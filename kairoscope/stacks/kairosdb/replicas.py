@@ -7,8 +7,7 @@ tells it from what is lost, and is such a repair itself.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from kairoscope.stacks.kairosdb.readback import SeriesResult
-from kairoscope.verdict.ledger import AtAll, Gap
+from kairoscope.verdict.settlement import AtAll, Gap, SeriesResult
 from loaders.schedule.due import Series
 
 Wanted = tuple[str, dict[str, str], tuple[int, int]]

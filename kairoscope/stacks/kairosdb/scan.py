@@ -6,6 +6,7 @@ which they lie there, some thousand at a time. What KairosDB looks into to find 
 and no query finds it.
 """
 
+import itertools
 import re
 import struct
 import threading
@@ -23,7 +24,8 @@ from cassandra.query import dict_factory, tuple_factory
 
 from kairoscope.errors import UserError
 from kairoscope.stacks.kairosdb import cql
-from kairoscope.stacks.kairosdb.readback import SeriesResult, compare
+from kairoscope.stacks.kairosdb.readback import compare
+from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule.due import Group, Int64s, Schedule, Series
 from loaders.schedule.values import LIMIT, ValueType
 
@@ -41,7 +43,7 @@ TRIES = 6
 PAUSE_S = 1.0
 
 _FIRST_TOKEN, _LAST_TOKEN = -(2**63), 2**63 - 1
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the driver gives times without their zone, UTC
+_EPOCH = datetime(1970, 1, 1)  # the driver gives times without their zone, UTC
 _PLACE = re.compile(r"\{n(?:%[1-9][0-9]*)?\}")
 
 Objects = npt.NDArray[np.object_]
@@ -188,7 +190,7 @@ class Names:
         """
         name, _, rest = key.partition(b"\0")
         metric = self._metric.fullmatch(name.decode(errors="replace"))
-        if not metric or len(rest) < 10:  # noqa: PLR2004 (time, 0, length)
+        if not metric or len(rest) < 10:
             return None
         (row_ms,) = struct.unpack(">q", rest[:8])
         found: re.Match[str] | None = metric
@@ -198,7 +200,9 @@ class Names:
             return None
         number = int(found[1]) if found.re.groups else 0
         series = self.series(number)
-        return series and (series, row_ms, key == self.key(number, row_ms))
+        if series is None:
+            return None
+        return series, row_ms, key == self.key(number, row_ms)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -394,7 +398,7 @@ def partitions(
     offsets = np.frombuffer(joined, dtype=">i4").astype(np.int64)
     values = numbers(kind, blobs)
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
-    for begin, end in zip(cuts, cuts[1:], strict=False):
+    for begin, end in itertools.pairwise(cuts):
         yield Partition(keys[begin], offsets[begin:end], values[begin:end])
 
 
@@ -455,4 +459,5 @@ def _ours(row: dict[str, Any], rows_ms: set[int]) -> bool:
 
 
 def _row_ms(row: dict[str, Any]) -> int:
-    return round((row["row_time"] - _EPOCH).total_seconds() * 1000)
+    at: datetime = row["row_time"]
+    return round((at - _EPOCH).total_seconds() * 1000)

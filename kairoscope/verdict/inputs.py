@@ -1,0 +1,91 @@
+"""What a run folder has for its verdict, read and checked."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kairoscope import run_folder
+from kairoscope.errors import UserError
+from kairoscope.plan import Plan
+from kairoscope.run_folder import Facts
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The documents of a run folder; files that grow with the run are read where they are needed.
+
+    Attributes:
+        kairosdb, storage: names of the nodes, in order.
+        cpus: cores of the machine that the run was made on.
+        schedule: of the load; None if it never started.
+    """
+
+    folder: Path
+    plan: Plan
+    facts: Facts
+    kairosdb: list[str]
+    storage: list[str]
+    cpus: int
+    schedule: Schedule | None
+
+    @property
+    def load(self) -> Path:
+        """Where the loaders' files are."""
+        return self.folder / run_folder.LOAD
+
+
+def read(folder: Path) -> Inputs:
+    """What the run folder has for a verdict.
+
+    Raises:
+        UserError: it is no run folder, or what a verdict needs is missing, cut off, or of another
+            version. Of a run that was killed only what it got to is needed.
+    """
+    manifest_path = folder / run_folder.MANIFEST
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such folder")
+    if not manifest_path.exists():
+        raise UserError(f"{folder}: not a run folder, as it has no {run_folder.MANIFEST}")
+    manifest = run_folder.read_object(manifest_path)
+    facts = Facts.read(folder)
+    plan = _plan(folder / run_folder.PLAN)
+    facts.check_files(folder)
+    kairosdb, storage, cpus = _machines(manifest, manifest_path)
+    return Inputs(folder, plan, facts, kairosdb, storage, cpus, _schedule(folder))
+
+
+def _plan(path: Path) -> Plan:
+    try:
+        return Plan.from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path}: the file is missing") from None
+    except UserError as error:
+        raise UserError(f"{path.parent}: {error.message}") from error
+
+
+def _machines(manifest: dict[str, Any], path: Path) -> tuple[list[str], list[str], int]:
+    """Names of the KairosDB and of the storage nodes, and this machine's cores."""
+    try:
+        nodes = manifest["nodes"]
+        return (
+            list(map(str, nodes["kairosdb"])),
+            list(map(str, nodes["storage"])),
+            int(manifest["machine"]["cpus"] or 1),
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise UserError(
+            f"{path}: does not say which nodes there were and how many cores ({error!r}): the run "
+            "was made by another version"
+        ) from error
+
+
+def _schedule(folder: Path) -> Schedule | None:
+    path = folder / run_folder.LOAD_SPEC
+    try:
+        return Schedule(LoadSpec.from_json(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{path}: not a load's specification: {error}") from error
