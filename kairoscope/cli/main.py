@@ -160,11 +160,16 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
 )
 def load(*, always_read_back: bool, until: Path | None, **wanted: Any) -> None:
     """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete."""
+    from kairoscope.cli import known
     from kairoscope.run import run
 
     made = make_plan(**wanted)
     enter(made.target)
-    sys.exit(run.load(made, console, always_read_back=always_read_back, until=until))
+    sys.exit(
+        run.load(
+            made, known.stack(made.stack), console, always_read_back=always_read_back, until=until
+        )
+    )
 
 
 @main.command()

@@ -21,6 +21,8 @@ from kairoscope.plan import Plan
 from kairoscope.stacks.stack import Stack
 from kairoscope.targets.target import Options, Target
 
+PLAYBOOKS = paths.ANSIBLE / "playbooks"
+
 
 @dataclass(frozen=True)
 class Deployment:
@@ -66,7 +68,7 @@ def deploy(plan: Plan, of: Deployment) -> None:
         _brought(plan, of)  # Refused before anything takes long.
         bundles.build(with_java=of.target.managed)
         prepare(plan, of)
-        apply(plan, "deploy")
+        apply(plan, "deploy", of.stack.playbooks)
 
 
 def _brought(plan: Plan, of: Deployment) -> Any:
@@ -88,10 +90,10 @@ def prepare(plan: Plan, of: Deployment) -> None:
         secrets.ensure(plan.target, {host.name: host.known_as for host in here.hosts})
 
 
-def apply(plan: Plan, name: str, **variables: Any) -> None:
+def apply(plan: Plan, name: str, playbooks: Path = PLAYBOOKS, **variables: Any) -> None:
     """Bring prepared hosts to the plan by a playbook, `deploy` or one that has it in it."""
     _fix_shape(plan)
-    playbook(plan.target, name, **variables)
+    playbook(plan.target, name, playbooks, **variables)
     finished_file(plan.target).touch()
 
 
@@ -136,7 +138,7 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     return path
 
 
-def playbook(target: str, name: str, **variables: Any) -> None:
+def playbook(target: str, name: str, folder: Path = PLAYBOOKS, **variables: Any) -> None:
     """Run a playbook on a target's inventory, its output shown. UserError if it fails.
 
     `variables` are shown to whoever looks at the machine's processes: nothing secret.
@@ -148,7 +150,7 @@ def playbook(target: str, name: str, **variables: Any) -> None:
             "-i",
             str(paths.target_dir(target) / "inventory.yml"),
             *(["--extra-vars", json.dumps(variables)] if variables else []),
-            str(paths.ANSIBLE / "playbooks" / f"{name}.yml"),
+            str(folder / f"{name}.yml"),
         ],
         cwd=paths.ANSIBLE,
         env={**os.environ, "ANSIBLE_CONFIG": str(paths.ANSIBLE / "ansible.cfg")},

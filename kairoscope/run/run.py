@@ -3,7 +3,6 @@
 Everything goes to the run folder as it happens; whatever ends the run, the folder then says so.
 """
 
-import asyncio
 import contextlib
 import platform
 import signal
@@ -16,61 +15,45 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from cassandra import ConsistencyLevel
 from rich.console import Console
 
 from kairoscope import __version__, live, paths, report, run_folder
-from kairoscope.deploy import bundles
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, machine, operation, ssh
+from kairoscope.hosts import inventory, machine, operation
 from kairoscope.hosts.deployed import check_finished, deployed_plan
-from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.sampling import Followed, Periodic
-from kairoscope.hosts.secrets import Access
 from kairoscope.plan import Plan
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run import load_spec, tell
 from kairoscope.run.samplers import HostProbes, Processes
 from kairoscope.run.state import State
 from kairoscope.run_folder import JsonLines
-from kairoscope.stacks.kairosdb import (
-    client,
-    cql,
-    engine,
-    failed_logs,
-    given_up,
-    nodetool,
-    read_run,
-    readback,
-    removed_nodes,
-    replicas,
-    scan,
-)
-from kairoscope.stacks.kairosdb.captures import ProxyHistograms, QueueDepth, StoreWindow
-from kairoscope.stacks.kairosdb.client import Client
-from kairoscope.stacks.kairosdb.shards import ShardLoads
+from kairoscope.stacks.stack import Backlog, Captures, Session, Stack
 from kairoscope.verdict import conclude, ledger, outcomes, settlement, sustained
-from kairoscope.verdict.settlement import SeriesResult
 from kairoscope.verdict.show import show
 from loaders.emulator import Progress as LoadProgress
 from loaders.emulator import WorkerResult
-from loaders.schedule.due import Schedule, Series
+from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 
 # Workers import numpy and aiohttp before they can send: on two busy cores that takes seconds.
 START_DELAY_S = 5
 
-# A storage node that was killed near the end of a load is given so long, in s, to be back before
-# what it would have said of itself is missing for good.
-CAPTURE_PATIENCE_S = 60
-
 _SIGTERM = "SIGTERM"
 
 
 def load(
-    plan: Plan, console: Console, *, always_read_back: bool = True, until: Path | None = None
+    plan: Plan,
+    stack: Stack,
+    console: Console,
+    *,
+    always_read_back: bool = True,
+    until: Path | None = None,
 ) -> int:
     """Run the plan's load on its deployed target; returns the exit status of the verdict.
+
+    `stack` is what the plan says is deployed there.
 
     Without `always_read_back`, a load that cannot pass any more is incomplete: nothing is read
     back, which takes longer than the load. Once there is a file `until` the schedule ends at its
@@ -86,18 +69,17 @@ def load(
         # Before there is a run folder: a host that is not fit leaves no run.
         with (
             _terminated_as_interrupted(),
-            client.connect(hosts) as talk,
+            stack.connect(plan, hosts) as session,
             loader_hosts.connect(hosts.loader, limit_ms) as fleet,
         ):
-            _check_healthy(hosts, talk)
-            servers = _servers(hosts, talk)
-            state = _open(plan, hosts, servers)
-            return _run(state, talk, fleet, console, always_read_back, until)
+            session.check_ready()
+            state = _open(plan, hosts, session)
+            return _run(state, session, fleet, console, always_read_back, until)
 
 
 def _run(
     state: State,
-    talk: Client,
+    session: Session,
     fleet: loader_hosts.Fleet,
     console: Console,
     always_read_back: bool,
@@ -105,11 +87,11 @@ def _run(
 ) -> int:
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
-        _measured_load(state, talk, fleet, console, until)
+        _measured_load(state, session, fleet, console, until)
         if not always_read_back and (why := conclude.failing(state.folder)):
             state.facts.incomplete.append(f"not read back, as the load cannot pass: {why}")
         else:
-            _settle(state, talk, console)
+            _settle(state, session, console)
     except KeyboardInterrupt as interrupt:
         how = _SIGTERM if _SIGTERM in interrupt.args else "Ctrl-C"
         state.facts.incomplete.insert(0, f"interrupted by the user ({how})")
@@ -152,36 +134,12 @@ def _check_deployed(plan: Plan, hosts: Inventory) -> None:
         )
 
 
-def _check_healthy(hosts: Inventory, talk: Client) -> None:
-    for host in hosts.kairosdb:
-        found = talk.kairosdb(host)
-        if not found.healthy:
-            why = "".join(f" {trouble}" for trouble in found.troubles)
-            raise UserError(f"{host.name} at {host.url} is not healthy.{why} See: make status")
-        if found.read_only:
-            raise UserError(f"{host.name} at {host.url} is in read-only mode. See its log.")
-
-
-def _servers(hosts: Inventory, talk: Client) -> dict[str, engine.Server]:
-    """What each storage node says it is. UserError if one is not what was deployed."""
-    answers = ssh.on_all(hosts.storage, talk.server)
-    found = {host.name: server for host, server in zip(hosts.storage, answers, strict=True)}
-    deployed = hosts.storage[0].vars
-    name = str(deployed["storage_engine"])
-    if wrong := engine.problems(found, name, str(deployed[f"{name}_version"])):
-        raise UserError(
-            "The storage nodes are not what was deployed, so no figure of a run would be what it "
-            f"says: {'; '.join(wrong)}. First: make deploy with the same EXPERIMENT="
-        )
-    return found
-
-
-def _open(plan: Plan, hosts: Inventory, servers: dict[str, engine.Server]) -> State:
+def _open(plan: Plan, hosts: Inventory, session: Session) -> State:
     """Create the run folder with what is known before anything is sent."""
     now = time.time()
     folder = paths.runs_dir() / f"{run_folder.stamp(now)}-{plan.experiment.name}-{plan.target}"
     # What takes time comes before the folder, so that Ctrl-C leaves none, or one with a verdict.
-    manifest = _manifest(plan, folder.name, now, hosts, servers)
+    manifest = _manifest(plan, folder.name, now, hosts, session)
     for sub in run_folder.SUBFOLDERS:
         (folder / sub).mkdir(parents=True)
     (folder / run_folder.PLAN).write_text(plan.to_json())
@@ -190,7 +148,8 @@ def _open(plan: Plan, hosts: Inventory, servers: dict[str, engine.Server]) -> St
     )
     run_folder.write_json(folder / run_folder.MANIFEST, manifest)
     state = State(folder, plan, hosts, now, JsonLines(folder / run_folder.EVENTS))
-    state.facts.incomplete += engine.untold(servers)
+    session.begin(folder, now, state.events)
+    state.facts.incomplete += session.untold()
     state.save()
     latest = paths.runs_dir() / "latest"
     partial = paths.runs_dir() / ".latest"
@@ -201,12 +160,8 @@ def _open(plan: Plan, hosts: Inventory, servers: dict[str, engine.Server]) -> St
 
 
 def _manifest(
-    plan: Plan, run: str, now: float, hosts: Inventory, servers: dict[str, engine.Server]
+    plan: Plan, run: str, now: float, hosts: Inventory, session: Session
 ) -> dict[str, Any]:
-    kairosdb = bundles.bundle("kairosdb")
-    # Named by what the bundle holds, such as scylla-driver-core-3.10.2-scylla-1.
-    driver = f"driver-{plan.kairosdb['driver']}/"
-    jars = bundles.read_manifest(kairosdb.manifest)
     return {
         "run": run,
         "experiment": plan.experiment.name,
@@ -222,67 +177,32 @@ def _manifest(
         },
         "versions": {
             "kairoscope": __version__,
-            "kairosdb": kairosdb.version,
-            **engine.summary(servers),
-            "driver": next(Path(name).stem for name in jars if name.startswith(driver)),
-            "java": _java(hosts.kairosdb[0]),
+            **session.versions(),
             "python": platform.python_version(),
         },
         "load": None,
     }
 
 
-def _java(host: Host) -> str:
-    try:
-        # It says so on stderr.
-        said = ssh.run(host, ["sh", "-c", f"exec {host.vars['java']} -version 2>&1"])
-    except ssh.RemoteError:
-        return "unknown"
-    return said.splitlines()[0]
-
-
-def _keyspace_bytes(state: State) -> int | None:
-    """Bytes of the keyspace's flushed tables on all storage nodes; None if a node cannot flush."""
-
-    def flushed(host: Host) -> int:
-        keyspace = str(host.vars["kairosdb_keyspace"])
-        nodetool.run(host, "flush", keyspace)
-        folder = f"{host.vars['keyspaces_dir']}/{keyspace}"
-        return int(ssh.run(host, ["du", "-s", "-B1", folder], sudo=True).split()[0])
-
-    try:
-        return sum(ssh.on_all(state.inventory.storage, flushed))
-    except (nodetool.NodetoolError, ssh.RemoteError) as error:
-        state.note("disk not measured", str(error))
-        return None
-
-
-def _schedule(state: State) -> Schedule:
+def _schedule(state: State, session: Session) -> Schedule:
     """The load, which starts START_DELAY_S from now, or for a replay ends now."""
-    nodes = state.inventory.kairosdb
     delay_s = 0 if state.plan.load["replay"] else START_DELAY_S
-    telnet = [f"{h.address}:{h.vars['telnet_port']}" for h in nodes]
-    now_s = time.time() + delay_s
-    return Schedule(load_spec.build(state.plan, [h.url for h in nodes], telnet, now_s))
+    nodes, telnet = session.endpoints()
+    return Schedule(load_spec.build(state.plan, nodes, telnet, time.time() + delay_s))
 
 
 def _measured_load(
-    state: State, talk: Client, fleet: loader_hosts.Fleet, console: Console, until: Path | None
+    state: State,
+    session: Session,
+    fleet: loader_hosts.Fleet,
+    console: Console,
+    until: Path | None,
 ) -> None:
-    """Capture before, load with all samplers running, watch the queue drain, capture after."""
-
-    def touch(host: Host) -> None:
-        with contextlib.suppress(*cql.SAID, OSError, UserError):  # The capture will say so.
-            talk.touch(host)
-
-    histogram = ProxyHistograms(
-        state.inventory.storage, state.folder / run_folder.PROXYHISTOGRAMS, state.events, touch
-    )
-    with live.stage(console, "before the load: nodetool proxyhistograms, flush"):
-        for host in state.inventory.storage:
-            touch(host)
-        failed = histogram.capture("before", CAPTURE_PATIENCE_S)
-        state.facts.disk_bytes["before"] = _keyspace_bytes(state)
+    """Capture before, load with all samplers running, watch the backlog drain, capture after."""
+    captures = session.captures()
+    with live.stage(console, "before the load: captures of the store, flush"):
+        failed = captures.before()
+        state.facts.disk_bytes["before"] = captures.stored_bytes()
     if failed:
         # Now, and not only when the load has gone on for long.
         console.print(
@@ -295,143 +215,77 @@ def _measured_load(
             state.note("low disk", message)
             state.stop.set()
 
-    queue = QueueDepth(
-        state.inventory.kairosdb,
-        talk,
-        JsonLines(state.folder / run_folder.QUEUE),
-        lambda host: _removed(state, host),
-    )
-    capture = state.plan.experiment.capture
+    backlog = session.backlog()
     samplers: list[Periodic | Followed] = [
-        Periodic("queue depth", 1, queue.sample),
-        _processes(state, low_disk),
-        *_shards(state),
+        Periodic("queue depth", 1, backlog.sample),
+        _processes(state, session, low_disk),
+        *captures.samplers,
     ]
-    during = Periodic(
-        "proxyhistograms",
-        capture.proxyhistograms_every_s,
-        lambda: histogram.capture("during"),
-        after_s=START_DELAY_S + capture.proxyhistograms_every_s,
-    )
-    window = _store_window(state)
     for sampler in samplers:
         sampler.start()
     try:
-        schedule = _schedule(state)
+        schedule = _schedule(state, session)
         if schedule.spec.replay:
-            _refuse_old_history(schedule, _urls(state, talk), talk.access)
+            session.refuse_old_history(schedule)
         state.schedule = schedule
-        during.start()
-        if window and not schedule.spec.replay:
+        begin = end = time.time()
+        if not schedule.spec.replay:
             begin, end = conclude.measured_window(schedule, state.folder / run_folder.LOAD)
-            window.start(begin - time.time(), end - time.time())
+        captures.start(begin - time.time(), end - time.time(), START_DELAY_S)
         _emulate(
-            state, talk, fleet, console, queue, until, lambda spec: _end_at(spec, state, window)
+            state,
+            session,
+            fleet,
+            console,
+            backlog,
+            until,
+            lambda spec: _end_at(spec, state, captures),
         )
-        during.stop()
-        _watch_drain(state, talk, console, queue)
+        state.facts.incomplete += [f"a capture ended early: {why}" for why in captures.loaded()]
+        _watch_drain(state, console, backlog)
     finally:
-        for sampler in [*samplers, during]:
+        for sampler in samplers:
             sampler.stop()
             if sampler.error:
                 state.facts.incomplete.append(f"a capture ended early: {sampler.error}")
-        if window:
-            window.stop()
-    with live.stage(console, "after the load: nodetool proxyhistograms, flush"):
-        histogram.without({host.name for host in state.inventory.storage if _removed(state, host)})
-        histogram.capture("after", CAPTURE_PATIENCE_S)
-        state.facts.disk_bytes["after"] = _keyspace_bytes(state)
-    everyone = (*state.inventory.storage, *state.inventory.kairosdb)
-    state.facts.removed = [host.name for host in everyone if _removed(state, host)]
+        captures.stop()
+    with live.stage(console, "after the load: captures of the store, flush"):
+        captures.after()
+        state.facts.disk_bytes["after"] = captures.stored_bytes()
+    state.facts.removed = [host.name for host in state.inventory.hosts if session.removed(host)]
     state.facts.captured = True
     state.save()
 
 
-def _end_at(shorter: LoadSpec, state: State, window: StoreWindow | None) -> None:
+def _end_at(shorter: LoadSpec, state: State, captures: Captures) -> None:
     """The load ends earlier than planned: all that is judged later goes by its shorter schedule."""
     assert state.schedule is not None  # set by _measured_load
     detail = f"after {shorter.ticks} of {state.schedule.spec.ticks} ticks, as was asked for"
-    state.events.write(t=time.time(), what="load ends early", detail=detail)
+    state.note("load ends early", detail)
     state.schedule = Schedule(shorter)
-    if window:
-        window.end_at(shorter.end_ms / 1000 - time.time())
+    captures.end_at(shorter.end_ms / 1000 - time.time())
 
 
-def _store_window(state: State) -> StoreWindow | None:
-    """What has the store's own counts of the measured time; Cassandra has none by such a way."""
-    storage = state.inventory.storage
-    if storage[0].vars["storage_engine"] != "scylla":
-        return None
-    return StoreWindow(storage, state.folder / run_folder.STORE_WINDOW, state.events)
-
-
-def _shards(state: State) -> list[ShardLoads]:
-    """What looks at the store's shards, where it has any."""
-    storage = state.inventory.storage
-    if storage[0].vars["storage_engine"] != "scylla":
-        return []
-    file = JsonLines(state.folder / run_folder.SHARDS)
-    every_s = state.plan.experiment.capture.shards_every_s
-    return [ShardLoads(storage, every_s, file, state.events, lambda host: _removed(state, host))]
-
-
-def _processes(state: State, low_disk: Callable[[str], None]) -> Periodic | HostProbes:
+def _processes(
+    state: State, session: Session, low_disk: Callable[[str], None]
+) -> Periodic | HostProbes:
     """What samples the processes: those of this machine, or those of the hosts."""
     every_s = state.plan.experiment.capture.processes_every_s
     file, events = JsonLines(state.folder / run_folder.PROCESSES), state.events
     if state.inventory.managed:
-        return HostProbes(
-            state.inventory.all, every_s, file, events, low_disk, lambda host: _removed(state, host)
-        )
+        return HostProbes(state.inventory.all, every_s, file, events, low_disk, session.removed)
     hosts = state.inventory.hosts
     supervisor_dir = Path(hosts[0].vars["supervisor_dir"])
     processes = Processes(hosts, supervisor_dir, file, events, low_disk)
     return Periodic("processes", every_s, processes.sample)
 
 
-def _removed(state: State, host: Host) -> bool:
-    """Whether a host was taken away from the target since the run began."""
-    return removed_nodes.since(state.plan.target, host, state.started)
-
-
-def _urls(state: State, talk: Client) -> list[str]:
-    """The KairosDB nodes that are there, as this machine reaches them; loaders have own ways."""
-    return [talk.url(host) for host in state.inventory.kairosdb if not _removed(state, host)]
-
-
-def _failed_logs(state: State) -> list[Path]:
-    """Copies of what all KairosDB nodes say of the points that they gave up."""
-    copies = []
-    for host in state.inventory.kairosdb:
-        if _removed(state, host):
-            copies += removed_nodes.given_up(state.plan.target, host)
-        else:
-            copies += failed_logs.fetch(host, state.folder / run_folder.FAILED_LOGS)
-    return copies
-
-
-def _refuse_old_history(schedule: Schedule, nodes: list[str], access: Access | None) -> None:
-    """UserError if the store has points of these series in the time to be replayed already."""
-    there = asyncio.run(readback.already_there(schedule, nodes=nodes, access=access))
-    if there:
-        spec = schedule.spec
-        since, until = (
-            datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-            for ms in (spec.start_ms, spec.end_ms)
-        )
-        raise UserError(
-            f"The store has {there:,} points of the first of these series between {since} and "
-            f"{until}, from an earlier run: what a replay finds again there would prove nothing. "
-            "Set another load.metric, or: make destroy deploy"
-        )
-
-
 def _emulate(
     state: State,
-    talk: Client,
+    session: Session,
     fleet: loader_hosts.Fleet,
     console: Console,
-    queue: QueueDepth,
+    backlog: Backlog,
     until: Path | None,
     on_cut: Callable[[LoadSpec], None],
 ) -> None:
@@ -454,7 +308,7 @@ def _emulate(
 
         def show(now: LoadProgress) -> None:
             nonlocal last_line
-            figures = tell.figures(spec, points, now, queue.total)
+            figures = tell.figures(spec, points, now, backlog.total)
             # A replay has no clock to be measured by, only how much of it is done.
             arrived = now.acknowledged if spec.acknowledges else now.sent
             bar.update(task, completed=arrived if spec.replay else now.due, figures=figures)
@@ -474,7 +328,7 @@ def _emulate(
             state.folder / run_folder.LOAD,
             show,
             state.stop,
-            credentials=talk.access.loader_credentials if talk.access else None,
+            credentials=session.credentials,
             until=until.exists if until else None,
             on_cut=shorten,
         )
@@ -499,72 +353,40 @@ def _died(results: list[WorkerResult]) -> list[str]:
     return [*hosts, *reasons]
 
 
-def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth) -> None:
-    """Wait until no point waits in KairosDB's queues, up to the limit.
-
-    With the stock queue a node that was started again meanwhile does not look at what waits on its
-    disk by itself.
-    """
-    with live.stage(console, "drain", None, "points wait in KairosDB") as shown:
-        _wait_for_queue(state, talk, queue, shown)
-
-
-def _wait_for_queue(state: State, talk: Client, queue: QueueDepth, shown: live.Stage) -> None:
-    limit = state.plan.experiment.limits.drain_s
-    start = nudged = time.monotonic()
-    while True:
-        queue.sample()
-        waited = time.monotonic() - start
-        shown(queue.total or 0)
-        if queue.total == 0 or waited >= limit:
-            empty_after = waited if queue.total == 0 else None
-            state.facts.drain = run_folder.Drain(empty_after, queue.total)
-            state.save()
-            return
-        if time.monotonic() - nudged >= client.NUDGE_EVERY_S:
-            nudged = time.monotonic()
-            for host in state.inventory.kairosdb:
-                if queue.waiting[host.name] and talk.kairosdb(host).stock_queue:
-                    talk.nudge(host)
-        time.sleep(0.5)
+def _watch_drain(state: State, console: Console, backlog: Backlog) -> None:
+    """Wait until no point waits on the servers, up to the limit."""
+    with live.stage(console, "drain", None, "points wait") as shown:
+        start = time.monotonic()
+        while True:
+            backlog.sample()
+            waited = time.monotonic() - start
+            shown(backlog.total or 0)
+            if backlog.total == 0 or waited >= state.plan.experiment.limits.drain_s:
+                empty_after = waited if backlog.total == 0 else None
+                state.facts.drain = run_folder.Drain(empty_after, backlog.total)
+                state.save()
+                return
+            backlog.nudge()
+            time.sleep(0.5)
 
 
-def _settle(state: State, talk: Client, console: Console) -> None:
+def _settle(state: State, session: Session, console: Console) -> None:
     """Read every point back and write down what was found, for the ledger."""
     assert state.schedule is not None  # set by _measured_load
     schedule = state.schedule
     found = outcomes.read(schedule, state.folder / run_folder.LOAD)
     settling = settlement.Settlement(schedule, found)
-    level = state.plan.kairosdb["read_consistency"]
-    storage = state.inventory.storage
-    keyspace = str(storage[0].vars["kairosdb_keyspace"])
-    with (
-        live.stage(console, "read back", schedule.points, "points from the store") as shown,
-        talk.cql(storage, ConsistencyLevel.name_to_value[level]) as db,
-    ):
-        scanned = scan.read(schedule, keyspace, db, shown)
-    with live.stage(console, "read back", None, "series through KairosDB") as shown:
-        extent, recount = read_run.read_run(
-            schedule,
-            scanned,
-            settling.incomplete,
-            settling.add,
-            read_run.ThroughKairosDB(_urls(state, talk), talk.access),
-            level,
-            shown,
-        )
-    failed = given_up.points(schedule.spec, _failed_logs(state), int(state.started * 1000))
+    way = session.read_back(schedule, settling.incomplete, settling.add, console)
     run_folder.write_lines(
-        state.folder / run_folder.FAILED_POINTS, (point._asdict() for point in failed)
+        state.folder / run_folder.FAILED_POINTS,
+        (point._asdict() for point in session.given_up(schedule.spec)),
     )
-    read_back = settling.found(extent.passes)
-    read_back.notes.append(extent.text)
+    read_back = settling.found(way.passes)
+    read_back.notes.append(way.note)
     read_back.write_gaps(state.folder)
     read_back.write(state.folder)
     try:
-        read_back.rows_by_cql = read_run.rows(
-            scanned, recount, lambda some: _rows(state, talk, schedule, some, console)
-        )
+        read_back.rows_by_cql = way.rows()
     except Exception as error:
         read_back.notes.append(f"rows could not be counted by CQL: {error}")
         state.note("row count failed", str(error))
@@ -574,46 +396,8 @@ def _settle(state: State, talk: Client, console: Console) -> None:
     # After the count: a read at ALL brings rows to replicas that lack them.
     if gaps := book.lacking:
         with live.stage(console, f"look for missing points of {len(gaps):,} series at ALL"):
-            read_back.at_all = _at_all(state, talk, gaps)
+            read_back.at_all = session.look_on_all_replicas(gaps)
         read_back.write(state.folder)
-
-
-def _at_all(state: State, talk: Client, gaps: list[settlement.Gap]) -> settlement.AtAll:
-    schedule = gaps[0].schedule
-    keyspace = str(state.inventory.storage[0].vars["kairosdb_keyspace"])
-    data_type = f"kairos_{schedule.spec.value_type}"
-
-    def on_replicas(wanted: Iterator[replicas.Wanted]) -> Iterator[set[int]]:
-        with talk.cql(state.inventory.storage, ConsistencyLevel.ALL) as db:
-            yield from cql.timestamps_of_series(db, keyspace, wanted, data_type)
-
-    def again(series: list[Series], add: Callable[[SeriesResult], None]) -> None:
-        urls = _urls(state, talk)
-        asyncio.run(readback.read_once(schedule, series, add, nodes=urls, access=talk.access))
-
-    found = replicas.look(gaps, state.plan.kairosdb["read_consistency"], on_replicas, again)
-    if found.problem:
-        state.note("read at ALL failed", found.problem)
-    return found
-
-
-def _rows(
-    state: State, talk: Client, schedule: Schedule, some: list[Series], console: Console
-) -> int:
-    """Rows of series that the scan did not show whole, counted at LOCAL_QUORUM."""
-    hosts = state.inventory.storage
-    keyspace = str(hosts[0].vars["kairosdb_keyspace"])
-    spec = schedule.spec
-    with (
-        talk.cql(hosts) as db,
-        live.stage(console, "row counts by CQL", len(some), "series") as shown,
-    ):
-        series = (
-            (spec.metric_name(one.number), spec.tags_of(one.number))
-            for one in live.counted(some, shown)
-        )
-        spans = readback.spans(schedule)
-        return cql.rows_of_series(db, keyspace, series, spans, f"kairos_{spec.value_type}")
 
 
 def _finish(state: State, console: Console) -> int:

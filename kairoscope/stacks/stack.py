@@ -1,12 +1,23 @@
 """What a stack is to those who deploy and run it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from rich.console import Console
+
+from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Layout, Machine, Machines
+from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
 from kairoscope.plan.interfaces import Stack as Planned
+from kairoscope.run_folder import JsonLines
+from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
+from loaders.credentials import Credentials
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec
 
 
 class Brought(Protocol):
@@ -53,3 +64,128 @@ class Stack(Planned, Protocol):
         self, plan: Plan, machine: Machine, layout: Layout, brought: Any
     ) -> dict[str, Any]:
         """Inventory variables of one host that follow from its role."""
+
+    @property
+    def playbooks(self) -> Path:
+        """Folder of the playbooks that bring hosts to a plan; `deploy.yml` is the one."""
+
+    def connect(self, plan: Plan, hosts: Inventory) -> AbstractContextManager["Session"]:
+        """The ways to the servers of a deployed target, for a run."""
+
+
+class Backlog(Protocol):
+    """What the servers acknowledged and have not stored yet."""
+
+    @property
+    def total(self) -> int | None:
+        """Points that wait on all nodes together; None if any of them does not tell."""
+
+    def sample(self) -> object:
+        """Ask every node once, and write the answers down."""
+
+    def nudge(self) -> None:
+        """Have a node that does not look at what waits by itself do so; called now and then."""
+
+
+class Captures(Protocol):
+    """What is captured of the servers beside a load, into files of the run folder."""
+
+    @property
+    def samplers(self) -> list[Periodic | Followed]:
+        """What looks at them from before the load until the backlog is stored."""
+
+    def before(self) -> list[str]:
+        """Look before anything is sent; names of the nodes of which nothing could be captured."""
+
+    def start(self, begin_s: float, end_s: float, first_s: float) -> None:
+        """The load begins.
+
+        Args:
+            begin_s: seconds from now until the measured part begins.
+            end_s: seconds from now until that ends.
+            first_s: seconds from now until points are sent.
+        """
+
+    def end_at(self, end_s: float) -> None:
+        """The measured part ends in so many seconds from now, earlier than was said."""
+
+    def loaded(self) -> list[str]:
+        """The load has ended; what went wrong with a capture meanwhile, a sentence each."""
+
+    def stop(self) -> None:
+        """End what still looks, whatever has happened."""
+
+    def after(self) -> None:
+        """Look once more, when nothing waits any more."""
+
+    def stored_bytes(self) -> int | None:
+        """Bytes of the data files, once all is in them; None if a node did not tell."""
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """What a read-back says of itself beside the series.
+
+    Attributes:
+        passes: how often it had to ask for some series.
+        note: which way it went, for the ledger.
+        rows: counts the rows of the run in the store; may raise anything.
+    """
+
+    passes: int
+    note: str
+    rows: Callable[[], int]
+
+
+class Session(Protocol):
+    """The ways to the servers of a deployed target, for one run."""
+
+    def check_ready(self) -> None:
+        """UserError if the servers are not well, or not what was deployed."""
+
+    def versions(self) -> dict[str, str]:
+        """Versions of all that was asked, for the manifest."""
+
+    def untold(self) -> list[str]:
+        """Why a run of these servers is incomplete whatever it measures, a sentence each."""
+
+    def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
+        """There is a run folder; `started_s` in epoch s."""
+
+    def removed(self, host: Host) -> bool:
+        """Whether a host was taken away from the target since the run began."""
+
+    def endpoints(self) -> tuple[list[str], list[str]]:
+        """Base URLs and "host:port" of the nodes that take points, as loader hosts reach them."""
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What loaders prove themselves with; None if nobody asks."""
+
+    def backlog(self) -> Backlog:
+        """What waits on the servers."""
+
+    def captures(self) -> Captures:
+        """What is captured of them."""
+
+    def refuse_old_history(self, schedule: Schedule) -> None:
+        """UserError if points that a replay would send are there already."""
+
+    def read_back(
+        self,
+        schedule: Schedule,
+        incomplete: Callable[[SeriesResult], bool],
+        on_result: Callable[[SeriesResult], None],
+        console: Console,
+    ) -> ReadBack:
+        """Read every point of the run back; `on_result` gets each series once.
+
+        `incomplete` says whether points that must be there are not, which may only be late.
+        UserError if the servers do not answer.
+        """
+
+    def given_up(self, spec: LoadSpec) -> Iterable[FailedPoint]:
+        """The run's points that the servers say they gave up."""
+
+    def look_on_all_replicas(self, gaps: list[Gap]) -> AtAll:
+        """Tell missing points that are on some replica from those that are on none."""

@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from ssh_server import SshServer, new_key
 
 from kairoscope.errors import UserError
+from kairoscope.hosts import loader
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.ssh import command
 from kairoscope.run import fleet as loader_hosts
@@ -306,16 +307,16 @@ def test_the_true_offset_is_within_half_the_round_trip(
     for there, back in delays:
         pings.append((now, now + there + offset, now + there + back))
         now += there + back + 1
-    found = loader_hosts.best_offset(pings)
+    found = loader.best_offset(pings)
     assert abs(found.offset_us - offset) <= found.rtt_us / 2 + 1
     assert found.rtt_us == min(there + back for there, back in delays)
     assert not found.exceeds((abs(offset) + 1) / 1000)
 
 
 def test_a_limit_is_exceeded_only_for_certain() -> None:
-    assert not loader_hosts.ClockOffset(-25_000, 10_001).exceeds(20)
-    assert loader_hosts.ClockOffset(-25_000, 9_999).exceeds(20)
-    assert loader_hosts.ClockOffset(25_000, 9_999).exceeds(20)
+    assert not loader.ClockOffset(-25_000, 10_001).exceeds(20)
+    assert loader.ClockOffset(-25_000, 9_999).exceeds(20)
+    assert loader.ClockOffset(25_000, 9_999).exceeds(20)
 
 
 def test_hosts_that_are_not_fit(tmp_path: Path) -> None:
@@ -343,13 +344,13 @@ def test_hosts_that_are_not_fit(tmp_path: Path) -> None:
         assert line.startswith(f"  loader host {name} (127.0.0.1): {begin}")
     assert "make deploy" in advice
 
-    assert loader_hosts.version(hosts[0]) == loader_hosts.current_version()
-    assert loader_hosts.version(hosts[1]) is None
+    assert loader.version(hosts[0]) == loader.current_version()
+    assert loader.version(hosts[1]) is None
 
 
 def test_hosts_that_do_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is named, not what one host has left of it for the next."""
-    monkeypatch.setattr(loader_hosts, "_READY_S", 0.5)
+    monkeypatch.setattr(loader, "READY_S", 0.5)
     monkeypatch.setattr(loader_hosts, "_STOP_S", 0.1)
     asleep = python_that(tmp_path / "asleep", "time.sleep(1000)")
     said = refused([local(tmp_path, name, loader_venv=asleep) for name in ("one", "other")])
@@ -826,7 +827,7 @@ def test_a_load_over_ssh(sink: SinkProcess, server: SshServer, tmp_path: Path) -
     decoy.parent.mkdir()
     decoy.write_text("raise SystemExit('not this one')")
     host = remote(tmp_path, **server.variables())
-    assert loader_hosts.version(host) == loader_hosts.current_version()
+    assert loader.version(host) == loader.current_version()
     before = sink.stats()["points"]
     with loader_hosts.connect([host], LIMIT_MS) as fleet:
         spec = load(sink, hosts=1, workers_per_host=2)
@@ -841,7 +842,7 @@ def test_a_load_over_ssh(sink: SinkProcess, server: SshServer, tmp_path: Path) -
                 == path(host.home / "load", worker).read_bytes()
             )
     server.stop()
-    assert loader_hosts.version(host) is None
+    assert loader.version(host) is None
 
 
 @pytest.mark.parametrize(

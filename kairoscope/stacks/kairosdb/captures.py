@@ -3,6 +3,7 @@
 What they write is on disk at every moment, so an interrupted run keeps what was captured.
 """
 
+import contextlib
 import json
 import threading
 import time
@@ -10,11 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kairoscope import run_folder
+from kairoscope.errors import UserError
+from kairoscope.experiment.schema import Capture
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.run_folder import CAPTURES, JsonLines, stamp, write_json
-from kairoscope.stacks.kairosdb import nodetool, scylla_rest
-from kairoscope.stacks.kairosdb.client import Client
+from kairoscope.stacks.kairosdb import cql, nodetool, scylla_rest
+from kairoscope.stacks.kairosdb.client import NUDGE_EVERY_S, Client
+from kairoscope.stacks.kairosdb.shards import ShardLoads
+
+# A storage node that was killed near the end of a load is given so long, in s, to be back before
+# what it would have said of itself is missing for good.
+PATIENCE_S = 60
 
 # Between two attempts at a node that has just been started again, in s.
 _AGAIN_S = 2.0
@@ -165,6 +175,7 @@ class QueueDepth:
         self._removed = removed
         # The newest sample of each node; None while it does not answer.
         self.waiting: dict[str, int | None] = {host.name: None for host in hosts}
+        self._nudged = time.monotonic()
 
     def sample(self) -> None:
         """Ask every node once; a node that does not answer is a sample too."""
@@ -183,8 +194,113 @@ class QueueDepth:
             self.waiting[host.name] = depth["waiting"]
             self._file.write(t=t, node=host.name, **depth)
 
+    def nudge(self) -> None:
+        """Have KairosDB's own queue store what waits on its disk.
+
+        A node that was started again meanwhile does not look at that by itself. Called as often as
+        one likes; it does so every NUDGE_EVERY_S.
+        """
+        if time.monotonic() - self._nudged < NUDGE_EVERY_S:
+            return
+        self._nudged = time.monotonic()
+        for host in self._hosts:
+            if self.waiting[host.name] and self._client.kairosdb(host).stock_queue:
+                self._client.nudge(host)
+
     @property
     def total(self) -> int | None:
         """Points waiting on all nodes together; None if any of them does not tell."""
         depths = list(self.waiting.values())
         return None if None in depths else sum(d for d in depths if d is not None)
+
+
+class Captures:
+    """All that a run captures of the store beside its load; see `kairoscope.stacks.stack`."""
+
+    def __init__(
+        self,
+        storage: list[Host],
+        talk: Client,
+        folder: Path,
+        events: JsonLines,
+        how: Capture,
+        removed: Callable[[Host], bool],
+    ) -> None:
+        """Files go to the run folder `folder`; `how` is the experiment's section capture."""
+        self._storage = storage
+        self._talk = talk
+        self._events = events
+        self._how = how
+        self._removed = removed
+        self._histograms = ProxyHistograms(
+            storage, folder / run_folder.PROXYHISTOGRAMS, events, self._touch
+        )
+        self._during: Periodic | None = None
+        self._window: StoreWindow | None = None
+        self.samplers: list[Periodic | Followed] = []
+        # Cassandra has neither shards nor counts of its own by such a way.
+        if storage[0].vars["storage_engine"] == "scylla":
+            self._window = StoreWindow(storage, folder / run_folder.STORE_WINDOW, events)
+            file = JsonLines(folder / run_folder.SHARDS)
+            self.samplers.append(ShardLoads(storage, how.shards_every_s, file, events, removed))
+
+    def _touch(self, host: Host) -> None:
+        with contextlib.suppress(*cql.SAID, OSError, UserError):  # The capture will say so.
+            self._talk.touch(host)
+
+    def before(self) -> list[str]:
+        """`proxyhistograms` of all nodes, each of which has coordinated a read before."""
+        for host in self._storage:
+            self._touch(host)
+        return self._histograms.capture("before", PATIENCE_S)
+
+    def start(self, begin_s: float, end_s: float, first_s: float) -> None:
+        """`proxyhistograms` again and again, and the store's own counts of the measured part."""
+        every_s = self._how.proxyhistograms_every_s
+        self._during = Periodic(
+            "proxyhistograms",
+            every_s,
+            lambda: self._histograms.capture("during"),
+            after_s=first_s + every_s,
+        )
+        self._during.start()
+        if self._window and end_s > begin_s:
+            self._window.start(begin_s, end_s)
+
+    def end_at(self, end_s: float) -> None:
+        """The measured part ends earlier than was said."""
+        if self._window:
+            self._window.end_at(end_s)
+
+    def loaded(self) -> list[str]:
+        """No more looks at `proxyhistograms`; why there were fewer than there should be."""
+        if self._during is None:
+            return []
+        self._during.stop()
+        return [self._during.error] if self._during.error else []
+
+    def stop(self) -> None:
+        """End what still looks, and write what there is of the window."""
+        self.loaded()
+        if self._window:
+            self._window.stop()
+
+    def after(self) -> None:
+        """`proxyhistograms` once more, of the nodes that are still the target's."""
+        self._histograms.without({h.name for h in self._storage if self._removed(h)})
+        self._histograms.capture("after", PATIENCE_S)
+
+    def stored_bytes(self) -> int | None:
+        """Bytes of the keyspace's flushed tables on all nodes; None if a node cannot flush."""
+
+        def flushed(host: Host) -> int:
+            keyspace = str(host.vars["kairosdb_keyspace"])
+            nodetool.run(host, "flush", keyspace)
+            folder = f"{host.vars['keyspaces_dir']}/{keyspace}"
+            return int(ssh.run(host, ["du", "-s", "-B1", folder], sudo=True).split()[0])
+
+        try:
+            return sum(ssh.on_all(self._storage, flushed))
+        except (nodetool.NodetoolError, ssh.RemoteError) as error:
+            self._events.write(t=time.time(), what="disk not measured", detail=str(error))
+            return None

@@ -1,10 +1,13 @@
 """KairosDB on its store as a stack: what plan, deployment and run ask of what stands there."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kairoscope import paths
+from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
@@ -20,6 +23,7 @@ from kairoscope.stacks.kairosdb import (
 from kairoscope.stacks.kairosdb.commitlog import CommitLog
 from kairoscope.stacks.kairosdb.queue import Queue
 from kairoscope.stacks.kairosdb.scylla_server import Server
+from kairoscope.stacks.kairosdb.session import Session, connect
 
 # Where the engine has no shards: the threads that a node of a shared machine may count on.
 EMBEDDED_SHARDS = 2
@@ -46,6 +50,7 @@ class KairosDB:
     """The stack; the engine under KairosDB, Cassandra or ScyllaDB, is a field of its plans."""
 
     name = "kairosdb"
+    playbooks = paths.ANSIBLE / "playbooks"
 
     def engine(self, target: Target) -> str:
         """On hosts of its own ScyllaDB; on a machine that all share what needs no package."""
@@ -71,6 +76,10 @@ class KairosDB:
     def notices(self, draft: Draft, target: Target, servers: Servers) -> None:
         """Record what to know of engine and consistency."""
         notices.record(draft, target.name, servers.settings)
+
+    def connect(self, plan: Plan, hosts: Inventory) -> AbstractContextManager[Session]:
+        """A run's ways to its servers."""
+        return connect(plan, hosts)
 
     def brought(self, plan: Plan, shared: bool, given: Path | None) -> Server | None:
         """The user's own ScyllaDB server that a plan is deployed with; None where it takes none.

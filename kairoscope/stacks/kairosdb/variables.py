@@ -77,6 +77,7 @@ def of_all(
         "kairosdb_bundle_dir": folders["kairosdb"],
         "kairosdb_conf_dir": str(paths.KAIROSDB_CONF),
         "kairosdb_keyspace": "kairosdb",
+        "kairosdb_driver": driver(str(plan.kairosdb["driver"])),
         **options,
     }
     if not machines.layout.managed:
@@ -99,6 +100,15 @@ def of_all(
         "scylla_version": brought.release,
         "scylla_command": shlex.join(brought.command_at(folder)),
     }
+
+
+def driver(kind: str) -> str:
+    """Name and version of KairosDB's driver of a kind, such as scylla-driver-core-3.10.2-scylla-1.
+
+    By what its bundle holds, which is pinned.
+    """
+    pinned = (paths.KAIROSDB_CONF / "bundles" / "kairosdb.sha256").read_text().split()
+    return next(Path(name).stem for name in pinned if name.startswith(f"driver-{kind}/"))
 
 
 def jvm_options(plan: Plan, *more: str) -> dict[str, Any]:

@@ -1,0 +1,247 @@
+"""A run's ways to KairosDB and its store: is it ready, what is captured, how it is read back."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from cassandra import ConsistencyLevel
+from rich.console import Console
+
+from kairoscope import live, run_folder
+from kairoscope.errors import UserError
+from kairoscope.hosts import ssh
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.plan import Plan
+from kairoscope.run_folder import JsonLines
+from kairoscope.stacks.kairosdb import (
+    client,
+    cql,
+    engine,
+    failed_logs,
+    given_up,
+    read_run,
+    readback,
+    removed_nodes,
+    replicas,
+    scan,
+)
+from kairoscope.stacks.kairosdb.captures import Captures, QueueDepth
+from kairoscope.stacks.kairosdb.client import Client
+from kairoscope.stacks.stack import ReadBack
+from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
+from loaders.credentials import Credentials
+from loaders.schedule.due import Schedule, Series
+from loaders.schedule.spec import LoadSpec
+
+
+@contextmanager
+def connect(plan: Plan, hosts: Inventory) -> Iterator["Session"]:
+    """The session of a run of the plan. UserError if there is no way to the servers."""
+    with client.connect(hosts) as talk:
+        yield Session(plan, hosts, talk)
+
+
+class Session:
+    """One run's; see `kairoscope.stacks.stack.Session`."""
+
+    def __init__(self, plan: Plan, hosts: Inventory, talk: Client) -> None:
+        self._plan = plan
+        self._hosts = hosts
+        self._talk = talk
+        self._servers: dict[str, engine.Server] = {}
+        self._folder = Path()
+        self._started_s = 0.0
+        self._events: JsonLines | None = None
+
+    @property
+    def _keyspace(self) -> str:
+        return str(self._hosts.storage[0].vars["kairosdb_keyspace"])
+
+    def _urls(self) -> list[str]:
+        """The KairosDB nodes that are there, as this machine reaches them."""
+        return [self._talk.url(host) for host in self._hosts.kairosdb if not self.removed(host)]
+
+    # What there is
+
+    def check_ready(self) -> None:
+        """Every KairosDB node is healthy and takes points, every storage node is what it should."""
+        for host in self._hosts.kairosdb:
+            found = self._talk.kairosdb(host)
+            if not found.healthy:
+                why = "".join(f" {trouble}" for trouble in found.troubles)
+                raise UserError(f"{host.name} at {host.url} is not healthy.{why} See: make status")
+            if found.read_only:
+                raise UserError(f"{host.name} at {host.url} is in read-only mode. See its log.")
+        storage = self._hosts.storage
+        answers = ssh.on_all(storage, self._talk.server)
+        self._servers = {host.name: said for host, said in zip(storage, answers, strict=True)}
+        name = str(storage[0].vars["storage_engine"])
+        wanted = str(storage[0].vars[f"{name}_version"])
+        if wrong := engine.problems(self._servers, name, wanted):
+            raise UserError(
+                "The storage nodes are not what was deployed, so no figure of a run would be what "
+                f"it says: {'; '.join(wrong)}. First: make deploy with the same EXPERIMENT="
+            )
+
+    def versions(self) -> dict[str, str]:
+        """KairosDB, its driver and Java, the engine as its nodes say it."""
+        first = self._hosts.kairosdb[0]
+        return {
+            "kairosdb": str(first.vars["kairosdb_version"]),
+            **engine.summary(self._servers),
+            "driver": str(first.vars.get("kairosdb_driver", "unknown")),
+            "java": _java(first),
+        }
+
+    def untold(self) -> list[str]:
+        """Storage nodes that did not say what they are."""
+        return engine.untold(self._servers)
+
+    def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
+        """There is a run folder."""
+        self._folder, self._started_s, self._events = folder, started_s, events
+
+    def _note(self, what: str, detail: str) -> None:
+        assert self._events is not None  # `begin` comes before all that has something to tell
+        self._events.write(t=datetime.now(UTC).timestamp(), what=what, detail=detail)
+
+    def removed(self, host: Host) -> bool:
+        """Whether one of our verbs took the host away since the run began."""
+        return removed_nodes.since(self._plan.target, host, self._started_s)
+
+    def endpoints(self) -> tuple[list[str], list[str]]:
+        """REST and telnet of all KairosDB nodes."""
+        nodes = self._hosts.kairosdb
+        return [h.url for h in nodes], [f"{h.address}:{h.vars['telnet_port']}" for h in nodes]
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """Of KairosDB's REST interface."""
+        access = self._talk.access
+        return access.loader_credentials if access else None
+
+    # What is captured
+
+    def backlog(self) -> QueueDepth:
+        """KairosDB's queues."""
+        file = JsonLines(self._folder / run_folder.QUEUE)
+        return QueueDepth(self._hosts.kairosdb, self._talk, file, self.removed)
+
+    def captures(self) -> Captures:
+        """Latencies, counters and shards of the store."""
+        assert self._events is not None
+        return Captures(
+            self._hosts.storage,
+            self._talk,
+            self._folder,
+            self._events,
+            self._plan.experiment.capture,
+            self.removed,
+        )
+
+    # What is read back
+
+    def refuse_old_history(self, schedule: Schedule) -> None:
+        """UserError if the store has points of these series in the time to be replayed already."""
+        there = asyncio.run(
+            readback.already_there(schedule, nodes=self._urls(), access=self._talk.access)
+        )
+        if there:
+            spec = schedule.spec
+            since, until = (
+                datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+                for ms in (spec.start_ms, spec.end_ms)
+            )
+            raise UserError(
+                f"The store has {there:,} points of the first of these series between {since} and "
+                f"{until}, from an earlier run: what a replay finds again there would prove "
+                "nothing. Set another load.metric, or: make destroy deploy"
+            )
+
+    def read_back(
+        self,
+        schedule: Schedule,
+        incomplete: Callable[[SeriesResult], bool],
+        on_result: Callable[[SeriesResult], None],
+        console: Console,
+    ) -> ReadBack:
+        """Every point from the store by a scan, a sample of the series through KairosDB too."""
+        level = self._plan.kairosdb["read_consistency"]
+        with (
+            live.stage(console, "read back", schedule.points, "points from the store") as shown,
+            self._talk.cql(self._hosts.storage, ConsistencyLevel.name_to_value[level]) as db,
+        ):
+            scanned = scan.read(schedule, self._keyspace, db, shown)
+        with live.stage(console, "read back", None, "series through KairosDB") as shown:
+            extent, recount = read_run.read_run(
+                schedule,
+                scanned,
+                incomplete,
+                on_result,
+                read_run.ThroughKairosDB(self._urls(), self._talk.access),
+                level,
+                shown,
+            )
+
+        def rows() -> int:
+            return read_run.rows(scanned, recount, lambda some: self._rows(schedule, some, console))
+
+        return ReadBack(extent.passes, extent.text, rows)
+
+    def _rows(self, schedule: Schedule, some: list[Series], console: Console) -> int:
+        """Rows of series that the scan did not show whole, counted at LOCAL_QUORUM."""
+        spec = schedule.spec
+        with (
+            self._talk.cql(self._hosts.storage) as db,
+            live.stage(console, "row counts by CQL", len(some), "series") as shown,
+        ):
+            series = (
+                (spec.metric_name(one.number), spec.tags_of(one.number))
+                for one in live.counted(some, shown)
+            )
+            spans = readback.spans(schedule)
+            kind = f"kairos_{spec.value_type}"
+            return cql.rows_of_series(db, self._keyspace, series, spans, kind)
+
+    def given_up(self, spec: LoadSpec) -> Iterator[FailedPoint]:
+        """The run's points in failed.log files and dead letters, of nodes that left too."""
+        copies: list[Path] = []
+        for host in self._hosts.kairosdb:
+            if self.removed(host):
+                copies += removed_nodes.given_up(self._plan.target, host)
+            else:
+                copies += failed_logs.fetch(host, self._folder / run_folder.FAILED_LOGS)
+        return given_up.points(spec, copies, int(self._started_s * 1000))
+
+    def look_on_all_replicas(self, gaps: list[Gap]) -> AtAll:
+        """A read at ALL, which repairs what it finds."""
+        schedule = gaps[0].schedule
+        data_type = f"kairos_{schedule.spec.value_type}"
+
+        def on_replicas(wanted: Iterator[replicas.Wanted]) -> Iterator[set[int]]:
+            with self._talk.cql(self._hosts.storage, ConsistencyLevel.ALL) as db:
+                yield from cql.timestamps_of_series(db, self._keyspace, wanted, data_type)
+
+        def again(series: list[Series], add: Callable[[SeriesResult], None]) -> None:
+            asyncio.run(
+                readback.read_once(
+                    schedule, series, add, nodes=self._urls(), access=self._talk.access
+                )
+            )
+
+        level = self._plan.kairosdb["read_consistency"]
+        found = replicas.look(gaps, level, on_replicas, again)
+        if found.problem:
+            self._note("read at ALL failed", found.problem)
+        return found
+
+
+def _java(host: Host) -> str:
+    try:
+        # It says so on stderr.
+        said = ssh.run(host, ["sh", "-c", f"exec {host.vars['java']} -version 2>&1"])
+    except ssh.RemoteError:
+        return "unknown"
+    return said.splitlines()[0]
