@@ -194,10 +194,12 @@ class Drain:
     Attributes:
         seconds: after which they were empty; None: not within the limit.
         left: points that waited then; None: a node did not tell.
+        watched_s: how long they were watched.
     """
 
     seconds: float | None
     left: int | None
+    watched_s: float
 
 
 @dataclass

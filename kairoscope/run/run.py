@@ -484,7 +484,7 @@ def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth
         waited = time.monotonic() - start
         if queue.total == 0 or waited >= limit:
             empty_after = waited if queue.total == 0 else None
-            state.facts.drain = run_folder.Drain(empty_after, queue.total)
+            state.facts.drain = run_folder.Drain(empty_after, queue.total, waited)
             state.save()
             return
         if time.monotonic() - nudged >= client.NUDGE_EVERY_S:
@@ -591,7 +591,7 @@ def _finish(state: State, console: Console) -> int:
         conclusion.write()
         manifest = run_folder.read_object(state.folder / run_folder.MANIFEST)
         manifest["ended"] = datetime.now(UTC).isoformat()
-        manifest["load"] = conclude.times(state.folder)
+        manifest["load"] = conclusion.times
         run_folder.write_json(state.folder / run_folder.MANIFEST, manifest)
         html, _ = report.write(state.folder, paths.REFERENCE)
     except OSError as error:
