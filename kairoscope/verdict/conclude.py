@@ -50,27 +50,24 @@ class Conclusion:
     gaps: list[Gap] = field(default_factory=list)
 
     def write(self) -> None:
-        """Put the documents in the folder, in place of those of an earlier verdict.
+        """Put the results in the folder, in place of those of an earlier verdict.
 
-        verdict.json is the last: who finds it finds what it rests on. OSError if the folder cannot
-        be written.
+        OSError if one cannot be written; those of the earlier verdict stay then.
         """
-        for name in (
-            run_folder.LATENCY_MERGED,
-            run_folder.QUERIES,
-            run_folder.MEASUREMENTS,
-            run_folder.LEDGER,
-        ):
-            if name in self.documents:
-                run_folder.write_json(self.folder / name, self.documents[name])
-            else:
-                (self.folder / name).unlink(missing_ok=True)
-        gaps = self.folder / run_folder.LEDGER_GAPS
+        files = {
+            self.folder / name: run_folder.json_text(document)
+            for name, document in self.documents.items()
+        }
         if self.gaps:
-            run_folder.write_lines(gaps, (gap.whole() for gap in self.gaps))
-        else:
-            gaps.unlink(missing_ok=True)
-        run_folder.write_json(self.folder / run_folder.VERDICT, self.verdict.to_json())
+            gaps = (gap.whole() for gap in self.gaps)
+            files[self.folder / run_folder.LEDGER_GAPS] = run_folder.lines_text(gaps)
+        # The last: who finds it finds what it rests on.
+        verdict = self.verdict.to_json()
+        files[self.folder / run_folder.VERDICT] = run_folder.json_text(verdict)
+        run_folder.replace(files)
+        for name in run_folder.RESULTS:
+            if self.folder / name not in files:
+                (self.folder / name).unlink(missing_ok=True)
 
 
 def again(folder: Path) -> Conclusion:
@@ -81,6 +78,8 @@ def again(folder: Path) -> Conclusion:
     """
     try:
         conclusion = judge(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be judged, as it cannot be read: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{folder}: cannot be judged, as a file in it is not what a run writes: {error!r}"

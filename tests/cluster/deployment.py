@@ -147,13 +147,8 @@ class Run:
         return status
 
     def _judged_again(self, status: int) -> None:
-        results = (
-            *(run_folder.VERDICT, run_folder.LEDGER, run_folder.LEDGER_GAPS),
-            *(run_folder.MEASUREMENTS, run_folder.LATENCY_MERGED, run_folder.QUERIES),
-        )
-
         def content() -> dict[str, bytes]:
-            there = (self.folder / name for name in results)
+            there = (self.folder / name for name in run_folder.RESULTS)
             return {path.name: path.read_bytes() for path in there if path.exists()}
 
         before = content()

@@ -14,19 +14,9 @@ from run_samples import Run, run_of
 
 from kairoscope import run_folder
 from kairoscope.cli.main import main
-from kairoscope.errors import UserError
 from kairoscope.run_folder import Drain, Facts
-from kairoscope.verdict import conclude
 from kairoscope.verdict.settlement import FailedPoint
 
-RESULTS = (
-    run_folder.VERDICT,
-    run_folder.LEDGER,
-    run_folder.LEDGER_GAPS,
-    run_folder.MEASUREMENTS,
-    run_folder.LATENCY_MERGED,
-    run_folder.QUERIES,
-)
 DOCUMENTS = (run_folder.MANIFEST, run_folder.PLAN, run_folder.FACTS)
 STATUS = {"pass": 0, "fail": 1, "incomplete": 2}
 
@@ -87,7 +77,11 @@ RUNS = (passing, failing, interrupted, never_loaded)
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in RESULTS if (folder / name).exists()}
+    return {
+        name: (folder / name).read_bytes()
+        for name in run_folder.RESULTS
+        if (folder / name).exists()
+    }
 
 
 def judge(folder: Path | None = None, home: Path | None = None) -> Result:
@@ -202,7 +196,7 @@ def test_no_needed_file_can_be_missing(tmp_path, made):
         load = ("load/spec.json", "load/hosts.json", "load/worker-3.json", "load/worker-0.jsonl")
         others = ("events.jsonl", "processes.jsonl", run_folder.CAPTURES, "latency/worker-1.hlog")
         assert {*kinds, *load[:3], *others} <= set(names)
-        assert not set(RESULTS) & set(names)
+        assert not set(run_folder.RESULTS) & set(names)
     for name in names:
         path = run.folder / name
         content = path.read_bytes()
@@ -309,17 +303,18 @@ def test_the_latest_run_is_judged_if_none_is_named(tmp_path):
     assert judge(home=tmp_path / "other").exit_code == 2
 
 
-def test_a_folder_that_cannot_be_written_keeps_its_results(tmp_path, monkeypatch):
-    run = passing(tmp_path / "run")
+def test_a_folder_that_cannot_be_written_keeps_its_results(tmp_path):
+    """The ledger's draft cannot be, when others have been written already."""
+    run = failing(tmp_path / "run")
     before = results(run.folder)
-
-    def full(*_: object) -> None:
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(conclude.run_folder, "write_json", full)
-    with pytest.raises(UserError, match=r"could not be written.*No space left"):
-        conclude.again(run.folder)
+    run.limit(p99_ms=1)
+    in_the_way = run.folder / f".{run_folder.LEDGER_GAPS}.part"
+    in_the_way.mkdir()
+    assert "could not be written" in refused(run.folder)
     assert results(run.folder) == before
+    in_the_way.rmdir()
+    assert judge(run.folder).exit_code == 1
+    assert results(run.folder) != before
 
 
 def test_a_document_is_written_whole_or_not_at_all(tmp_path):
