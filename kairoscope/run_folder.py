@@ -8,6 +8,7 @@ Imports nothing of Kairoscope but its error: the run, the stacks, the verdict an
 use it.
 """
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -50,6 +51,7 @@ MEASUREMENTS = "measurements.json"
 LEDGER = "ledger.json"
 LEDGER_GAPS = "ledger-gaps.jsonl"
 VERDICT = "verdict.json"
+RESULTS = (LATENCY_MERGED, QUERIES, MEASUREMENTS, LEDGER, LEDGER_GAPS, VERDICT)
 REPORT_HTML = "report.html"
 REPORT_MARKDOWN = "report.md"
 
@@ -84,19 +86,40 @@ class JsonLines:
 
 def write_json(path: Path, document: Any) -> None:
     """Write a JSON document as people may read it, whole or not at all. OSError if it cannot be."""
-    _replace(path, [json.dumps(document, indent=1) + "\n"])
+    replace({path: json_text(document)})
 
 
 def write_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Write one JSON object a line, all of them or no file. OSError if it cannot be."""
-    _replace(path, (json.dumps(record) + "\n" for record in records))
+    replace({path: lines_text(records)})
 
 
-def _replace(path: Path, parts: Iterable[str]) -> None:
-    draft = path.with_name(f".{path.name}.part")
-    with draft.open("w", encoding="utf-8") as file:
-        file.writelines(parts)
-    draft.replace(path)
+def json_text(document: Any) -> Iterator[str]:
+    """The text of a JSON document as people may read it."""
+    yield json.dumps(document, indent=1) + "\n"
+
+
+def lines_text(records: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """The text of a file of one JSON object a line."""
+    return (json.dumps(record) + "\n" for record in records)
+
+
+def replace(files: Mapping[Path, Iterable[str]]) -> None:
+    """Write files in place of those that are there; all of them, or none is changed.
+
+    OSError if one cannot be written.
+    """
+    drafts = {path: path.with_name(f".{path.name}.part") for path in files}
+    try:
+        for path, parts in files.items():
+            with drafts[path].open("w", encoding="utf-8") as file:
+                file.writelines(parts)
+        for path, draft in drafts.items():
+            draft.replace(path)
+    finally:
+        for draft in drafts.values():
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
 
 
 def read_json(path: Path) -> Any:
@@ -194,10 +217,12 @@ class Drain:
     Attributes:
         seconds: after which they were empty; None: not within the limit.
         left: points that waited then; None: a node did not tell.
+        watched_s: how long they were watched.
     """
 
     seconds: float | None
     left: int | None
+    watched_s: float
 
 
 @dataclass

@@ -363,7 +363,7 @@ def _watch_drain(state: State, console: Console, backlog: Backlog) -> None:
             shown(backlog.total or 0)
             if backlog.total == 0 or waited >= state.plan.experiment.limits.drain_s:
                 empty_after = waited if backlog.total == 0 else None
-                state.facts.drain = run_folder.Drain(empty_after, backlog.total)
+                state.facts.drain = run_folder.Drain(empty_after, backlog.total, waited)
                 state.save()
                 return
             backlog.nudge()
@@ -412,7 +412,7 @@ def _finish(state: State, console: Console) -> int:
         conclusion.write()
         manifest = run_folder.read_object(state.folder / run_folder.MANIFEST)
         manifest["ended"] = datetime.now(UTC).isoformat()
-        manifest["load"] = conclude.times(state.folder)
+        manifest["load"] = conclusion.times
         run_folder.write_json(state.folder / run_folder.MANIFEST, manifest)
         html, _ = report.write(state.folder, paths.REFERENCE)
     except OSError as error:

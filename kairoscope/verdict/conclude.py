@@ -35,35 +35,39 @@ _KILLED = "the run did not come to its end: it was killed, or still goes on"
 
 @dataclass
 class Conclusion:
-    """A verdict with the documents that it comes with, by their name in the run folder."""
+    """A verdict, and what it comes with.
+
+    Attributes:
+        times: when the load went on; see `_times`.
+        documents: of the run folder, by their name in it.
+        gaps: of the ledger.
+    """
 
     folder: Path
     verdict: sustained.Verdict
+    times: dict[str, Any] | None = None
     documents: dict[str, Any] = field(default_factory=dict)
     gaps: list[Gap] = field(default_factory=list)
 
     def write(self) -> None:
-        """Put the documents in the folder, in place of those of an earlier verdict.
+        """Put the results in the folder, in place of those of an earlier verdict.
 
-        verdict.json is the last: who finds it finds what it rests on. OSError if the folder cannot
-        be written.
+        OSError if one cannot be written; those of the earlier verdict stay then.
         """
-        for name in (
-            run_folder.LATENCY_MERGED,
-            run_folder.QUERIES,
-            run_folder.MEASUREMENTS,
-            run_folder.LEDGER,
-        ):
-            if name in self.documents:
-                run_folder.write_json(self.folder / name, self.documents[name])
-            else:
-                (self.folder / name).unlink(missing_ok=True)
-        gaps = self.folder / run_folder.LEDGER_GAPS
+        files = {
+            self.folder / name: run_folder.json_text(document)
+            for name, document in self.documents.items()
+        }
         if self.gaps:
-            run_folder.write_lines(gaps, (gap.whole() for gap in self.gaps))
-        else:
-            gaps.unlink(missing_ok=True)
-        run_folder.write_json(self.folder / run_folder.VERDICT, self.verdict.to_json())
+            gaps = (gap.whole() for gap in self.gaps)
+            files[self.folder / run_folder.LEDGER_GAPS] = run_folder.lines_text(gaps)
+        # The last: who finds it finds what it rests on.
+        verdict = self.verdict.to_json()
+        files[self.folder / run_folder.VERDICT] = run_folder.json_text(verdict)
+        run_folder.replace(files)
+        for name in run_folder.RESULTS:
+            if self.folder / name not in files:
+                (self.folder / name).unlink(missing_ok=True)
 
 
 def again(folder: Path) -> Conclusion:
@@ -74,6 +78,8 @@ def again(folder: Path) -> Conclusion:
     """
     try:
         conclusion = judge(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be judged, as it cannot be read: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UserError(
             f"{folder}: cannot be judged, as a file in it is not what a run writes: {error!r}"
@@ -83,24 +89,6 @@ def again(folder: Path) -> Conclusion:
     except OSError as error:
         raise UserError(f"The results could not be written to {folder}: {error}") from error
     return conclusion
-
-
-def times(folder: Path) -> dict[str, Any] | None:
-    """When the load went on (epoch ms), and for a replay which time its points are of.
-
-    None if that is not known. UserError as of `judge`.
-    """
-    run = inputs.read(folder)
-    if run.schedule is None:
-        return None
-    spec = run.schedule.spec
-    planned = {"start_ms": spec.start_ms, "end_ms": spec.end_ms}
-    if not spec.replay:
-        return planned
-    start, end = measured_window(run.schedule, run.load)
-    if not end:
-        return None
-    return {"start_ms": round(start * 1000), "end_ms": round(end * 1000), "history": planned}
 
 
 def failing(folder: Path) -> str | None:
@@ -154,7 +142,22 @@ def judge(folder: Path) -> Conclusion:
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
     for happened in _disturbances(run, schedule):
         judged.summary = f"{judged.summary.rstrip('.')}. {happened}."
-    return Conclusion(folder, judged, documents, book.gaps)
+    return Conclusion(folder, judged, _times(schedule, window), documents, book.gaps)
+
+
+def _times(schedule: Schedule, window: tuple[float, float]) -> dict[str, Any] | None:
+    """When the load went on (epoch ms), and for a replay which time its points are of.
+
+    None if that is not known.
+    """
+    spec = schedule.spec
+    planned = {"start_ms": spec.start_ms, "end_ms": spec.end_ms}
+    if not spec.replay:
+        return planned
+    start, end = window
+    if not end:
+        return None
+    return {"start_ms": round(start * 1000), "end_ms": round(end * 1000), "history": planned}
 
 
 def settled(run: Inputs, schedule: Schedule, found: Outcomes) -> Ledger | None:
@@ -229,11 +232,15 @@ def _parts(
         )
         due = measurements.points_due(schedule, spec.warmup_ticks) / (window[1] - window[0])
         steady = sustained.queue_part(samples, limits.queue_growth, due)
-    if drain := run.facts.drain:
-        drained = sustained.drain_part(drain.seconds, drain.left, limits.drain_s)
-    else:
+    drain = run.facts.drain
+    if drain is None:
         text = "the queue was not watched to its end after the load"
         drained = sustained.Part(None, limits.drain_s, "s", "unknown", text)
+    elif drain.seconds is None and drain.watched_s < limits.drain_s:
+        text = f"the queue was watched for {drain.watched_s:.0f} s alone, and was not empty then"
+        drained = sustained.Part(None, limits.drain_s, "s", "unknown", text)
+    else:
+        drained = sustained.drain_part(drain.seconds, drain.left, limits.drain_s)
     return {
         "schedule": timely,
         "latency": fast,

@@ -23,7 +23,7 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 from harness import SMALL, Cli, but, end, new_run, wait_for
 
-from kairoscope import experiment
+from kairoscope import experiment, run_folder
 from kairoscope.cli import known
 from kairoscope.deploy import inventory_vars, preflight
 from kairoscope.hosts import inventory, supervisor
@@ -128,12 +128,13 @@ class Run:
     """A `kairoscope load` under way or ended: its process, its run folder, its loader hosts."""
 
     def __init__(
-        self, process: subprocess.Popen[str], output: Path, folder: Path, state: Path
+        self, process: subprocess.Popen[str], output: Path, folder: Path, home: Home
     ) -> None:
         self.process = process
         self.folder = folder
         self._output = output
-        self._state = state
+        self._home = home
+        self._state = home.state
         self._began = time.time()
 
     @property
@@ -142,11 +143,25 @@ class Run:
         return self._output.read_text()
 
     def end(self, timeout_s: float = 300) -> int:
-        """Wait for its end; the exit status."""
+        """Wait for its end; the exit status. Judged again, its folder must say the same."""
         try:
-            return self.process.wait(timeout_s)
+            status = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             pytest.fail(f"the load hangs: not done after {timeout_s:.0f} s\n{self.output[-3000:]}")
+        if (self.folder / run_folder.VERDICT).exists():
+            self._judged_again(status)
+        return status
+
+    def _judged_again(self, status: int) -> None:
+        def content() -> dict[str, bytes]:
+            there = (self.folder / name for name in run_folder.RESULTS)
+            return {path.name: path.read_bytes() for path in there if path.exists()}
+
+        before = content()
+        done = self._home.cli("judge", self.folder)
+        assert done.returncode == status, done.stderr
+        assert content() == before
+        assert done.stdout.strip() in self.output
 
     def interrupt(self) -> None:
         """Ctrl-C, as a terminal does it: to the whole process group."""
@@ -247,7 +262,7 @@ class Deployment(Home):
             )
         try:
             folder = new_run(runs, before, process, output)
-            yield Run(process, output, folder, self.state)
+            yield Run(process, output, folder, self)
         finally:
             end(process)
 

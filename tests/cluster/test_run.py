@@ -20,7 +20,8 @@ from loaders.schedule.due import Schedule
 KEYSPACE = "kairosdb"
 FILES = (
     *("manifest.json", "experiment.yml", "plan.json"),
-    *("load/spec.json", "queue.jsonl", "processes.jsonl", "events.jsonl"),
+    *("load/spec.json", "queue.jsonl", "processes.jsonl", "events.jsonl", "run.json"),
+    *("readback.json", "readback-gaps.jsonl", "failed.jsonl"),
     *(f"load/worker-{w}{end}" for w in (0, 1) for end in (".json", ".jsonl", ".outcomes.jsonl")),
     *("latency/worker-0.hlog", "latency/worker-1.hlog", "latency/merged.json"),
     *("proxyhistograms/captures.json", "measurements.json", "ledger.json", "verdict.json"),

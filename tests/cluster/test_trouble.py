@@ -71,6 +71,9 @@ def test_load_killed_leaves_no_worker(cluster: Deployment) -> None:
         assert len(run.workers()) == 2
         os.kill(run.process.pid, signal.SIGKILL)
         wait_for("the end of the workers", lambda: not run.workers(), 60)
+        judged = cluster.cli("judge", run.folder)
+        assert judged.returncode == 2, judged.stderr
+        assert "verdict: incomplete  the run did not come to its end" in judged.stdout
 
 
 def test_kairosdb_killed(cluster: Deployment) -> None:

@@ -149,7 +149,7 @@ def run_of(
         machine = {"role": "machine", "cpu_busy_s": second * 1.0}
         processes.write(t=began_s + second, name="machine", **machine)
     run.captured(*((node, phase) for node in STORAGE for phase in ("before", "after")))
-    run.facts.drain = Drain(0.5, 0)
+    run.facts.drain = Drain(0.5, 0, 0.5)
     run.facts.disk_bytes = {"before": 10_000, "after": 50_000}
     run.facts.captured = True
     run.facts.write(folder)

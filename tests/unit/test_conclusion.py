@@ -15,10 +15,10 @@ from loaders.record.histograms import LogWriter, new_histogram, record
 def test_whether_a_load_can_still_pass_is_known_before_it_is_read_back(tmp_path):
     run = run_of(tmp_path)
     assert conclude.failing(tmp_path) is None
-    run.facts.drain = Drain(None, 5)
+    run.facts.drain = Drain(None, 5, 60.0)
     run.facts.write(tmp_path)
     assert "5 points" in str(conclude.failing(tmp_path))
-    run.facts.drain = Drain(0.5, 0)
+    run.facts.drain = Drain(0.5, 0, 0.5)
     run.facts.write(tmp_path)
     late = {"p50": 1, "p99": 600_000, "max": 700_000, "count": 75}
     run.change("load/worker-2.json", send_error_us=late)
@@ -181,7 +181,7 @@ def test_nothing_was_sent(tmp_path):
     run = run_of(tmp_path)
     (tmp_path / run_folder.LOAD_SPEC).unlink()
     assert run.judge().reasons == ["the load never started"]
-    assert conclude.times(tmp_path) is None
+    assert conclude.judge(tmp_path).times is None
 
 
 def test_over_telnet_the_verdict_rests_on_read_back(tmp_path):
@@ -200,7 +200,7 @@ def test_a_replay_is_judged_by_what_arrived(tmp_path):
     assert judged.verdict == "pass"
     outcomes_of = {name: part.outcome for name, part in judged.parts.items()}
     assert (outcomes_of["latency"], outcomes_of["queue"]) == ("not judged", "not judged")
-    times = conclude.times(tmp_path)
+    times = conclude.judge(tmp_path).times
     assert times == {
         "start_ms": (NOW_S + 1) * 1000,
         "end_ms": (NOW_S + 21) * 1000,
