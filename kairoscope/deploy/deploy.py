@@ -111,11 +111,14 @@ class Options:
 
 def deploy(plan: Plan, options: Options, console: Console) -> None:
     """Bring the target to what the plan says. Safe to run again, also after an interruption."""
+    preflight.check_home()
     with operation.alone(plan.target):
         operation.check_none_unfinished(plan.target)
         check_shape(plan, plan.target)
         _server(plan, options)  # Refused before anything takes long.
-        bundles.build(with_java=plan.target != "local")
+        if plan.target in SHARED:
+            preflight.check_shared(plan)
+        bundles.build(with_java=plan.target != "local", console=console)
         prepare(plan, options, console)
         apply(plan, "deploy")
 
@@ -178,7 +181,7 @@ def provision(plan: Plan, options: Options, console: Console) -> Path:
     """Have a target's hosts, with nothing on them yet; the path of their inventory."""
     if plan.target == "local":
         raise UserError("Target local has no hosts to provision: its servers are processes here.")
-    bundles.build(with_java=True)
+    bundles.build(with_java=True, console=console)
     check_shape(plan, plan.target)
     _prepare_hosts(plan, options, _server(plan, options), console)
     return paths.target_dir(plan.target) / "inventory.yml"
@@ -189,7 +192,7 @@ def _prepare_local(plan: Plan, server: Server | None) -> None:
     first = not plan_file(plan.target).exists()
     try:
         inventory.write_local(plan, server)
-        preflight.check_local(plan, inventory.load(plan.target))
+        preflight.check_shared(plan)
     except UserError:
         if first:  # Nothing was started: leave nothing behind.
             shutil.rmtree(folder, ignore_errors=True)

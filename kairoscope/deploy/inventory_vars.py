@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
-from kairoscope.deploy import bootstrap, bundles
+from kairoscope.deploy import bootstrap, bundles, preflight
 from kairoscope.hosts import inventory, secrets
 from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb import nodetool
@@ -105,6 +105,8 @@ def _of_all(plan: Plan, server: Server | None) -> dict[str, Any]:
         "storage_engine": plan.engine,
         "install_dir": INSTALL_DIR,
         "state_dir": STATE_DIR,
+        "jvm_overhead_mib": preflight.JVM_OVERHEAD_MIB,
+        "scylla_overhead_mib": preflight.SCYLLA_OVERHEAD_MIB,
         "bundles_dir": str(paths.BUNDLES),
         "kairosdb_version": kairosdb.version,
         "kairosdb_bundle_dir": f"{INSTALL_DIR}/{kairosdb.folder}",

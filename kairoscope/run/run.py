@@ -20,7 +20,7 @@ import yaml
 from cassandra import ConsistencyLevel
 from rich.console import Console
 
-from kairoscope import __version__, live, paths, report
+from kairoscope import __version__, live, paths, ready, report
 from kairoscope.deploy import bundles
 from kairoscope.deploy.deploy import check_finished, deployed_plan
 from kairoscope.errors import UserError
@@ -79,6 +79,8 @@ def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
     """
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
+    if problem := ready.folder_problem(paths.runs_dir(), "the runs' folder", "Make it writable."):
+        raise UserError(problem)
     refusal = f"Another load runs on target {plan.target}: each would measure the other."
     with operation.hold(operation.load_lock(plan.target), refusal):
         limit_ms = plan.experiment.limits.clock_offset_ms
@@ -490,9 +492,11 @@ def _settle(state: State, talk: Client, console: Console) -> None:
     level = state.plan.kairosdb["read_consistency"]
     storage = state.inventory.storage
     keyspace = str(storage[0].vars["kairosdb_keyspace"])
-    with live.stage(console, "read back", schedule.points, "points from the store") as shown:
-        with talk.cql(storage, ConsistencyLevel.name_to_value[level]) as db:
-            scanned = scan.read(schedule, keyspace, db, shown)
+    with (
+        talk.cql(storage, ConsistencyLevel.name_to_value[level]) as db,
+        live.stage(console, "read back", schedule.points, "points from the store") as shown,
+    ):
+        scanned = scan.read(schedule, keyspace, db, shown)
     with live.stage(console, "read back", None, "series through KairosDB") as shown:
         extent, recount = read_run.read_run(
             schedule,

@@ -121,8 +121,10 @@ def test_the_wheel_is_the_same_from_the_same_sources(tmp_path, monkeypatch):
     sources = [paths.LOADERS / "pyproject.toml", *paths.LOADERS.rglob("*.py")]
     wheels = tmp_path / "wheels"
     wheels.mkdir()
-    first = bundles._build_wheel(sources, wheels).read_bytes()
-    second = bundles._build_wheel(sources, wheels)
+    first = bundles._build_wheel(sources, wheels, None).read_bytes()
+    second = bundles._build_wheel(sources, wheels, None)
     assert second.read_bytes() == first
     packed = set(zipfile.ZipFile(second).namelist())
-    assert {str(path.relative_to(paths.LOADERS.parent)) for path in paths.LOADERS.rglob("*.py")} <= packed
+    assert {
+        str(path.relative_to(paths.LOADERS.parent)) for path in paths.LOADERS.rglob("*.py")
+    } <= packed

@@ -119,6 +119,8 @@ def test_local_scylla_nodes_listen_on_their_own_addresses(no_bundles, monkeypatc
         ports = {one.port for one in listeners if one.purpose.endswith(f" of {host.name}")}
         assert ports == {9042, 19042, 7000, 9180, 10000}
         assert {one.address for one in listeners if host.name in one.purpose} == {host.address}
+    # The preflight knows them before there is an inventory.
+    assert preflight.local_listeners(scylla("local")) == listeners
     # One after another: each joins the ones before it.
     assert first["storage_serial"] == 1
     scylla_options.check("5.2.19", "cluster_name: x", first["scylla_arguments"])

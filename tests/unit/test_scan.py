@@ -1,6 +1,7 @@
 """Points as the storage nodes hold them, against rows made as KairosDB writes them."""
 
 import dataclasses
+import itertools
 import struct
 import threading
 from datetime import datetime, timedelta
@@ -189,7 +190,7 @@ def test_the_whole_ring_is_read_once(points):
     pieces = scan.ranges(points)
     assert pieces[0][0] == -(2**63)
     assert pieces[-1][1] == 2**63 - 1
-    assert all(a[1] == b[0] for a, b in zip(pieces, pieces[1:], strict=False))
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(pieces))
 
 
 def test_a_range_that_is_too_much_is_read_by_halves(monkeypatch):
@@ -244,7 +245,9 @@ def test_series_without_an_index_entry_are_named(model):
     assert scan.missing_in_index(schedule, names, {row}, times, keys) == {3}
     _, all_keys = index_of(spec, [0, 1, 2, 3, 4], row)
     without_time = [t for t in times if t["metric"] != spec.metric_name(0)]
-    lacking = {s for s in range(5) if spec.metric_name(s) not in {t["metric"] for t in without_time}}
+    lacking = {
+        s for s in range(5) if spec.metric_name(s) not in {t["metric"] for t in without_time}
+    }
     found = scan.missing_in_index(schedule, names, {row}, without_time, all_keys)
     assert found == lacking
     assert 0 in found

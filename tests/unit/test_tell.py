@@ -110,7 +110,9 @@ def test_a_failed_part_says_what_it_means_once():
 
 
 def test_other_reasons_are_told_once_too():
-    judged = verdict(["interrupted by the user (Ctrl-C)", "queue.jsonl ends early"], [], drain="unknown")
+    judged = verdict(
+        ["interrupted by the user (Ctrl-C)", "queue.jsonl ends early"], [], drain="unknown"
+    )
     judged.summary += ". During the run ended: storage-2."
     said = shown(judged)
     for text in ("interrupted by the user", "queue.jsonl ends early", "about drain"):

@@ -6,6 +6,7 @@ which they lie there, some thousand at a time. What KairosDB looks into to find 
 and no query finds it.
 """
 
+import itertools
 import re
 import struct
 import threading
@@ -25,7 +26,6 @@ from kairoscope.errors import UserError
 from kairoscope.stacks.kairosdb import cql
 from kairoscope.stacks.kairosdb.readback import SeriesResult, compare
 from loaders.schedule.due import Group, Int64s, Schedule, Series
-from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import LIMIT, ValueType
 
 # A range of the ring is read as a whole before any of it counts: this many points are in memory, at
@@ -42,7 +42,7 @@ TRIES = 6
 PAUSE_S = 1.0
 
 _FIRST_TOKEN, _LAST_TOKEN = -(2**63), 2**63 - 1
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the driver gives times without their zone, UTC
+_EPOCH = datetime(1970, 1, 1)
 _PLACE = re.compile(r"\{n(?:%[1-9][0-9]*)?\}")
 
 Objects = npt.NDArray[np.object_]
@@ -191,7 +191,7 @@ class Names:
         metric = self._metric.fullmatch(name.decode(errors="replace"))
         if not metric or len(rest) < 10:  # noqa: PLR2004 (time, 0, length)
             return None
-        (row_ms,) = struct.unpack(">q", rest[:8])
+        row_ms: int = struct.unpack(">q", rest[:8])[0]
         found: re.Match[str] | None = metric
         if self._tag:
             found = self._tag.fullmatch(rest[10 + rest[9] :].decode(errors="replace"))
@@ -199,7 +199,9 @@ class Names:
             return None
         number = int(found[1]) if found.re.groups else 0
         series = self.series(number)
-        return series and (series, row_ms, key == self.key(number, row_ms))
+        if series is None:
+            return None
+        return series, row_ms, key == self.key(number, row_ms)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -314,9 +316,7 @@ def _together(a: SeriesResult, b: SeriesResult) -> SeriesResult:
     )
 
 
-def _side_by_side(
-    read_range: Read, todo: list[tuple[int, int]]
-) -> Iterator[Iterable[Partition]]:
+def _side_by_side(read_range: Read, todo: list[tuple[int, int]]) -> Iterator[Iterable[Partition]]:
     """What each range has, some of them read at a time. UserError if one cannot be read."""
     pending = iter(todo)
     stop = threading.Event()
@@ -355,9 +355,7 @@ def _patiently(
         return [p for half in halves for p in _patiently(read_range, half, stop, tries - 1)]
 
 
-def _reader(
-    db: Session, keyspace: str, kind: ValueType, columns: tuple[bytes, bytes]
-) -> Read:
+def _reader(db: Session, keyspace: str, kind: ValueType, columns: tuple[bytes, bytes]) -> Read:
     # On the ring of all partitions a slice of columns is a filter, of which the nodes warn unless
     # it is allowed; each partition is still read from the first column on, not as a whole.
     select = db.prepare(
@@ -399,7 +397,7 @@ def partitions(
     offsets = np.frombuffer(joined, dtype=">i4").astype(np.int64)
     values = numbers(kind, blobs)
     cuts = [0, *(np.flatnonzero(keys[1:] != keys[:-1]) + 1).tolist(), len(keys)]
-    for begin, end in zip(cuts, cuts[1:], strict=False):
+    for begin, end in itertools.pairwise(cuts):
         yield Partition(keys[begin], offsets[begin:end], values[begin:end])
 
 
@@ -447,8 +445,7 @@ def missing_in_index(
     missing = set()
     for series in schedule.series():
         first, last = (
-            schedule.timestamp_ms(series.rank, tick)
-            for tick in (series.ticks[0], series.ticks[-1])
+            schedule.timestamp_ms(series.rank, tick) for tick in (series.ticks[0], series.ticks[-1])
         )
         for row, beyond in zip(ordered, [*ordered[1:], last + 1], strict=True):
             if first < beyond and row <= last and series.number not in found[row]:
@@ -461,4 +458,5 @@ def _ours(row: dict[str, Any], rows_ms: set[int]) -> bool:
 
 
 def _row_ms(row: dict[str, Any]) -> int:
-    return round((row["row_time"] - _EPOCH).total_seconds() * 1000)
+    at: datetime = row["row_time"]  # without its zone, which is UTC
+    return round((at - _EPOCH).total_seconds() * 1000)
