@@ -75,7 +75,7 @@ def load(plan: Plan, console: Console, *, always_read_back: bool = True) -> int:
     """Run the plan's load on its deployed target; returns the exit status of the verdict.
 
     Without `always_read_back`, a load that cannot pass any more is incomplete: nothing is read
-    back, which takes longer than the load.
+    back, which takes a while and changes nothing then.
     """
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
