@@ -110,7 +110,8 @@ def read(
     lacking = index.unindexed(db, keyspace, names, schedule, set(wanted))
     read_range = _reader(db, keyspace, ValueType(spec.value_type), columns)
     found = collect(schedule, names, set(wanted), read_range, on_points)
-    found.unindexed = lacking
+    # One that has no points need not be found.
+    found.unindexed = {number for number in lacking if found.rows[number]}
     return found
 
 
