@@ -56,7 +56,7 @@ plan: $(VENV)/installed ## Show what EXPERIMENT resolves to: every setting, its 
 	@$(KAIROSCOPE) plan $(SCALED)
 
 .PHONY: deploy
-deploy: setup ## Deploy TARGET for EXPERIMENT; run again at any time, changes only what differs
+deploy: tools ## Deploy TARGET for EXPERIMENT; run again at any time, changes only what differs
 	@$(KAIROSCOPE) deploy $(SCALED) $(HOSTS) $(if $(SCYLLA),--scylla '$(SCYLLA)')
 
 .PHONY: plan-aws
@@ -118,9 +118,18 @@ lab-down: $(VENV)/installed ## End the lab's hosts and remove everything of them
 
 ##@ Develop
 .PHONY: setup
-setup: $(VENV)/installed ## Install what is missing: virtual environment, Java 17, Maven, run-time bundles
-	@scripts/need java maven $(NEEDS_$(TARGET))
+setup: tools ## Install what is missing: virtual environment, Java 17, Maven, run-time bundles
 	@$(KAIROSCOPE) bundles $(if $(filter-out local,$(TARGET)),--with-java)
+
+# What can refuse refuses first; `deploy` then refuses what takes the plan to know, and builds bundles itself.
+.PHONY: ready
+ready:
+	@scripts/ready 'java maven $(NEEDS_$(TARGET))' $(if $(filter demo deploy,$(MAKECMDGOALS)),deploy,setup) '$(TARGET)' '$(EXPERIMENT)' '$(VERB)' \
+	  '$(SENSORS)' '$(RATE)' '$(DURATION)' '$(ENGINE)'
+
+.PHONY: tools
+tools: ready $(VENV)/installed
+	@scripts/need java maven $(NEEDS_$(TARGET))
 
 # One worker for each of the layers that wait for servers; the unit tests fill the gaps.
 PYTEST = $(BIN)/python -m pytest -v --durations=20 --dist loadgroup --no-loadscope-reorder
@@ -156,7 +165,7 @@ lint: $(VENV)/installed ## Run every linter
 	$(BIN)/lint-imports
 	$(BIN)/yamllint --strict .
 	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/ansible-lint --offline --strict
-	$(BIN)/shellcheck scripts/need .ci/run
+	$(BIN)/shellcheck scripts/need scripts/ready scripts/narrate .ci/run
 	@$(MAKE) lint-terraform
 
 .PHONY: lint-terraform
@@ -194,13 +203,21 @@ help: ## Show this help
 	@printf '\nTARGET=%s EXPERIMENT=%s; SENSORS=, RATE= (points/s each), DURATION= (s) scale an experiment, PROTOCOL= changes how it sends, ENGINE= what stores, SCYLLA= whose server (docs/scylla.md).\n' '$(TARGET)' '$(EXPERIMENT)'
 	@printf 'make ends with status 0 or 2; `.venv/bin/kairoscope load` with 0 pass, 1 fail, 2 invalid or incomplete.\n'
 
+# A verb that is none: the ones there are.
+.DEFAULT:
+	@echo "error: make $@: there is no such verb. There are:" \
+	  $$(awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {print $$1}' Makefile) >&2
+	@exit 2
+
 # Everything pinned, with checksums; done anew when a pin changes.
 $(VENV)/installed: requirements.lock pyproject.toml scripts/need
 	@scripts/need python
-	@echo "installing Python packages into $(VENV) (see $(VENV)/install.log)"
+	@scripts/ready '' setup '$(TARGET)' '$(EXPERIMENT)' '$(VERB)' scaled
 	@"$$(scripts/need --print-python)" -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock > $(VENV)/install.log
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . >> $(VENV)/install.log
+	@scripts/narrate 'installing Python packages into $(VENV), one to three minutes' $(VENV)/install.log \
+	  $(BIN)/pip install --disable-pip-version-check --require-hashes -r requirements.lock
+	@scripts/narrate 'installing Kairoscope into $(VENV)' $(VENV)/install-own.log \
+	  $(BIN)/pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
 # In a virtual environment of its own: checkov pins versions of what Kairoscope uses too.

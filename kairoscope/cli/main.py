@@ -15,6 +15,7 @@ from kairoscope import __version__, paths
 from kairoscope.cli.lab import lab
 from kairoscope.cli.operate import operate_commands
 from kairoscope.cli.options import (
+    Verbs,
     absolute,
     account_options,
     deployment,
@@ -22,6 +23,7 @@ from kairoscope.cli.options import (
     host_options,
     make_plan,
     plan_options,
+    target_option,
 )
 from kairoscope.cli.queue import queue_commands
 from kairoscope.cli.roles import role_commands
@@ -31,7 +33,7 @@ from kairoscope.errors import UserError
 console = Console(highlight=False, soft_wrap=True)
 
 
-class _Group(click.Group):
+class _Group(Verbs):
     """Ends an interrupted command with status 2 and a sentence (click: status 1 and "Aborted!")."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -45,6 +47,8 @@ class _Group(click.Group):
 @click.version_option(__version__)
 def main() -> None:
     """Deploy KairosDB on ScyllaDB, load it with sensors, prove what it sustains."""
+    if (home := paths.home()).exists() and not home.is_dir():
+        raise UserError(f"KAIROSCOPE_HOME {home} is a file: give a folder of yours.")
 
 
 @main.group("experiment")
@@ -66,13 +70,17 @@ def experiment_fields(section: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print plan.json instead of tables.")
 def plan(as_json: bool, **wanted: Any) -> None:
     """Print what EXPERIMENT resolves to: every setting with its arithmetic and reason."""
+    from kairoscope.cli import known
+    from kairoscope.deploy import preflight
     from kairoscope.plan import render
 
     made = make_plan(**wanted)
     if as_json:
         click.echo(made.to_json())
     else:
-        console.print(render(made))
+        where = known.target(made.target)
+        here = preflight.notices(made, of_hosts=where.managed) if where.shared else []
+        console.print(render(made.model_copy(update={"notices": (*made.notices, *here)})))
 
 
 @main.command()
@@ -182,7 +190,7 @@ def rehearse(**wanted: Any) -> None:
 
 
 @main.command()
-@click.option("--target", default="local", show_default=True)
+@target_option
 def status(target: str) -> None:
     """Show every process, the ring, KairosDB's health and queue depth; exit 1 if any is off."""
     from kairoscope.deploy import status
@@ -192,7 +200,7 @@ def status(target: str) -> None:
 
 
 @main.command()
-@click.option("--target", default="local", show_default=True)
+@target_option
 def verify(target: str) -> None:
     """Check that TARGET is what it should be, on its hosts; exit 1 if anything is off."""
     from kairoscope.deploy import verify
@@ -202,7 +210,7 @@ def verify(target: str) -> None:
 
 
 @main.command()
-@click.option("--target", default="local", show_default=True)
+@target_option
 @click.option(
     "--seconds",
     type=click.IntRange(min=1, max=3600),
@@ -250,7 +258,7 @@ def judge(run_dir: Path | None) -> None:
 
 
 @main.command()
-@click.option("--target", default="local", show_default=True)
+@target_option
 def destroy(target: str) -> None:
     """End all of TARGET: its processes, or its hosts. Runs and reports stay."""
     from kairoscope.cli import known
@@ -266,12 +274,12 @@ def bundles(update_manifest: bool, with_java: bool) -> None:
     """Build the run-time bundles from Maven Central, checked against their manifests."""
     from kairoscope.deploy import bundles
 
-    if bundles.build(update_manifest, with_java=with_java):
+    if bundles.build(update_manifest, with_java=with_java, console=console):
         console.print(f"run-time bundles built in {paths.BUNDLES}", soft_wrap=True)
 
 
 @main.command()
-@click.option("--target", default="local", show_default=True)
+@target_option
 @click.argument("what", metavar="certificates|ca|passwords|rest")
 def rotate(target: str, what: str) -> None:
     """Replace certificates, the CA, the database's passwords or that of KairosDB's REST."""

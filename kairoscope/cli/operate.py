@@ -10,12 +10,14 @@ import click
 from rich.console import Console
 
 from kairoscope.cli.options import (
+    Verbs,
     deployment,
     enter,
     host_options,
     make_plan,
     node_options,
     plan_options,
+    target_option,
 )
 
 if TYPE_CHECKING:
@@ -24,17 +26,13 @@ if TYPE_CHECKING:
 _console = Console(highlight=False, soft_wrap=True)
 
 
-@click.group("operate")
+@click.group("operate", cls=Verbs)
 def operate_commands() -> None:
     """Change, mend, save and bring back a deployed target (docs/operations.md).
 
     Each verb refuses what is not safe before it changes anything, and can be run again after an
     interruption.
     """
-
-
-def _target_option(command: click.decorators.FC) -> click.decorators.FC:
-    return click.option("--target", default="local", show_default=True)(command)
 
 
 def _limit_option(command: click.decorators.FC) -> click.decorators.FC:
@@ -57,7 +55,7 @@ def _as_is(name: str) -> Deployed:
 
 @operate_commands.command("rolling-restart")
 @_limit_option
-@_target_option
+@target_option
 def rolling_restart(target: str, limit: str | None) -> None:
     """Restart every server of TARGET, or those of one host, one after another."""
     from kairoscope.deploy.operate import servers
@@ -132,7 +130,7 @@ def decommission(
 
 @operate_commands.command()
 @_limit_option
-@_target_option
+@target_option
 @host_options
 def replace(
     target: str, limit: str | None, account: Path, backend: Path | None, inventory: Path | None
@@ -145,7 +143,7 @@ def replace(
 
 @operate_commands.command()
 @_limit_option
-@_target_option
+@target_option
 def repair(target: str, limit: str | None) -> None:
     """Have every storage node, or one, compare its ranges with the other replicas."""
     from kairoscope.deploy.operate import data
@@ -155,7 +153,7 @@ def repair(target: str, limit: str | None) -> None:
 
 @operate_commands.command()
 @click.option("--to", help="TO= a folder that is not there yet, or s3://bucket/prefix")
-@_target_option
+@target_option
 def backup(target: str, to: str | None) -> None:
     """Snapshot all storage nodes and bring the files, the schema and a manifest to one place."""
     from kairoscope.deploy.operate import data
@@ -165,7 +163,7 @@ def backup(target: str, to: str | None) -> None:
 
 @operate_commands.command()
 @click.argument("source")
-@_target_option
+@target_option
 def restore(target: str, source: str) -> None:
     """Bring the backup SOURCE (FROM=, a folder or s3://…) into an empty cluster."""
     from kairoscope.deploy.operate import data
@@ -175,7 +173,7 @@ def restore(target: str, source: str) -> None:
 
 @operate_commands.command()
 @click.option("--rollback", is_flag=True, help="Back to the bundles before the last upgrade")
-@_target_option
+@target_option
 @host_options
 def upgrade(
     target: str, rollback: bool, account: Path, backend: Path | None, inventory: Path | None
@@ -188,7 +186,7 @@ def upgrade(
 
 @operate_commands.command()
 @click.option("--to", type=click.Path(path_type=Path), help="TO= the archive, a .tar.gz")
-@_target_option
+@target_option
 def evidence(target: str, to: Path | None) -> None:
     """Collect logs, settings and states of all hosts in one archive, without secrets."""
     from kairoscope.deploy.operate.evidence import collect

@@ -8,12 +8,39 @@ from typing import TYPE_CHECKING
 import click
 
 from kairoscope import paths
+from kairoscope.errors import UserError
+from kairoscope.ready import TARGETS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from kairoscope.deploy.deploy import Deployment
     from kairoscope.plan import Plan
+
+
+class Verbs(click.Group):
+    """Of a verb that is none, names the ones there are."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does it; UserError for a verb that is none."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            if not args or args[0].startswith("-"):
+                raise
+            known = ", ".join(name for name in self.list_commands(ctx))
+            raise UserError(
+                f"{ctx.command_path}: there is no verb {args[0]!r}. There are: {known}"
+            ) from None
+
+
+def target_option(command: click.decorators.FC) -> click.decorators.FC:
+    """Which target; another name is refused, and the known ones are named."""
+    return click.option(
+        "--target", type=click.Choice(TARGETS), default="local", show_default=True, metavar="TARGET"
+    )(command)
 
 
 def plan_options(command: click.decorators.FC) -> click.decorators.FC:
@@ -28,7 +55,7 @@ def plan_options(command: click.decorators.FC) -> click.decorators.FC:
         ),
         click.option("--rate", help="RATE= points per second of each sensor"),
         click.option("--sensors", help="SENSORS= number of sensors"),
-        click.option("--target", default="local", show_default=True),
+        target_option,
         click.argument("experiment", default="laptop"),
     ):
         command = option(command)

@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from kairoscope.cli.options import enter
+from kairoscope.cli.options import Verbs, enter, target_option
 
 _console = Console(highlight=False, soft_wrap=True)
 
 
-@click.group("queue")
+@click.group("queue", cls=Verbs)
 def queue_commands() -> None:
     """What waits in KairosDB's queues: look at it, bring it here, drop it (docs/operations.md)."""
 
@@ -24,7 +24,7 @@ def _which(command: click.decorators.FC) -> click.decorators.FC:
             "--node",
             help="One KairosDB node, such as kairosdb-1  [default: all; of drop the only one]",
         ),
-        click.option("--target", default="local", show_default=True),
+        target_option,
     ):
         command = option(command)
     return command

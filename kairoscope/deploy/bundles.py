@@ -17,13 +17,17 @@ import tempfile
 import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from kairoscope import paths
+from rich.console import Console
+
+from kairoscope import live, paths
 from kairoscope.errors import UserError
 from kairoscope.hosts.java import full_version, java17, java_home
 
@@ -56,6 +60,10 @@ JAVA_MODULES = (
     "jdk.unsupported",
     "jdk.zipfs",
 )
+
+
+_LOOK_EVERY_S = 0.5
+_FETCHED = re.compile(r"^(?:\[INFO\] )?Downloaded from ", re.MULTILINE)  # a line of Maven's
 
 
 @dataclass(frozen=True)
@@ -163,45 +171,56 @@ def differences(wanted: dict[str, str], found: dict[str, str]) -> list[str]:
     return lines
 
 
-def build(update_manifest: bool = False, *, with_java: bool = False) -> bool:
+def build(
+    update_manifest: bool = False, *, with_java: bool = False, console: Console | None = None
+) -> bool:
     """Build what is not built yet; True if anything was built.
 
     `with_java` for targets with hosts of their own: the Java run-time too.
 
     With `update_manifest` the committed checksums are written anew instead of checked: for a change
-    of version, to be looked at in the diff.
+    of version, to be looked at in the diff. `console`: where it says how far it is.
 
     Raises:
         UserError: something that is needed cannot be fetched, or is not what is pinned.
     """
-    jars = _build_jars(update_manifest)
-    built_java = with_java and _build_java()
-    return _build_loader() or jars or built_java
+    jars = _build_jars(update_manifest, console)
+    built_java = with_java and _build_java(console)
+    return _build_loader(console) or jars or built_java
 
 
-def _build_jars(update_manifest: bool) -> bool:
+def _build_jars(update_manifest: bool, console: Console | None) -> bool:
     stamp_file = paths.BUNDLES / "built-from.sha256"
     stamp = _stamp(_sources())
     archives = [bundle(name).archive for name in NAMES]
     if _same(stamp_file, stamp) and all(a.exists() for a in archives) and not update_manifest:
         return False
 
-    _maven(POM)
-    for name in NAMES:
-        _pack(bundle(name), update_manifest)
+    _maven(POM, console)
+    with live.stage(console, "checking and packing the jars"):
+        for name in NAMES:
+            _pack(bundle(name), update_manifest)
     stamp_file.write_text(stamp)
     return True
 
 
-def _maven(pom: Path) -> None:
+def _maven(pom: Path, console: Console | None) -> None:
     """Build from a pom. UserError if it cannot be."""
     mvn = shutil.which("mvn")
     if mvn is None:
         raise UserError("Maven (mvn) is not installed. On Debian or Ubuntu: apt-get install maven")
     log = paths.BUNDLES / "maven.log"
     done = _logged(
-        [mvn, "-B", "-ntp", "-f", str(pom), "-Dmaven.test.skip", "clean", "package"],
+        # Not -ntp: its lines on what it fetches are how we know how far it is.
+        [mvn, "-B", "-f", str(pom), "-Dmaven.test.skip", "clean", "package"],
         log,
+        partial(
+            live.stage,
+            console,
+            "Maven brings the servers' jars and builds KairosDB's plugin",
+            unit="files fetched",
+            usual="half a minute, or one to four minutes where nothing is cached",
+        ),
         # The plugin is compiled for, and with, the Java that will run it.
         env={**os.environ, "JAVA_HOME": str(java_home(java17()))},
     )
@@ -212,19 +231,33 @@ def _maven(pom: Path) -> None:
         )
 
 
-def _logged(command: list[str], log: Path, **options: Any) -> bool:
-    """Run a build tool with all its output in a file; whether it succeeded."""
+def _logged(
+    command: list[str],
+    log: Path,
+    stage: Callable[[], AbstractContextManager[live.Stage]],
+    **options: Any,
+) -> bool:
+    """Run a build tool with all its output in a file; whether it succeeded.
+
+    `stage` shows it meanwhile, with how many files it has fetched, where it says so.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as out:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            check=False,
-            **options,
+    with stage() as shown, log.open("w") as out:
+        running = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, **options
         )
-    return done.returncode == 0
+        try:
+            while True:
+                try:
+                    status = running.wait(_LOOK_EVERY_S)
+                    break
+                except subprocess.TimeoutExpired:
+                    shown(len(_FETCHED.findall(log.read_text(errors="replace"))))
+        except BaseException:
+            running.kill()
+            running.wait()
+            raise
+    return status == 0
 
 
 def _errors(log: Path) -> str:
@@ -312,7 +345,7 @@ def pack(name: str, version: str, folder: Path, parts: Iterable[str], into: Path
     return Packed(archive, f"{name}-{version}-{content[:8]}")
 
 
-def _build_java() -> bool:
+def _build_java(console: Console | None) -> bool:
     """Link the Java run-time from this machine's JDK, whose checksums are then the manifest."""
     item = bundle(JAVA)
     stamp_file = paths.BUNDLES / "java-built-from.sha256"
@@ -332,9 +365,11 @@ def _build_java() -> bool:
     log = paths.BUNDLES / "jlink.log"
     options = ["--no-man-pages", "--no-header-files", "--strip-java-debug-attributes"]
     modules = ["--add-modules", ",".join(JAVA_MODULES)]
-    if not _logged([str(jlink), *options, *modules, "--output", str(folder)], log):
+    shown = partial(live.stage, console, "jlink makes the Java run-time", usual="half a minute")
+    if not _logged([str(jlink), *options, *modules, "--output", str(folder)], log, shown):
         raise UserError(f"jlink could not make the Java run-time; its output: {log}")
-    _archive(item, folder, checksums(folder))
+    with live.stage(console, "packing the Java run-time"):
+        _archive(item, folder, checksums(folder))
     shutil.rmtree(folder)
     stamp_file.write_text(stamp)
     return True
@@ -347,7 +382,7 @@ def _loaders_project() -> dict[str, Any]:
     return project
 
 
-def _build_loader() -> bool:
+def _build_loader(console: Console | None) -> bool:
     """Build the loader bundle: wheels/*.whl, requirements.lock, which pins all of them, and pip.
 
     Our own wheel is built here, the others are fetched, and pip takes none that requirements.lock
@@ -366,8 +401,8 @@ def _build_loader() -> bool:
     folder = paths.BUNDLES / LOADER
     wheels = folder / "wheels"
     needed = locked(_loaders_project()["dependencies"], paths.LOCK.read_text(), _requires)
-    _fetch_wheels(needed, pythons, wheels)
-    wheel = _build_wheel(sources, wheels)
+    _fetch_wheels(needed, pythons, wheels, console)
+    wheel = _build_wheel(sources, wheels, console)
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     own_line = f"loaders=={item.version} --hash=sha256:{digest}\n"
     (folder / "requirements.lock").write_text(needed + own_line)
@@ -440,7 +475,7 @@ def _requires(name: str) -> list[str]:
         raise UserError(f"The Python package {name} is not installed. First: make setup") from None
 
 
-def _fetch_wheels(needed: str, pythons: list[str], wheels: Path) -> None:
+def _fetch_wheels(needed: str, pythons: list[str], wheels: Path, console: Console | None) -> None:
     """Download what a requirements file pins, for every Python; nothing if it is there already."""
     stamp_file = paths.BUNDLES / "loader-wheels.lock"
     stamp = f"# {' '.join(pythons)}\n{needed}"
@@ -455,7 +490,14 @@ def _fetch_wheels(needed: str, pythons: list[str], wheels: Path) -> None:
     for python in pythons:
         options = ["--no-deps", "--only-binary=:all:", "--python-version", python]
         if not _logged(
-            _pip("download", "--require-hashes", *options, "-r", requirements, "-d", wheels), log
+            _pip("download", "--require-hashes", *options, "-r", requirements, "-d", wheels),
+            log,
+            partial(
+                live.stage,
+                console,
+                f"pip brings the loaders' wheels for Python {python}",
+                usual="some ten seconds",
+            ),
         ):
             raise UserError(
                 f"pip could not fetch the loader bundle's wheels for Python {python} (is PyPI "
@@ -464,7 +506,7 @@ def _fetch_wheels(needed: str, pythons: list[str], wheels: Path) -> None:
     stamp_file.write_text(stamp)
 
 
-def _build_wheel(sources: list[Path], wheels: Path) -> Path:
+def _build_wheel(sources: list[Path], wheels: Path, console: Console | None) -> Path:
     """Build the loaders' wheel, the same bytes from the same sources; returns its path."""
     for old in wheels.glob("loaders-*.whl"):
         old.unlink()
@@ -478,6 +520,7 @@ def _build_wheel(sources: list[Path], wheels: Path) -> Path:
         done = _logged(
             _pip("wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", wheels, folder),
             log,
+            partial(live.stage, console, "building the loaders' wheel", usual="some seconds"),
             # The archive's time of every file; any that is the same each time.
             env={**os.environ, "SOURCE_DATE_EPOCH": "1767225600"},
         )

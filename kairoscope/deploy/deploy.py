@@ -17,6 +17,7 @@ from kairoscope.deploy import bundles, inventory_vars, preflight
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, secrets
 from kairoscope.hosts.deployed import deployed_plan, finished_file, plan_file
+from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
 from kairoscope.stacks.stack import Stack
 from kairoscope.targets.target import Options, Target
@@ -62,11 +63,14 @@ def check_shape(plan: Plan, where: Target) -> None:
 
 def deploy(plan: Plan, of: Deployment) -> None:
     """Bring the target to what the plan says. Safe to run again, also after an interruption."""
+    preflight.check_home()
     with operation.alone(plan.target):
         operation.check_none_unfinished(plan.target)
         check_shape(plan, of.target)
         _brought(plan, of)  # Refused before anything takes long.
-        bundles.build(with_java=of.target.managed)
+        if of.target.shared:
+            _check_here(plan, of)
+        bundles.build(with_java=of.target.managed, console=of.console)
         prepare(plan, of)
         apply(plan, "deploy", of.stack.playbooks)
 
@@ -110,9 +114,31 @@ def provision(plan: Plan, of: Deployment) -> Path:
         raise UserError(
             f"Target {plan.target} has no hosts to provision: its servers are processes here."
         )
-    bundles.build(with_java=True)
+    bundles.build(with_java=True, console=of.console)
     check_shape(plan, of.target)
     return _machines(plan, of, _brought(plan, of))
+
+
+def servers_here(plan: Plan, target: Target, stack: Stack, options: Options) -> list[Host]:
+    """The servers that would be processes of this machine itself, with their ports; all planned.
+
+    None of a target that has hosts of its own.
+    """
+    if target.managed:
+        return []
+    machines = target.provision(plan, options, lambda _: None, lambda: None)
+    common = {"secured": plan.security["enabled"]}
+    found = []
+    for each in machines.machines:
+        of_role = stack.of_machine(plan, each, machines.layout, None)
+        variables = {"address": each.address, **common, **of_role, **each.more}
+        found.append(Host(each.name, each.group, variables))
+    return found
+
+
+def _check_here(plan: Plan, of: Deployment) -> None:
+    """UserError if this machine cannot take the servers, as far as the plan alone says."""
+    preflight.check_shared(plan, servers_here(plan, of.target, of.stack, of.options))
 
 
 def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
@@ -128,7 +154,7 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
         made = inventory_vars.make(plan, machines, of.stack, server)
         inventory.write(path, made, machines.origin)
         if not target.managed:
-            preflight.check_local(plan, inventory.load(plan.target))
+            _check_here(plan, of)
     except UserError:
         if first and not target.managed:  # Nothing was started: leave nothing behind.
             shutil.rmtree(folder, ignore_errors=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
-from kairoscope.deploy import bootstrap, bundles
+from kairoscope.deploy import bootstrap, bundles, preflight
 from kairoscope.hosts import inventory, secrets
 from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.plan import Plan
@@ -66,6 +66,8 @@ def _of_all(
         "rest_auth": plan.security["rest_auth"],
         "secrets_dir": str(secrets.folder(plan.target)),
         "bundles_dir": str(paths.BUNDLES),
+        "jvm_overhead_mib": preflight.JVM_OVERHEAD_MIB,
+        "scylla_overhead_mib": preflight.SCYLLA_OVERHEAD_MIB,
         **{f"{name}_version": part.version for name, part in parts.items()},
         "loader_version": bundles.bundle(bundles.LOADER).version,
         "java": layout.java or f"{folders[bundles.JAVA]}/bin/java",

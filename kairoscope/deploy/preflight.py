@@ -1,16 +1,16 @@
 """Refuse, before anything is started, what this machine cannot take: ports, memory, disk."""
 
-import re
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
-from kairoscope import paths
+from kairoscope import paths, ready
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh, supervisor
 from kairoscope.hosts.inventory import (
+    GROUPS,
     SCYLLA_CONNECTIONS,
     SHARD_AWARE_PORT,
     STORAGE_TLS_PORT,
@@ -22,7 +22,8 @@ from kairoscope.plan import Plan
 MIB = 1024 * 1024
 
 # What a JVM takes beside its heap: code, threads, direct buffers. A storage node with a heap of
-# 1,024 MiB was seen to take 1,417 MiB in all (the README's measured run).
+# 1,024 MiB was seen to take 1,417 MiB in all (the README's measured run). The inventory takes it to
+# role preflight, for hosts of their own.
 JVM_OVERHEAD_MIB = 550
 
 # What a ScyllaDB node takes beside the memory that it is given: its program, stacks, the kernel's
@@ -44,8 +45,17 @@ SPARE_MIB = 576
 HOST_PYTHON = (3, 10)
 LOADER_PYTHON = (3, 11)
 
-# The longest path of a Unix socket on Linux is 107 bytes; supervisord appends its process id.
-SOCKET_PATH_MAX = 107 - len(".4194304")
+# CPU of this machine for a point, in µs: measured with three copies on two shared cores, servers
+# just started, KairosDB and the loaders included (experiments/laptop.yml).
+CPU_US_PER_POINT = 33
+
+# A storage node or KairosDB that has nothing to do takes a tenth of a core for its timers, and one
+# that starts all of it for half a minute.
+SERVERS_PER_CORE = 4
+
+# Deploying is refused only for so many times what the cores carry: a load beyond them may be what
+# somebody wants to see, and other machines need less for a point.
+HOPELESS = 4
 
 
 @dataclass(frozen=True)
@@ -57,16 +67,16 @@ class Listener:
     purpose: str
 
 
-def listeners(inventory: Inventory) -> list[Listener]:
-    """Every TCP address and port of the target's instances."""
+def listeners(target: Inventory) -> list[Listener]:
+    """Every TCP address and port of a target's servers."""
     found = []
-    for host in inventory.storage:
+    for host in target.storage:
         found += [
             Listener(host.address, host.vars["native_transport_port"], f"CQL of {host.name}"),
             Listener(host.address, host.vars["storage_port"], f"node-to-node of {host.name}"),
             *_of_engine(host),
         ]
-    for host in inventory.kairosdb:
+    for host in target.kairosdb:
         found += [
             Listener(host.address, host.vars["http_port"], f"REST of {host.name}"),
             Listener(host.address, host.vars["telnet_port"], f"telnet of {host.name}"),
@@ -176,7 +186,7 @@ def disk_problem(plan: Plan, free_bytes: int, where: Path) -> str | None:
     )
 
 
-def check_login(inventory: Inventory) -> None:
+def check_login(target: Inventory) -> None:
     """Every host lets us in, as root by sudo, and has a Python. UserError: which not, and why."""
 
     def problem(host: Host) -> str:
@@ -195,7 +205,7 @@ def check_login(inventory: Inventory) -> None:
             )
         return ""
 
-    if found := [text for text in ssh.on_all(inventory.all, problem) if text]:
+    if found := [text for text in ssh.on_all(target.all, problem) if text]:
         raise UserError("Hosts that cannot be deployed to:\n  " + "\n  ".join(found))
 
 
@@ -218,38 +228,100 @@ def _advice(said: str) -> str:
     return said
 
 
-def path_problem(state: Path) -> str | None:
-    """Why the folder's name cannot be used, or None."""
-    if re.search(r"[^\w./+@,=-]", str(state)):
+def cpu_problem(plan: Plan, cores: int, slack: float = 1) -> str | None:
+    """Why this machine's cores do not carry the plan, or None.
+
+    `slack`: how many times as much as they carry is still taken.
+    """
+    cluster = plan.experiment.cluster
+    servers = cluster.storage_nodes + cluster.kairosdb_nodes
+    if servers > slack * cores * SERVERS_PER_CORE:
         return (
-            f"the path {state} has blanks or special characters, which command lines of the "
-            "servers cannot carry. Move the checkout, or set KAIROSCOPE_HOME= to another folder."
+            f"{servers} servers ({cluster.storage_nodes} storage nodes, {cluster.kairosdb_nodes} "
+            f"KairosDB) on {cores} cores: more than {SERVERS_PER_CORE} a core mostly wait for each "
+            "other. Lower cluster.storage_nodes or cluster.kairosdb_nodes, or take target hosts "
+            "or aws"
         )
-    sock = state / "supervisor" / "sock"
-    if len(str(sock)) > SOCKET_PATH_MAX:
-        return (
-            f"the path {sock} is longer than a Unix socket's may be ({SOCKET_PATH_MAX}). "
-            "Set KAIROSCOPE_HOME= to a shorter folder."
-        )
-    return None
+    if plan.load["replay"]:  # which is sent as fast as it is taken
+        return None
+    rate = plan.totals["points_per_s"]
+    needed = rate * CPU_US_PER_POINT / 1e6
+    if needed <= slack * cores:
+        return None
+    return (
+        f"{rate:,.0f} points/s take about {needed:,.1f} cores ({CPU_US_PER_POINT} µs of CPU a "
+        f"point with three copies, KairosDB and the loaders together), this machine has {cores}: "
+        "the run would measure the want of them. Lower SENSORS= or RATE=, or take target hosts or "
+        "aws"
+    )
 
 
-def check_local(plan: Plan, inventory: Inventory) -> None:
-    """All checks of the `local` target. UserError with every problem, one line each."""
-    state = paths.target_dir("local")
-    owned = supervisor.owned(state)
-    own = sum(p.memory_info().rss for p in owned)
-    available_mib = (psutil.virtual_memory().available + own) // MIB
-    running = sum(supervisor.is_scylla(p.cmdline()) for p in owned)
-    problems = [
-        path_problem(state),
-        memory_problem(plan, available_mib),
-        check_aio(plan, running),
-        disk_problem(plan, shutil.disk_usage(state).free, state),
-        *taken(listeners(inventory), state),
+def notices(plan: Plan, *, of_hosts: bool) -> list[str]:
+    """What to know before a plan is deployed to this machine: that it does not carry it.
+
+    `of_hosts`: see `_memory_mib`.
+    """
+    found = [
+        memory_problem(plan, _memory_mib(plan, of_hosts=of_hosts)),
+        cpu_problem(plan, psutil.cpu_count() or 1),
     ]
-    found = [p for p in problems if p]
-    if any("is taken by" in p for p in found):
+    return [f"This machine cannot carry it: {problem}" for problem in found if problem]
+
+
+def _memory_mib(plan: Plan, *, of_hosts: bool) -> int:
+    """What the plan's servers may have of this machine's memory.
+
+    `of_hosts`: of hosts that are made here it is not told what they take: all of it, then.
+    """
+    memory = psutil.virtual_memory()
+    if of_hosts:
+        return int(memory.total) // MIB
+    own = sum(_rss(process) for process in supervisor.owned(paths.target_dir(plan.target)))
+    return int(memory.available + own) // MIB
+
+
+def _rss(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:  # it has ended meanwhile
+        return 0
+
+
+def check_home() -> None:
+    """UserError if deployments cannot be kept in their folder, or the checkout cannot be used."""
+    if problem := ready.checkout_problem(paths.CHECKOUT) or ready.home_problem(paths.home()):
+        raise UserError(problem)
+
+
+def check_shared(plan: Plan, hosts: list[Host]) -> None:
+    """Of a target whose servers are all on this machine, what can be told from the plan alone.
+
+    `hosts`: with the ports of their servers, where those are processes of this machine itself.
+
+    UserError with every problem, one line each; nothing was built or started then.
+    """
+    cores = psutil.cpu_count() or 1
+    problems = [
+        memory_problem(plan, _memory_mib(plan, of_hosts=not hosts)),
+        cpu_problem(plan, cores, HOPELESS),
+    ]
+    if hosts:
+        problems += _problems_here(plan, hosts)
+    found = [problem for problem in problems if problem]
+    if any("is taken by" in problem for problem in found):
         found.append("End that program, or deploy on other addresses: KAIROSCOPE_LOCAL_NET=127.0.7")
     if found:
         raise UserError("This machine cannot take the deployment:\n  " + "\n  ".join(found))
+
+
+def _problems_here(plan: Plan, hosts: list[Host]) -> list[str | None]:
+    state = paths.target_dir(plan.target)
+    running = sum(supervisor.is_scylla(p.cmdline()) for p in supervisor.owned(state))
+    there = next(path for path in (state, *state.parents) if path.is_dir())
+    of_role = {role: [host for host in hosts if host.role == role] for role in GROUPS}
+    return [
+        ready.path_problem(state),
+        check_aio(plan, running),
+        disk_problem(plan, shutil.disk_usage(there).free, state),
+        *taken(listeners(Inventory(state, *of_role.values())), state),
+    ]

@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from rich.console import Console
 
-from kairoscope import __version__, live, paths, report, run_folder
+from kairoscope import __version__, live, paths, ready, report, run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, machine, operation
 from kairoscope.hosts.deployed import check_finished, deployed_plan
@@ -56,13 +56,15 @@ def load(
     `stack` is what the plan says is deployed there.
 
     Without `always_read_back`, a load that cannot pass any more is incomplete: nothing is read
-    back, which takes longer than the load. Once there is a file `until` the schedule ends at its
-    next tick; all else is as ever.
+    back, which takes a while and changes nothing then. Once there is a file `until` the schedule
+    ends at its next tick; all else is as ever.
     """
     if until:
         _check_until(plan, until)
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
+    if problem := ready.folder_problem(paths.runs_dir(), "the runs' folder", "Make it writable."):
+        raise UserError(problem)
     refusal = f"Another load runs on target {plan.target}: each would measure the other."
     with operation.hold(operation.load_lock(plan.target), refusal):
         limit_ms = plan.experiment.limits.clock_offset_ms

@@ -56,12 +56,13 @@ def test_interrupt_in_mid_load(cluster: Deployment) -> None:
 
 
 @pytest.mark.faults
-def test_interrupt_before_the_first_point(cluster: Deployment) -> None:
+def test_terminated_before_the_first_point(cluster: Deployment) -> None:
+    """A SIGTERM to the command alone does what Ctrl-C does."""
     with cluster.loading() as run:
-        run.interrupt()
+        os.kill(run.process.pid, signal.SIGTERM)
         assert run.end(timeout_s=60) == 2
         assert run.workers() == []
-        says_incomplete(run, "interrupted by the user")
+        says_incomplete(run, "interrupted by the user (SIGTERM)")
     assert cluster.status().returncode == 0
 
 

@@ -1,6 +1,7 @@
 """The manifests that pin what Maven brings."""
 
 import ast
+import contextlib
 import sys
 import tempfile
 import tomllib
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope import paths
+from kairoscope import live, paths
 from kairoscope.deploy import bundles
 from kairoscope.errors import UserError
 
@@ -121,10 +122,35 @@ def test_the_wheel_is_the_same_from_the_same_sources(tmp_path, monkeypatch):
     sources = [paths.LOADERS / "pyproject.toml", *paths.LOADERS.rglob("*.py")]
     wheels = tmp_path / "wheels"
     wheels.mkdir()
-    first = bundles._build_wheel(sources, wheels).read_bytes()
-    second = bundles._build_wheel(sources, wheels)
+    first = bundles._build_wheel(sources, wheels, None).read_bytes()
+    second = bundles._build_wheel(sources, wheels, None)
     assert second.read_bytes() == first
     packed = set(zipfile.ZipFile(second).namelist())
     assert {
         str(path.relative_to(paths.LOADERS.parent)) for path in paths.LOADERS.rglob("*.py")
     } <= packed
+
+
+def test_a_build_tool_says_how_many_files_it_has_fetched(tmp_path, monkeypatch):
+    monkeypatch.setattr(bundles, "_LOOK_EVERY_S", 0.01)
+    script = (
+        "import os, sys, time\n"
+        "print('[INFO] Downloading from central: https://x/a.jar')\n"
+        "print('[INFO] Downloaded from central: https://x/a.jar (3 kB)')\n"
+        "print('[INFO] Downloaded from central: https://x/b.jar (3 kB)', flush=True)\n"
+        "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+        "sys.exit(3)\n"
+    )
+
+    class Seen(live.Stage):
+        def __call__(self, done: int, total: int | None = None) -> None:
+            super().__call__(done, total)
+            if done == 2:
+                (tmp_path / "seen").touch()
+
+    stage = Seen("Maven", None, "files fetched", "")
+    command = [sys.executable, "-c", script, str(tmp_path / "seen")]
+    log = tmp_path / "new" / "maven.log"
+    assert not bundles._logged(command, log, lambda: contextlib.nullcontext(stage))
+    assert stage.text(5) == "2 files fetched, 5 s"
+    assert log.read_text().count("central") == 3

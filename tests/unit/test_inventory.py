@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kairoscope import experiment, paths
 from kairoscope.cli import known
-from kairoscope.deploy import bundles, inventory_vars, preflight
+from kairoscope.deploy import bundles, deploy, inventory_vars, preflight
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
 from kairoscope.hosts.machines import Machine, Machines
@@ -137,6 +137,13 @@ def test_local_scylla_nodes_listen_on_their_own_addresses(no_bundles, monkeypatc
         ports = {one.port for one in listeners if one.purpose.endswith(f" of {host.name}")}
         assert ports == {9042, 19042, 7000, 9180, 10000}
         assert {one.address for one in listeners if host.name in one.purpose} == {host.address}
+    # The preflight knows them before there is an inventory.
+    # As they are checked before there is an inventory.
+    local, stack = known.target("local"), known.stack("kairosdb")
+    hosts = deploy.servers_here(scylla("local"), local, stack, Options(Path("x")))
+    of_role = {role: [host for host in hosts if host.role == role] for role in inventory.GROUPS}
+    planned = inventory.Inventory(Path("/nowhere"), *of_role.values())
+    assert preflight.listeners(planned) == listeners
     # One after another: each joins the ones before it.
     assert first["storage_serial"] == 1
     scylla_options.check("5.2.19", "cluster_name: x", first["scylla_arguments"])

@@ -5,10 +5,13 @@ import socket
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from kairoscope import experiment, plan
 from kairoscope.cli import known
+from kairoscope.cli import main as cli
 from kairoscope.deploy import preflight
+from kairoscope.errors import UserError
 from kairoscope.hosts import supervisor
 from kairoscope.hosts.inventory import SCYLLA_CONNECTIONS
 
@@ -79,10 +82,60 @@ def test_disk(laptop):
     assert "too little disk" in preflight.disk_problem(laptop, 10**6, Path("/x"))
 
 
-def test_paths():
-    assert preflight.path_problem(Path("/home/a_b/kairoscope-1.0/local")) is None
-    for bad in ("/home/a b/local", "/home/100%/local", "/home/a'b/local", "/" + "x" * 100):
-        assert preflight.path_problem(Path(bad)) is not None
+def test_what_the_cores_of_this_machine_do_not_carry(laptop):
+    assert preflight.cpu_problem(laptop, 2) is None
+    assert preflight.cpu_problem(laptop, 0)
+    many = experiment.load("laptop", experiment.Overrides(sensors="10000000"))
+    problem = preflight.cpu_problem(plan.make(many, "local"), 2, preflight.HOPELESS)
+    assert "10,000,000 points/s take about 330.0 cores" in problem
+    assert "this machine has 2" in problem
+    # Beyond what the cores carry, and not beyond hope: told, and not refused.
+    some = plan.make(experiment.load("laptop", experiment.Overrides(sensors="100000")), "local")
+    assert preflight.cpu_problem(some, 2)
+    assert preflight.cpu_problem(some, 2, preflight.HOPELESS) is None
+
+
+def with_nodes(laptop: plan.Plan, nodes: int, heap_mb: int = 256) -> plan.Plan:
+    cluster = laptop.experiment.cluster.model_copy(update={"storage_nodes": nodes})
+    changed = laptop.experiment.model_copy(update={"cluster": cluster})
+    storage = laptop.storage | {"heap_mb": heap_mb}
+    return laptop.model_copy(update={"experiment": changed, "storage": storage})
+
+
+def test_more_servers_than_the_cores_can_start(laptop):
+    problem = preflight.cpu_problem(with_nodes(laptop, 60), 2, preflight.HOPELESS)
+    assert "61 servers (60 storage nodes, 1 KairosDB) on 2 cores" in problem
+    assert preflight.cpu_problem(with_nodes(laptop, 5), 2) is None
+
+
+def test_a_plan_speaks_up_when_this_machine_cannot_carry_it(laptop, monkeypatch):
+    monkeypatch.setattr(preflight.psutil, "cpu_count", lambda: 2)
+    large = with_nodes(laptop, 30, heap_mb=65_536)
+    for of_hosts in (False, True):
+        found = preflight.notices(large, of_hosts=of_hosts)
+        assert any("too little memory" in text for text in found)
+        assert any("31 servers" in text for text in found)
+
+
+@pytest.mark.parametrize(
+    ("target", "speaks"), [("local", True), ("lab", True), ("aws", False), ("hosts", False)]
+)
+def test_only_of_targets_on_this_machine(target, speaks):
+    """Ten million sensors."""
+    said = CliRunner().invoke(cli.main, ["plan", "--target", target, "--sensors", "10000000"])
+    assert ("This machine cannot carry it" in said.output) == speaks
+
+
+@pytest.mark.parametrize("target", ["local", "lab"])
+def test_what_cannot_be_carried_is_refused(laptop, monkeypatch, tmp_path, target):
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(preflight.psutil, "cpu_count", lambda: 2)
+    large = with_nodes(laptop, 100, heap_mb=65_536).model_copy(update={"target": target})
+    with pytest.raises(UserError) as refusal:
+        preflight.check_shared(large, [])
+    assert "too little memory" in refusal.value.message
+    assert "101 servers" in refusal.value.message
+    assert not (tmp_path / "home").exists()
 
 
 def test_a_port_that_somebody_else_listens_on_is_named_with_the_process():

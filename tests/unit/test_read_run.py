@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kairoscope.stacks.kairosdb import read_run, readback, scan
+from kairoscope.stacks.kairosdb import read_run, readback, row_names, scan
 from kairoscope.stacks.kairosdb.readback import SeriesResult
 from loaders.schedule.due import Schedule, Series
 
 
 def whole(schedule: Schedule) -> scan.Scanned:
     """A store that has all."""
-    count = scan.Names(schedule).count
+    count = row_names.Names(schedule).count
     found = scan.Scanned(np.zeros(count, dtype=bool), np.zeros(count, dtype=np.int64))
     for series in schedule.series():
         found.whole[series.number] = True

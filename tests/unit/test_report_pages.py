@@ -7,6 +7,7 @@ import pytest
 import report_samples
 
 from kairoscope.report import write
+from kairoscope.report.advice import ADVICE
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 CHARTS = ["throughput", "client-latency", "percentiles", "store-latency", "queue", "cpu"]
@@ -143,6 +144,10 @@ def test_outage_shows_as_a_hole_and_a_spike(tmp_path: Path) -> None:
 
 def test_failing_run_names_what_failed_and_what_is_lost(tmp_path: Path) -> None:
     page, _, markdown = report(report_samples.failing(tmp_path))
+    for text in (page.text, markdown):
+        assert ADVICE["readback"].means in text
+        assert ADVICE["readback"].look in text
+        assert ADVICE["schedule"].means not in text
     assert "✗ FAIL" in page.text
     assert "It does not balance" in page.text
     assert "acknowledged = stored + queued + logged as failed 600,000 599,997 ✗ no" in page.text

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kairoscope.errors import UserError
-from kairoscope.stacks.kairosdb import cql, scan
+from kairoscope.stacks.kairosdb import cql, index, row_names, scan, stored
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import LIMIT, LOWEST, ValueType
@@ -51,7 +51,7 @@ def objects(items: list[bytes]) -> Any:
 
 @given(st.sampled_from(ValueType), st.lists(VALUES, min_size=1, max_size=50))
 def test_values_are_read_as_kairosdb_writes_them(kind, numbers):
-    found = scan.numbers(kind, objects([blob(kind, n) for n in numbers]))
+    found = stored.numbers(kind, objects([blob(kind, n) for n in numbers]))
     assert found.tolist() == numbers
 
 
@@ -74,7 +74,7 @@ def test_values_are_read_as_kairosdb_writes_them(kind, numbers):
 )
 def test_what_is_none_of_our_values_is_known(kind, raw):
     good = blob(kind, 123_456)
-    assert scan.numbers(kind, objects([good, raw, good])).tolist() == [123_456, -1, 123_456]
+    assert stored.numbers(kind, objects([good, raw, good])).tolist() == [123_456, -1, 123_456]
 
 
 def rows_of(spec: LoadSpec) -> set[int]:
@@ -85,7 +85,7 @@ def rows_of(spec: LoadSpec) -> set[int]:
 Rows = dict[bytes, list[tuple[int, bytes]]]
 
 
-def stored(schedule: Schedule, names: scan.Names) -> Rows:
+def rows_as_stored(schedule: Schedule, names: row_names.Names) -> Rows:
     """What KairosDB would have written for every point."""
     kind = ValueType(schedule.spec.value_type)
     rows: Rows = {}
@@ -96,20 +96,20 @@ def stored(schedule: Schedule, names: scan.Names) -> Rows:
     return rows
 
 
-def partitions(spec: LoadSpec, rows: Rows) -> list[scan.Partition]:
+def partitions(spec: LoadSpec, rows: Rows) -> list[stored.Partition]:
     flat = [(key, struct.pack(">i", o), b) for key, some in rows.items() for o, b in some]
     if not flat:
         return []
     keys, columns, blobs = (objects(list(column)) for column in zip(*flat, strict=True))
-    return list(scan.partitions(ValueType(spec.value_type), keys, columns, blobs))
+    return list(stored.partitions(ValueType(spec.value_type), keys, columns, blobs))
 
 
 def collected(schedule: Schedule, rows: Rows) -> tuple[scan.Scanned, int]:
-    names = scan.Names(schedule)
+    names = row_names.Names(schedule)
     left = [partitions(schedule.spec, rows)]
     lock = threading.Lock()
 
-    def read_range(_: tuple[int, int]) -> list[scan.Partition]:
+    def read_range(_: tuple[int, int]) -> list[stored.Partition]:
         with lock:
             return left.pop() if left else []
 
@@ -125,8 +125,8 @@ def test_all_is_there_whatever_the_load(spec, over_a_border):
         begin = spec.start_ms - spec.start_ms % WIDTH_MS + WIDTH_MS - spec.duration_ms // 2
         spec = dataclasses.replace(spec, start_ms=begin)
     schedule = Schedule(spec)
-    names = scan.Names(schedule)
-    found, done = collected(schedule, stored(schedule, names))
+    names = row_names.Names(schedule)
+    found, done = collected(schedule, rows_as_stored(schedule, names))
     series = list(schedule.series())
     assert done == schedule.points
     assert not found.others and not found.foreign
@@ -139,8 +139,8 @@ def test_all_is_there_whatever_the_load(spec, over_a_border):
 def test_points_that_are_lost_wrong_or_too_many_are_seen(model):
     metric, tags = model
     schedule = Schedule(load_samples.spec_of(sensors=6, metric=metric, tags=tags))
-    names = scan.Names(schedule)
-    rows = stored(schedule, names)
+    names = row_names.Names(schedule)
+    rows = rows_as_stored(schedule, names)
     (row,) = rows_of(schedule.spec)
     keys = [names.key(number, row) for number in range(6)]
     lost, wrong, more = rows[keys[0]], rows[keys[1]], rows[keys[2]]
@@ -165,7 +165,7 @@ def test_points_that_are_lost_wrong_or_too_many_are_seen(model):
 def test_rows_under_a_wrong_tag_are_foreign_and_those_of_others_are_not():
     metric, tags = load_samples.MODELS[2]
     spec = load_samples.spec_of(sensors=4, metric=metric, tags=tags)
-    names = scan.Names(Schedule(spec))
+    names = row_names.Names(Schedule(spec))
     good = spec.tags_of(2)
     wrong = cql.row_key(spec.metric_name(2), 0, {**good, "site": "site-9"}, "kairos_long")
     assert (seen := names.look(wrong)) and (seen[0].number, seen[2]) == (2, False)
@@ -179,7 +179,7 @@ def test_rows_under_a_wrong_tag_are_foreign_and_those_of_others_are_not():
 def test_tags_with_the_key_s_own_marks(text):
     tags = {"sensor": f"{text}-{{n}}", "a:b=": f"={text}"}
     schedule = Schedule(load_samples.spec_of(sensors=3, metric="m", tags=tags))
-    names = scan.Names(schedule)
+    names = row_names.Names(schedule)
     for number in range(3):
         seen = names.look(names.key(number, 0))
         assert seen and (seen[0].number, seen[2]) == (number, True)
@@ -197,11 +197,11 @@ def test_a_range_that_is_too_much_is_read_by_halves(monkeypatch):
     monkeypatch.setattr(scan, "PAUSE_S", 0)
     asked = []
 
-    def read_range(piece: tuple[int, int]) -> list[scan.Partition]:
+    def read_range(piece: tuple[int, int]) -> list[stored.Partition]:
         asked.append(piece)
         if piece[1] - piece[0] > 4:
             raise ReadTimeout("too much", consistency=1)
-        return [scan.Partition(bytes(piece), np.empty(0), np.empty(0))]
+        return [stored.Partition(bytes(piece), np.empty(0), np.empty(0))]
 
     found = scan._patiently(read_range, (0, 16), threading.Event())
     assert [tuple(one.key) for one in found] == [(0, 4), (4, 8), (8, 12), (12, 16)]
@@ -210,12 +210,12 @@ def test_a_range_that_is_too_much_is_read_by_halves(monkeypatch):
 def test_a_store_that_never_answers_ends_the_scan(monkeypatch):
     monkeypatch.setattr(scan, "PAUSE_S", 0)
 
-    def read_range(_: tuple[int, int]) -> list[scan.Partition]:
+    def read_range(_: tuple[int, int]) -> list[stored.Partition]:
         raise ReadTimeout("no", consistency=1)
 
     schedule = Schedule(load_samples.spec_of())
     with pytest.raises(UserError, match="storage nodes could not be read"):
-        scan.collect(schedule, scan.Names(schedule), set(), read_range, lambda _: None)
+        scan.collect(schedule, row_names.Names(schedule), set(), read_range, lambda _: None)
 
 
 def index_of(spec: LoadSpec, numbers: list[int], row_ms: int) -> tuple[list[Any], list[Any]]:
@@ -239,16 +239,16 @@ def test_series_without_an_index_entry_are_named(model):
     metric, tags = model
     spec = load_samples.spec_of(sensors=5, metric=metric, tags=tags)
     schedule = Schedule(spec)
-    names = scan.Names(schedule)
+    names = row_names.Names(schedule)
     (row,) = rows_of(spec)
     times, keys = index_of(spec, [0, 1, 2, 4], row)
-    assert scan.missing_in_index(schedule, names, {row}, times, keys) == {3}
+    assert index.missing_in_index(schedule, names, {row}, times, keys) == {3}
     _, all_keys = index_of(spec, [0, 1, 2, 3, 4], row)
     without_time = [t for t in times if t["metric"] != spec.metric_name(0)]
     lacking = {
         s for s in range(5) if spec.metric_name(s) not in {t["metric"] for t in without_time}
     }
-    found = scan.missing_in_index(schedule, names, {row}, without_time, all_keys)
+    found = index.missing_in_index(schedule, names, {row}, without_time, all_keys)
     assert found == lacking
     assert 0 in found
 
@@ -256,12 +256,12 @@ def test_series_without_an_index_entry_are_named(model):
 def test_series_are_wanted_in_each_row_that_they_have_points_in():
     spec = load_samples.spec_of(sensors=2, ticks=4, start_ms=WIDTH_MS * 1000 - 2000)
     schedule = Schedule(spec)
-    names = scan.Names(schedule)
+    names = row_names.Names(schedule)
     before, after = sorted(rows_of(spec))
     times, keys = index_of(spec, [0, 1], before)
-    assert scan.missing_in_index(schedule, names, {before, after}, times, keys) == {0, 1}
+    assert index.missing_in_index(schedule, names, {before, after}, times, keys) == {0, 1}
     more_times, more_keys = index_of(spec, [0, 1], after)
-    both = scan.missing_in_index(
+    both = index.missing_in_index(
         schedule, names, {before, after}, [*times, *more_times], [*keys, *more_keys]
     )
     assert both == set()

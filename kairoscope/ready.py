@@ -1,0 +1,251 @@
+"""What can be refused before anything is there: `make` runs this before it installs a package.
+
+So nothing but the standard library may be imported here, of Python 3.11. What needs the plan or the
+driver is in `preflight`, which has these checks too.
+
+    python3 kairoscope/ready.py setup|deploy TARGET EXPERIMENT VERB [WHAT SCALES IT …]
+"""
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+
+# Known to make before the packages are there that know them better; a test holds them equal.
+TARGETS = ("local", "lab", "aws", "hosts")
+VERBS = (
+    "add-kairosdb",
+    "add-storage",
+    "backup",
+    "decommission",
+    "evidence",
+    "remove-kairosdb",
+    "repair",
+    "replace",
+    "restore",
+    "rolling-config",
+    "rolling-restart",
+    "upgrade",
+)
+
+SETUP_DISK_MIB = 1_500
+"""Packages (710 MiB), run-time bundles (320) and Maven's cache (165), as on 2026-11-25."""
+
+DEFAULT_EXPERIMENT = "laptop"
+DEFAULT_MEMORY_MIB = 6_808
+DEFAULT_DISK_MIB = 4_191
+"""What the default experiment needs on this machine, so that who has just cloned does not wait for
+packages to be told; `preflight` computes it for all others. A test holds the two equal."""
+
+PORTS = {9042: "CQL", 7000: "node-to-node", 8080: "REST", 4242: "telnet"}
+"""What the servers of target local listen on, each on an address of its own."""
+
+# The longest path of a Unix socket on Linux is 107 bytes; supervisord appends its process id.
+SOCKET_PATH_MAX = 107 - len(".4194304")
+
+_LISTENING = "0A"
+_ODD = re.compile(r"[^\w./+@,=-]")
+
+
+def home() -> Path:
+    """As `paths.home`, which this module cannot import where it is run by itself."""
+    given = os.environ.get("KAIROSCOPE_HOME")
+    return Path(given).resolve() if given else CHECKOUT / ".kairoscope"
+
+
+def checkout_problem(checkout: Path) -> str | None:
+    """Why nothing can be set up in this checkout, or None."""
+    if _ODD.search(str(checkout)):
+        return (
+            f"the checkout's path {checkout} has blanks or special characters, which command lines "
+            "of the servers and of Python cannot carry. Move it, e.g. to ~/kairoscope; "
+            "KAIROSCOPE_HOME= does not help, as programs stay in the checkout."
+        )
+    return None
+
+
+def odd_problem(folder: Path) -> str | None:
+    """Why the name of a folder of deployments cannot be used, or None."""
+    if _ODD.search(str(folder)):
+        return (
+            f"the path {folder} has blanks or special characters, which command lines of the "
+            "servers cannot carry. Move the checkout, or set KAIROSCOPE_HOME= to another folder."
+        )
+    return None
+
+
+def path_problem(state: Path) -> str | None:
+    """Why the name of target local's folder cannot be used, or None."""
+    if problem := odd_problem(state):
+        return problem
+    sock = state / "supervisor" / "sock"
+    if len(str(sock)) > SOCKET_PATH_MAX:
+        return (
+            f"the path {sock} is longer than a Unix socket's may be ({SOCKET_PATH_MAX}). "
+            "Set KAIROSCOPE_HOME= to a shorter folder."
+        )
+    return None
+
+
+def folder_problem(folder: Path, what: str, instead: str) -> str | None:
+    """Why nothing can be written to a folder that is there or is to be made, or None."""
+    for there in (folder, *folder.parents):
+        if not os.path.lexists(there):
+            continue
+        if not there.is_dir():
+            return f"{what} {folder}: {there} is a file, and no folder. {instead}"
+        try:
+            Path(tempfile.mkdtemp(prefix=".kairoscope-", dir=there)).rmdir()
+        except OSError as error:
+            return f"{what} {folder}: {there} cannot be written ({error.strerror}). {instead}"
+        break
+    return None
+
+
+def home_problem(folder: Path) -> str | None:
+    """Why deployments cannot be kept in this folder, or None."""
+    given = "KAIROSCOPE_HOME" in os.environ
+    what = "KAIROSCOPE_HOME" if given else "the folder of deployments"
+    return folder_problem(folder, what, "Set KAIROSCOPE_HOME= to a folder of yours.")
+
+
+def _near(word: str, known: list[str], what: str) -> str | None:
+    if word in known:
+        return None
+    return f"{what} {word!r} is not known. There are: {', '.join(sorted(known))}"
+
+
+def name_problems(target: str, experiment: str, verb: str) -> Iterator[str]:
+    """Names that nothing has, each with those that there are."""
+    if problem := _near(target, list(TARGETS), "TARGET"):
+        yield problem
+    folder = CHECKOUT / "experiments"
+    known = [path.stem for path in folder.glob("*.yml")]
+    if "/" not in experiment and not experiment.endswith((".yml", ".yaml")):
+        if problem := _near(experiment, known, "EXPERIMENT"):
+            yield problem + "; or the path of a file of yours"
+    elif not Path(experiment).is_file():
+        yield f"EXPERIMENT {experiment}: there is no such file"
+    if verb and (problem := _near(verb, list(VERBS), "VERB")):
+        yield problem
+
+
+def free_mib(folder: Path) -> int:
+    """Free disk where a folder is, or would be made."""
+    there = next(path for path in (folder, *folder.parents) if path.is_dir())
+    return shutil.disk_usage(there).free // 2**20
+
+
+def _available_mib() -> int | None:
+    text = Path("/proc/meminfo").read_text()
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", text, re.MULTILINE)
+    return int(found[1]) // 1024 if found else None
+
+
+def listening(proc: Path = Path("/proc/net")) -> set[tuple[str, int]]:
+    """IPv4 addresses and ports of this machine that somebody listens on; IPv6's `::` as 0.0.0.0."""
+    found = set()
+    for name in ("tcp", "tcp6"):
+        try:
+            lines = (proc / name).read_text().splitlines()[1:]
+        except OSError:
+            continue
+        for line in lines:
+            _, local, _, state, *_ = line.split()
+            if state == _LISTENING:
+                address, port = local.split(":")
+                raw = bytes.fromhex(address[-8:])[::-1]
+                found.add((".".join(map(str, raw)), int(port, 16)))
+    return found
+
+
+def port_problem(net: str, taken: set[tuple[str, int]]) -> str | None:
+    """Which ports of the first servers of target local somebody listens on, or None."""
+    first, every = f"{net}.1", "0.0.0.0"  # noqa: S104 - looked for, not bound
+    clashes = [
+        f"{port} ({purpose})"
+        for port, purpose in PORTS.items()
+        if (first, port) in taken or (every, port) in taken
+    ]
+    if not clashes:
+        return None
+    return (
+        f"ports of {first} are taken by another deployment or another program: "
+        f"{', '.join(clashes)}. Which it is: ss -ltnp. End it, or deploy on other addresses: "
+        "KAIROSCOPE_LOCAL_NET=127.0.7"
+    )
+
+
+def setup_problem() -> str | None:
+    """Why there is no room for what a set-up brings, or None."""
+    if (CHECKOUT / ".venv" / "installed").exists() or free_mib(CHECKOUT) >= SETUP_DISK_MIB:
+        return None
+    return (
+        f"too little disk: {SETUP_DISK_MIB:,} MiB are needed to set up, {free_mib(CHECKOUT):,} MiB "
+        f"are free at {CHECKOUT}"
+    )
+
+
+def machine_problems(*, default: bool) -> Iterator[str]:
+    """What this machine lacks for a first deployment of target local.
+
+    `default`: of the default experiment, as it is.
+    """
+    net = os.environ.get("KAIROSCOPE_LOCAL_NET", "127.0.0")
+    if problem := port_problem(net, listening()):
+        yield problem
+    if not default:
+        return
+    available = _available_mib()
+    if available is not None and available < DEFAULT_MEMORY_MIB:
+        yield (
+            f"too little memory: the experiment {DEFAULT_EXPERIMENT} needs at least "
+            f"{DEFAULT_MEMORY_MIB:,} MiB, {available:,} MiB are available. End other programs, or "
+            "give an experiment with fewer or smaller nodes (experiments/README.md)"
+        )
+    if free_mib(home()) < DEFAULT_DISK_MIB:
+        yield (
+            f"too little disk: the experiment {DEFAULT_EXPERIMENT} needs at least "
+            f"{DEFAULT_DISK_MIB:,} MiB, {free_mib(home()):,} MiB are free at {home()}. Free some, "
+            "lower SENSORS= or DURATION=, or set KAIROSCOPE_HOME= to a larger disk"
+        )
+
+
+def problems(
+    target: str, experiment: str, verb: str, *, deploying: bool, default: bool
+) -> list[str]:
+    """All that is in the way, a sentence each."""
+    found = list(name_problems(target, experiment, verb))
+    found += [text for text in (checkout_problem(CHECKOUT), home_problem(home())) if text]
+    if problem := folder_problem(Path.home(), "your home folder", "Set HOME= to one."):
+        found.append(f"{problem} pip and Maven keep what they fetch there.")
+    odd = path_problem(home() / target) if target == "local" else odd_problem(home())
+    # Of a checkout's path it is said already.
+    if odd and not (found and home().is_relative_to(CHECKOUT)):
+        found.append(odd)
+    if problem := setup_problem():
+        found.append(problem)
+    first = not (home() / target / "plan.json").exists()
+    if not found and deploying and target == "local" and first:
+        found += machine_problems(default=default)
+    return found
+
+
+def main(arguments: list[str]) -> int:
+    """Say what is in the way on stderr: 2 if anything is, else 0."""
+    what_for, target, experiment, verb, *scaled = arguments
+    default = experiment == DEFAULT_EXPERIMENT and not any(scaled)
+    deploying = what_for == "deploy"
+    found = problems(target, experiment, verb, deploying=deploying, default=default)
+    for problem in found:
+        print(f"error: {problem}", file=sys.stderr)
+    return 2 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,42 @@
+"""The line for a task of a playbook that takes long."""
+
+import importlib.util
+import time
+from types import ModuleType
+
+import pytest
+
+from kairoscope import paths
+
+
+@pytest.fixture
+def narrate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    path = paths.ANSIBLE / "plugins" / "callback" / "narrate.py"
+    spec = importlib.util.spec_from_file_location("narrate", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, "_LOOK_S", 0.01)
+    return module
+
+
+class Task:
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def get_name(self) -> str:
+        return self._name
+
+
+def test_a_task_that_goes_on_is_named_and_an_ended_playbook_is_not(narrate, monkeypatch, capfd):
+    callback = narrate.CallbackModule()
+    callback.v2_playbook_on_task_start(Task("cassandra : quick"), False)
+    monkeypatch.setattr(narrate, "_FIRST_S", 0.0)
+    callback.v2_playbook_on_task_start(Task("cassandra : Node is up"), False)
+    said, deadline = "", time.monotonic() + 60
+    while "Node is up" not in said and time.monotonic() < deadline:
+        said += capfd.readouterr().out
+        time.sleep(0.01)
+    callback.v2_playbook_on_stats(None)
+    assert "  … cassandra : Node is up: 0 s\n" in said
+    assert "quick" not in said

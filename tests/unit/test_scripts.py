@@ -1,0 +1,57 @@
+"""The scripts that run before there is a package."""
+
+import subprocess
+
+from kairoscope import paths
+
+SCRIPTS = paths.CHECKOUT / "scripts"
+
+
+def narrate(log: object, command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(SCRIPTS / "narrate"), "doing it, some seconds", str(log), "sh", "-c", command],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_what_a_command_prints_goes_to_its_log_only(tmp_path):
+    log = tmp_path / "new" / "log"
+    done = narrate(log, "echo DEPRECATION: something >&2; echo more")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "doing it, some seconds …\n", "")
+    assert log.read_text() == "DEPRECATION: something\nmore\n"
+
+
+def test_a_command_that_fails_shows_its_end_and_keeps_its_status(tmp_path):
+    log = tmp_path / "log"
+    done = narrate(log, "seq 100; echo no such package >&2; exit 7")
+    assert done.returncode == 7
+    assert done.stderr.count("\n") < 25
+    assert "no such package" in done.stderr
+    assert str(log) in done.stderr
+    assert log.read_text().startswith("1\n2\n")
+
+
+def test_a_verb_that_is_none_is_told_with_those_that_are():
+    done = subprocess.run(
+        ["make", "-C", str(paths.CHECKOUT), "frobnicate"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "there is no such verb. There are: demo plan deploy" in done.stderr
+
+
+def test_a_target_that_is_none_is_refused_before_anything_is_set_up():
+    done = subprocess.run(
+        ["make", "-C", str(paths.CHECKOUT), "-n", "demo", "TARGET=lokal"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = done.stdout.splitlines()
+    ready = next(i for i, line in enumerate(lines) if "scripts/ready" in line and "lokal" in line)
+    setting_up = ("venv", "pip", "kairoscope deploy")
+    assert not any(word in line for line in lines[:ready] for word in setting_up)
