@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -54,6 +55,15 @@ def request(url: str, document: Any = None, timeout_s: float = 10) -> Any:
     return json.loads(body) if body else None
 
 
+def listens(address: str, port: int) -> bool:
+    """Whether somebody takes connections there."""
+    try:
+        socket.create_connection((address, port), 2).close()
+    except OSError:
+        return False
+    return True
+
+
 def free_net() -> str:
     """A loopback net on which nobody listens at any address that a deployment would use."""
     made = plan.make(experiment.Experiment.model_validate(EXPERIMENT))
@@ -87,6 +97,13 @@ class Home(Cli):
         self.state = self.path / "local"
         self.experiment = self.write("experiment", EXPERIMENT)
         self.deployed = self.experiment
+        # Once it is there, a load ends that was started with `until_told`.
+        self.enough = self.scratch / "enough"
+
+    @property
+    def until_told(self) -> tuple[str, ...]:
+        """Options of a load that goes on until `enough` is there."""
+        return ("--duration", "1800", "--until", str(self.enough))
 
     def write(self, name: str, content: dict[str, Any] | str) -> Path:
         """An experiment file beside the home."""
@@ -200,12 +217,23 @@ class Deployment(Home):
         return self.cli("status")
 
     def wait_until_well(self, timeout_s: float = 240) -> None:
-        """All processes run, the ring is 3 × UN and KairosDB is healthy, says `status`."""
+        """All processes run, the ring is 3 × UN and KairosDB is healthy, says `status`.
+
+        It is asked once they listen, as it takes seconds, of Java's above all.
+        """
 
         def well() -> bool:
             return self.status().returncode == 0
 
+        wait_for("servers that listen", self.all_listen, timeout_s)
         wait_for("`kairoscope status` finding all well", well, timeout_s)
+
+    def all_listen(self) -> bool:
+        """Whether every server that is deployed runs and takes connections of clients."""
+        hosts = inventory.read(self.state / "inventory.yml")
+        ports = [(host.address, host.vars["native_transport_port"]) for host in hosts.storage]
+        ports += [(host.address, host.vars["http_port"]) for host in hosts.kairosdb]
+        return all(self.pids().values()) and all(listens(*port) for port in ports)
 
     def set_settings(self) -> dict[str, Any]:
         """The settings that KairosDB says it runs with."""
@@ -232,6 +260,7 @@ class Deployment(Home):
     @contextlib.contextmanager
     def loading(self, *options: str, what: Path | None = None) -> Iterator[Run]:
         """Start a load, yield it once it has its run folder; nothing of it outlives the block."""
+        self.enough.unlink(missing_ok=True)
         runs = self.path / "runs"
         before = (runs / "latest").resolve()
         output = self.scratch / "load.txt"
