@@ -6,14 +6,16 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from harness import SMALL, Cli, but, end, new_run, wait_for
 from kairoscope import experiment, plan
 from kairoscope.deploy import preflight
 from kairoscope.hosts import inventory, supervisor
-from kairoscope.stacks.kairosdb import cql
+from kairoscope.stacks.kairosdb import cql, dead_letters
 from loaders.schedule.spec import LoadSpec
 
 STORAGE = ("storage-1", "storage-2", "storage-3")
@@ -256,6 +258,84 @@ class Deployment(Home):
         asked = {"start_absolute": start, "end_absolute": end, "metrics": [{"name": metric}]}
         answer = request(f"{self.url}/api/v1/datapoints/query", asked)
         return [pair for result in answer["queries"][0]["results"] for pair in result["values"]]
+
+    @property
+    def queue_folder(self) -> Path:
+        return self.state / "kairosdb-1" / "queue"
+
+    def queue(self) -> dict[str, Any]:
+        """What KairosDB says of its queue."""
+        said: dict[str, Any] = request(f"{self.url}/api/v1/kairoscope/queue")
+        return said
+
+    def metrics(self) -> dict[str, float]:
+        """The queue's metrics; statistics are of the time since they were last asked for."""
+        url = f"{self.url}/api/v1/kairoscope/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 (ours)
+            text = answer.read().decode()
+        found = re.findall(r"^kairosdb_kairoscope_queue_(\w+)\{.*\} (\S+)$", text, re.M)
+        return {name: float(value) for name, value in found}
+
+    def count(self, metric: str, url: str | None = None) -> int:
+        """Points of a metric that a query finds, at the first KairosDB or another one."""
+        return self.counts([metric], url)[metric]
+
+    def counts(self, metrics: Iterable[str], url: str | None = None) -> dict[str, int]:
+        """The same of many metrics."""
+        found: dict[str, int] = {}
+        years = {"name": "count", "sampling": {"value": 20, "unit": "years"}}
+        names = list(metrics)
+        for some in (names[i : i + 50] for i in range(0, len(names), 50)):
+            asked = {
+                "start_absolute": 1,
+                "metrics": [{"name": metric, "aggregators": [years]} for metric in some],
+            }
+            answer = request(f"{url or self.url}/api/v1/datapoints/query", asked, timeout_s=60)
+            for metric, one in zip(some, answer["queries"], strict=True):
+                values = (value for result in one["results"] for value in result["values"])
+                found[metric] = sum(count for _, count in values)
+        return found
+
+    def health(self, timeout_s: float = 10) -> int:
+        """The status of KairosDB's health check; 0 for no answer."""
+        try:
+            request(f"{self.url}/api/v1/health/check", timeout_s=timeout_s)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+        return 204
+
+    def dead(self) -> list[dead_letters.Letter | None]:
+        file = self.queue_folder / dead_letters.FILE
+        return list(dead_letters.read(file.read_text().splitlines())) if file.exists() else []
+
+    def wait_until_stored(self, timeout_s: float = 240) -> None:
+        """Until nothing waits any more."""
+
+        def empty() -> bool:
+            with contextlib.suppress(OSError):
+                return bool(self.queue()["waiting"] == 0)
+            return False
+
+        wait_for("an empty queue", empty, timeout_s)
+
+    @contextlib.contextmanager
+    def frozen(self, *names: str) -> Iterator[None]:
+        """Processes that stand still."""
+        pids = [self.pids()[name] for name in names]
+        try:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    def execute(self, *statements: str) -> None:
+        with self.cql() as db:
+            for statement in statements:
+                db.execute(statement)
 
     @contextlib.contextmanager
     def loading(self, *options: str, what: Path | None = None) -> Iterator[Run]:
