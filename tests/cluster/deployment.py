@@ -24,7 +24,7 @@ import pytest
 import yaml
 from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
-from harness import SMALL, Cli, but, end, new_run, wait_for
+from harness import SMALL, Cli, but, running_load, wait_for
 
 from kairoscope import experiment, plan
 from kairoscope.deploy import preflight
@@ -341,18 +341,10 @@ class Deployment(Home):
     def loading(self, *options: str, what: Path | None = None) -> Iterator[Run]:
         """Start a load, yield it once it has its run folder; nothing of it outlives the block."""
         self.enough.unlink(missing_ok=True)
-        runs = self.path / "runs"
-        before = (runs / "latest").resolve()
         output = self.scratch / "load.txt"
-        with output.open("w") as file:
-            process = self.start(
-                "load", what or self.experiment, *options, stdout=file, stderr=subprocess.STDOUT
-            )
-        try:
-            folder = new_run(runs, before, process, output)
+        arguments: tuple[str | Path, ...] = (what or self.experiment, *options)
+        with running_load(self, self.path / "runs", output, *arguments) as (process, folder):
             yield Run(process, output, folder, self.state)
-        finally:
-            end(process)
 
     @contextlib.contextmanager
     def in_mid_load(self, *options: str) -> Iterator[Run]:

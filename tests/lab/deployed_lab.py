@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import yaml
-from harness import SMALL, Cli, but, end, new_run, wait_for
+from harness import SMALL, Cli, but, running_load, wait_for
 from hdrh.log import HistogramLogReader
 
 from kairoscope.hosts.inventory import NATIVE_TRANSPORT_PORT
@@ -113,28 +113,18 @@ class DeployedLab(Cli):
     def loading(self, experiment: Path | None = None) -> Iterator[Load]:
         """A load of which points have been acknowledged, and which goes on until it is told to
         end; nothing of it outlives the block."""
-        runs = self.home / "runs"
-        enough = self.scratch / "enough"
+        enough, output = self.scratch / "enough", self.scratch / "load.txt"
         enough.unlink(missing_ok=True)
-        before = (runs / "latest").resolve()
-        output = self.scratch / "load.txt"
-        with output.open("w") as file:
-            process = self.start(
-                "load",
-                experiment or self.experiment,
-                *("--target", "lab", "--duration", str(LONGEST_S), "--until", enough),
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            folder = new_run(runs, before, process, output)
+        options = ("--target", "lab", "--duration", str(LONGEST_S), "--until", enough)
+        arguments = (experiment or self.experiment, *options)
+        with running_load(self, self.home / "runs", output, *arguments) as (process, folder):
             self.load = Load(process, output, folder, enough)
-            wait_for("acknowledged points", lambda: "acknowledged" in output.read_text())
-            yield self.load
-        finally:
-            self.effects += self.load.effects if self.load else []
-            self.load = None
-            end(process)
+            try:
+                wait_for("acknowledged points", lambda: "acknowledged" in output.read_text())
+                yield self.load
+            finally:
+                self.effects += self.load.effects
+                self.load = None
 
     def remove(self) -> None:
         self.cli("destroy", "--target", "lab")

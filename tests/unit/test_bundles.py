@@ -125,4 +125,6 @@ def test_the_wheel_is_the_same_from_the_same_sources(tmp_path, monkeypatch):
     second = bundles._build_wheel(sources, wheels)
     assert second.read_bytes() == first
     packed = set(zipfile.ZipFile(second).namelist())
-    assert {str(path.relative_to(paths.LOADERS.parent)) for path in paths.LOADERS.rglob("*.py")} <= packed
+    assert {
+        str(path.relative_to(paths.LOADERS.parent)) for path in paths.LOADERS.rglob("*.py")
+    } <= packed
