@@ -131,8 +131,9 @@ ready:
 tools: ready $(VENV)/installed
 	@scripts/need java maven $(NEEDS_$(TARGET))
 
-# One worker for each of the layers that wait for servers; the unit tests fill the gaps.
-PYTEST = $(BIN)/python -m pytest -v --durations=20 --dist loadgroup --no-loadscope-reorder
+# One worker for each of the layers that wait for servers; the unit tests fill the gaps. In CI each
+# test has a line, so that one that hangs is known by its name.
+PYTEST = $(BIN)/python -m pytest $(if $(CI),-v) --durations=20 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: test
 test: test-needs ## Run what fits into 20 minutes on two cores (ONLY=unit|cluster|lab|cloud for one layer, ARGS= for pytest)

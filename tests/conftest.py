@@ -133,7 +133,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_testnodedown(node: Any) -> None:
     """Each of xdist's processes has collected the same."""
     if said := getattr(node, "workeroutput", {}).get("left_out"):
-        node.config.stash[_LEFT_OUT] = Counter(said)
+        left_out: Counter[str] = Counter(said)
+        node.config.stash[_LEFT_OUT] = left_out
 
 
 @pytest.hookimpl(trylast=True)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -159,8 +159,17 @@ class Cli:
         return done.stderr.removeprefix("Error: ")
 
 
-def new_run(runs: Path, before: Path, process: subprocess.Popen[str], output: Path) -> Path:
-    """The run folder of a `kairoscope load` that was just started; `latest` was `before` then."""
+@contextlib.contextmanager
+def running_load(
+    cli: Cli, runs: Path, output: Path, *arguments: str | Path
+) -> Iterator[tuple[subprocess.Popen[str], Path]]:
+    """Start `kairoscope load`, yield it and its run folder; nothing of it outlives the block.
+
+    `runs`: where run folders are made; `output`: for what it prints.
+    """
+    before = (runs / "latest").resolve()
+    with output.open("w") as file:
+        process = cli.start("load", *arguments, stdout=file, stderr=subprocess.STDOUT)
 
     def folder() -> Path | None:
         if process.poll() is not None:
@@ -168,4 +177,7 @@ def new_run(runs: Path, before: Path, process: subprocess.Popen[str], output: Pa
         latest = runs / "latest"
         return latest.resolve() if latest.exists() and latest.resolve() != before else None
 
-    return wait_for("the run folder", folder)
+    try:
+        yield process, wait_for("the run folder", folder)
+    finally:
+        end(process)

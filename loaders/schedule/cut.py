@@ -13,8 +13,8 @@ from pathlib import Path
 
 FILE = "cut.json"
 
-AHEAD_MS = 5000
-"""How far ahead the end has to be, so that every process knows of it in time."""
+AHEAD_MS = 10_000
+"""How far ahead the end has to be, so that every process knows of it in time, however busy."""
 
 
 class TooLateError(Exception):

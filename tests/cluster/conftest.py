@@ -18,6 +18,7 @@ ORDER = (
     "test_refused",
     "test_deployed",
     "test_run",
+    "test_queue",
     "test_trouble",
     "test_change",
     "test_loads",

@@ -6,13 +6,16 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +24,13 @@ import pytest
 import yaml
 from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
-from harness import SMALL, Cli, but, end, new_run, wait_for
+from harness import SMALL, Cli, but, running_load, wait_for
 
 from kairoscope import experiment, run_folder
 from kairoscope.cli import known
 from kairoscope.deploy import inventory_vars, preflight
 from kairoscope.hosts import inventory, supervisor
-from kairoscope.stacks.kairosdb import cql
+from kairoscope.stacks.kairosdb import cql, dead_letters
 from kairoscope.targets.target import Options
 from loaders.schedule.spec import LoadSpec
 
@@ -54,6 +57,15 @@ def request(url: str, document: Any = None, timeout_s: float = 10) -> Any:
     with urllib.request.urlopen(url, data=data, timeout=timeout_s) as answer:  # noqa: S310 (ours)
         body = answer.read()
     return json.loads(body) if body else None
+
+
+def listens(address: str, port: int) -> bool:
+    """Whether somebody takes connections there."""
+    try:
+        socket.create_connection((address, port), 2).close()
+    except OSError:
+        return False
+    return True
 
 
 def free_net() -> str:
@@ -93,6 +105,13 @@ class Home(Cli):
         self.state = self.path / "local"
         self.experiment = self.write("experiment", EXPERIMENT)
         self.deployed = self.experiment
+        # Once it is there, a load ends that was started with `until_told`.
+        self.enough = self.scratch / "enough"
+
+    @property
+    def until_told(self) -> tuple[str, ...]:
+        """Options of a load that goes on until `enough` is there."""
+        return ("--duration", "1800", "--until", str(self.enough))
 
     def write(self, name: str, content: dict[str, Any] | str) -> Path:
         """An experiment file beside the home."""
@@ -221,12 +240,23 @@ class Deployment(Home):
         return self.cli("status")
 
     def wait_until_well(self, timeout_s: float = 240) -> None:
-        """All processes run, the ring is 3 × UN and KairosDB is healthy, says `status`."""
+        """All processes run, the ring is 3 × UN and KairosDB is healthy, says `status`.
+
+        It is asked once they listen, as it takes seconds, of Java's above all.
+        """
 
         def well() -> bool:
             return self.status().returncode == 0
 
+        wait_for("servers that listen", self.all_listen, timeout_s)
         wait_for("`kairoscope status` finding all well", well, timeout_s)
+
+    def all_listen(self) -> bool:
+        """Whether every server that is deployed runs and takes connections of clients."""
+        hosts = inventory.read(self.state / "inventory.yml")
+        ports = [(host.address, host.vars["native_transport_port"]) for host in hosts.storage]
+        ports += [(host.address, host.vars["http_port"]) for host in hosts.kairosdb]
+        return all(self.pids().values()) and all(listens(*port) for port in ports)
 
     def set_settings(self) -> dict[str, Any]:
         """The settings that KairosDB says it runs with."""
@@ -250,21 +280,92 @@ class Deployment(Home):
         answer = request(f"{self.url}/api/v1/datapoints/query", asked)
         return [pair for result in answer["queries"][0]["results"] for pair in result["values"]]
 
+    @property
+    def queue_folder(self) -> Path:
+        return self.state / "kairosdb-1" / "queue"
+
+    def queue(self) -> dict[str, Any]:
+        """What KairosDB says of its queue."""
+        said: dict[str, Any] = request(f"{self.url}/api/v1/kairoscope/queue")
+        return said
+
+    def metrics(self) -> dict[str, float]:
+        """The queue's metrics; statistics are of the time since they were last asked for."""
+        url = f"{self.url}/api/v1/kairoscope/metrics"
+        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 (ours)
+            text = answer.read().decode()
+        found = re.findall(r"^kairosdb_kairoscope_queue_(\w+)\{.*\} (\S+)$", text, re.M)
+        return {name: float(value) for name, value in found}
+
+    def count(self, metric: str, url: str | None = None) -> int:
+        """Points of a metric that a query finds, at the first KairosDB or another one."""
+        return self.counts([metric], url)[metric]
+
+    def counts(self, metrics: Iterable[str], url: str | None = None) -> dict[str, int]:
+        """The same of many metrics."""
+        found: dict[str, int] = {}
+        years = {"name": "count", "sampling": {"value": 20, "unit": "years"}}
+        names = list(metrics)
+        for some in (names[i : i + 50] for i in range(0, len(names), 50)):
+            asked = {
+                "start_absolute": 1,
+                "metrics": [{"name": metric, "aggregators": [years]} for metric in some],
+            }
+            answer = request(f"{url or self.url}/api/v1/datapoints/query", asked, timeout_s=60)
+            for metric, one in zip(some, answer["queries"], strict=True):
+                values = (value for result in one["results"] for value in result["values"])
+                found[metric] = sum(count for _, count in values)
+        return found
+
+    def health(self, timeout_s: float = 10) -> int:
+        """The status of KairosDB's health check; 0 for no answer."""
+        try:
+            request(f"{self.url}/api/v1/health/check", timeout_s=timeout_s)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+        return 204
+
+    def dead(self) -> list[dead_letters.Letter | None]:
+        file = self.queue_folder / dead_letters.FILE
+        return list(dead_letters.read(file.read_text().splitlines())) if file.exists() else []
+
+    def wait_until_stored(self, timeout_s: float = 240) -> None:
+        """Until nothing waits any more."""
+
+        def empty() -> bool:
+            with contextlib.suppress(OSError):
+                return bool(self.queue()["waiting"] == 0)
+            return False
+
+        wait_for("an empty queue", empty, timeout_s)
+
+    @contextlib.contextmanager
+    def frozen(self, *names: str) -> Iterator[None]:
+        """Processes that stand still."""
+        pids = [self.pids()[name] for name in names]
+        try:
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
+    def execute(self, *statements: str) -> None:
+        with self.cql() as db:
+            for statement in statements:
+                db.execute(statement)
+
     @contextlib.contextmanager
     def loading(self, *options: str, what: Path | None = None) -> Iterator[Run]:
         """Start a load, yield it once it has its run folder; nothing of it outlives the block."""
-        runs = self.path / "runs"
-        before = (runs / "latest").resolve()
+        self.enough.unlink(missing_ok=True)
         output = self.scratch / "load.txt"
-        with output.open("w") as file:
-            process = self.start(
-                "load", what or self.experiment, *options, stdout=file, stderr=subprocess.STDOUT
-            )
-        try:
-            folder = new_run(runs, before, process, output)
+        arguments: tuple[str | Path, ...] = (what or self.experiment, *options)
+        with running_load(self, self.path / "runs", output, *arguments) as (process, folder):
             yield Run(process, output, folder, self)
-        finally:
-            end(process)
 
     @contextlib.contextmanager
     def in_mid_load(self, *options: str) -> Iterator[Run]:

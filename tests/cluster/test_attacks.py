@@ -13,7 +13,6 @@ import itertools
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -22,18 +21,18 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
+from attacks import MIB, Disk, now_ms, point, post
 from deployment import STORAGE, Deployment, Run, request, variant
 from harness import wait_for
 
 from kairoscope.deploy.operate.queue import JAVA_OPTIONS
 from kairoscope.hosts import inventory, supervisor
-from kairoscope.stacks.kairosdb import dead_letters
 
 pytestmark = pytest.mark.faults
 
@@ -45,7 +44,6 @@ ANSWERED_S = 10
 # Restarts with torn files, each minutes; hundreds of copies are torn further below.
 TEARS = 3
 SEED = 20261124
-MIB = 1 << 20
 LIMITS = {"p99_ms": 5000}
 
 
@@ -65,10 +63,6 @@ class Attacked(Deployment):
         )
 
     @property
-    def queue_folder(self) -> Path:
-        return self.state / "kairosdb-1" / "queue"
-
-    @property
     def other_url(self) -> str:
         """Of the second KairosDB."""
         return f"http://{self.net}.2:8080"
@@ -77,79 +71,10 @@ class Attacked(Deployment):
         """What is deployed."""
         return inventory.read(self.state / "inventory.yml")
 
-    def queue(self) -> dict[str, Any]:
-        """What KairosDB says of its queue."""
-        said: dict[str, Any] = request(f"{self.url}/api/v1/kairoscope/queue")
-        return said
-
-    def metrics(self) -> dict[str, float]:
-        """The queue's metrics; statistics are of the time since they were last asked for."""
-        url = f"{self.url}/api/v1/kairoscope/metrics"
-        with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 (ours)
-            text = answer.read().decode()
-        found = re.findall(r"^kairosdb_kairoscope_queue_(\w+)\{.*\} (\S+)$", text, re.M)
-        return {name: float(value) for name, value in found}
-
-    def count(self, metric: str, url: str | None = None) -> int:
-        """Points of a metric that a query finds, at the first KairosDB or another one."""
-        return self.counts([metric], url)[metric]
-
-    def counts(self, metrics: Iterable[str], url: str | None = None) -> dict[str, int]:
-        """The same of many metrics."""
-        found: dict[str, int] = {}
-        years = {"name": "count", "sampling": {"value": 20, "unit": "years"}}
-        names = list(metrics)
-        for some in (names[i : i + 50] for i in range(0, len(names), 50)):
-            asked = {
-                "start_absolute": 1,
-                "metrics": [{"name": metric, "aggregators": [years]} for metric in some],
-            }
-            answer = request(f"{url or self.url}/api/v1/datapoints/query", asked, timeout_s=60)
-            for metric, one in zip(some, answer["queries"], strict=True):
-                values = (value for result in one["results"] for value in result["values"])
-                found[metric] = sum(count for _, count in values)
-        return found
-
-    def health(self, timeout_s: float = 10) -> int:
-        """The status of KairosDB's health check; 0 for no answer."""
-        try:
-            request(f"{self.url}/api/v1/health/check", timeout_s=timeout_s)
-        except urllib.error.HTTPError as error:
-            return error.code
-        except OSError:
-            return 0
-        return 204
-
-    def dead(self) -> list[dead_letters.Letter | None]:
-        file = self.queue_folder / dead_letters.FILE
-        return list(dead_letters.read(file.read_text().splitlines())) if file.exists() else []
-
     def names(self, prefix: str) -> list[str]:
         """The metrics that there are, by KairosDB's list of their names."""
         found: list[str] = request(f"{self.url}/api/v1/metricnames?prefix={prefix}")["results"]
         return found
-
-    def wait_until_stored(self, timeout_s: float = 240) -> None:
-        """Until nothing waits any more."""
-
-        def empty() -> bool:
-            with contextlib.suppress(OSError):
-                return bool(self.queue()["waiting"] == 0)
-            return False
-
-        wait_for("an empty queue", empty, timeout_s)
-
-    @contextlib.contextmanager
-    def frozen(self, *names: str) -> Iterator[None]:
-        """Processes that stand still."""
-        pids = [self.pids()[name] for name in names]
-        try:
-            for pid in pids:
-                os.kill(pid, signal.SIGSTOP)
-            yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
 
     @contextlib.contextmanager
     def killed(self) -> Iterator[None]:
@@ -164,44 +89,6 @@ class Attacked(Deployment):
         finally:
             os.kill(self.supervisord, signal.SIGCONT)
 
-    def execute(self, *statements: str) -> None:
-        with self.cql() as db:
-            for statement in statements:
-                db.execute(statement)
-
-
-class Answer(NamedTuple):
-    """Of KairosDB's to a post."""
-
-    status: int
-    document: dict[str, Any]
-    retry_after: str | None
-
-
-def post(url: str, body: bytes | list[Any], **headers: str) -> Answer:
-    """Post points, or what looks like it; an answer with errors must be KairosDB's JSON."""
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    asked = urllib.request.Request(  # noqa: S310 (ours)
-        f"{url}/api/v1/datapoints",
-        data=data,
-        headers={name.replace("_", "-"): value for name, value in headers.items()},
-    )
-    try:
-        with urllib.request.urlopen(asked, timeout=30) as answer:  # noqa: S310
-            return Answer(answer.status, {}, None)
-    except urllib.error.HTTPError as error:
-        with error:
-            said = json.loads(error.read())
-        return Answer(error.code, said, error.headers["Retry-After"])
-
-
-def point(name: str, t: int, value: Any, **more: Any) -> dict[str, Any]:
-    return {"name": name, "timestamp": t, "value": value, "tags": {"attack": "yes"}} | more
-
-
-def now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
 
 @contextlib.contextmanager
 def deployed(cluster: Attacked) -> Iterator[Attacked]:
@@ -215,22 +102,6 @@ def deployed(cluster: Attacked) -> Iterator[Attacked]:
 
 
 # --- a full disk
-
-
-class Disk:
-    """A small file system of memory, and what else fills it."""
-
-    def __init__(self, where: Path) -> None:
-        self.where = where
-        self.ballast = where / "ballast"
-
-    def fill(self, leave: int) -> None:
-        """Take its room, up to so many bytes."""
-        room = os.statvfs(self.where)
-        # The queue may take the last of it meanwhile.
-        with contextlib.suppress(OSError), self.ballast.open("wb", buffering=0) as file:
-            for _ in range((room.f_bavail * room.f_bsize - leave) // MIB):
-                file.write(bytes(MIB))
 
 
 @contextlib.contextmanager

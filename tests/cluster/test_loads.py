@@ -142,9 +142,9 @@ def supervisorctl(cluster: Deployment, *arguments: str) -> None:
 def test_node_that_is_down_is_failed_over_from_and_back_to(pair: Deployment) -> None:
     what = pair.write(
         "failover",
-        variant(cluster=NODES, load={"failover_after_s": 1.5, "duration_s": 60}),
+        variant(cluster=NODES, load={"failover_after_s": 1.5}),
     )
-    with pair.loading(what=what) as run:
+    with pair.loading(*pair.until_told, what=what) as run:
         wait_for("acknowledged points", lambda: run.acknowledged() > 600)
         supervisorctl(pair, "stop", "kairosdb-2")
 
@@ -158,7 +158,9 @@ def test_node_that_is_down_is_failed_over_from_and_back_to(pair: Deployment) -> 
         finally:
             supervisorctl(pair, "start", "kairosdb-2")
         wait_for("both workers coming back", lambda: seen("node up") == 2, 120)
+        pair.enough.touch()
         run.end()
+    assert Schedule(run.spec()).points < 300 * 2 * 1800
     book = run.json("ledger.json")
     assert book["balanced"] is True
     assert book["acknowledged"] == book["stored"] == book["scheduled"]

@@ -79,10 +79,12 @@ def test_load_killed_leaves_no_worker(cluster: Deployment) -> None:
 
 def test_kairosdb_killed(cluster: Deployment) -> None:
     before = cluster.pids()
-    # Long enough for KairosDB to be back before the end, on a busy machine too: a queue that nobody
-    # could ask would make the verdict incomplete.
-    with cluster.in_mid_load("--duration", "60") as run:
+    with cluster.in_mid_load(*cluster.until_told) as run:
         os.kill(before["kairosdb-1"], signal.SIGKILL)
+        # To its end: a queue that nobody could ask would make the verdict incomplete.
+        wait_for("another KairosDB", lambda: cluster.pids()["kairosdb-1"] != before["kairosdb-1"])
+        cluster.wait_until_well()
+        cluster.enough.touch()
         assert run.end() in (0, 1)
         assert run.json("verdict.json")["verdict"] in ("pass", "fail")
         accounts_for_every_point(run)

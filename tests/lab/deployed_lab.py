@@ -15,14 +15,18 @@ from typing import Any
 
 import pytest
 import yaml
-from harness import SMALL, Cli, but, end, new_run, wait_for
+from harness import SMALL, Cli, but, running_load, wait_for
 from hdrh.log import HistogramLogReader
 
+from kairoscope.hosts.inventory import NATIVE_TRANSPORT_PORT
 from kairoscope.targets.lab import Lab, system
 from loaders.record.histograms import new_histogram
 
 # How the reasons begin for which a run is incomplete although it went to its end.
 NOT_MEASURED = ("nodetool proxyhistograms of", "no process of", "bytes per point", "queue: only")
+
+# Far beyond what the slowest machine's verb takes: each load is told when to end.
+LONGEST_S = 3600
 
 EXPERIMENT = but(SMALL, name="lab-test", cluster={"kairosdb_nodes": 2, "loader_hosts": 1})
 
@@ -82,35 +86,45 @@ class DeployedLab(Cli):
         """What a command on a host prints."""
         return self.well("lab", "exec", host, *command)
 
+    def wait_until_well(self) -> None:
+        """Everything listens, and then `status` finds all well, which takes it seconds to say."""
+        wait_for("servers that listen", self.all_listen, 300)
+        wait_for("`kairoscope status` finding all well", self.all_is_well, 300)
+
     def all_is_well(self) -> bool:
         return self.cli("status", "--target", "lab").returncode == 0
 
-    def wait_until_well(self) -> None:
-        wait_for("`kairoscope status` finding all well", self.all_is_well, 300)
+    def all_listen(self) -> bool:
+        """Whether all servers that are deployed have opened their ports."""
+        there = Lab(self.state)
+        ports = {"storage": NATIVE_TRANSPORT_PORT, "kairosdb": 8080}
+        for state in there.hosts():
+            if port := ports.get(state.host.name.partition("-")[0]):
+                look = ["ss", "-Hltn", f"sport = :{port}"]
+                done = subprocess.run(
+                    there.ssh(state.host.name, look, "-o", "ConnectTimeout=5"),
+                    stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+                )  # fmt: skip
+                if not done.stdout.strip():
+                    return False
+        return True
 
     @contextlib.contextmanager
-    def loading(self, duration_s: int, experiment: Path | None = None) -> Iterator[Load]:
-        """A load of which points have been acknowledged; nothing of it outlives the block."""
-        runs = self.home / "runs"
-        before = (runs / "latest").resolve()
-        output = self.scratch / "load.txt"
-        with output.open("w") as file:
-            process = self.start(
-                "load",
-                experiment or self.experiment,
-                *("--target", "lab", "--duration", str(duration_s)),
-                stdout=file,
-                stderr=subprocess.STDOUT,
-            )
-        try:
-            folder = new_run(runs, before, process, output)
-            self.load = Load(process, output, folder)
-            wait_for("acknowledged points", lambda: "acknowledged" in output.read_text())
-            yield self.load
-        finally:
-            self.effects += self.load.effects if self.load else []
-            self.load = None
-            end(process)
+    def loading(self, experiment: Path | None = None) -> Iterator[Load]:
+        """A load of which points have been acknowledged, and which goes on until it is told to
+        end; nothing of it outlives the block."""
+        enough, output = self.scratch / "enough", self.scratch / "load.txt"
+        enough.unlink(missing_ok=True)
+        options = ("--target", "lab", "--duration", str(LONGEST_S), "--until", enough)
+        arguments = (experiment or self.experiment, *options)
+        with running_load(self, self.home / "runs", output, *arguments) as (process, folder):
+            self.load = Load(process, output, folder, enough)
+            try:
+                wait_for("acknowledged points", lambda: "acknowledged" in output.read_text())
+                yield self.load
+            finally:
+                self.effects += self.load.effects
+                self.load = None
 
     def remove(self) -> None:
         self.cli("destroy", "--target", "lab")
@@ -120,19 +134,20 @@ class DeployedLab(Cli):
 class Load:
     """A `kairoscope load` under way or ended."""
 
-    def __init__(self, process: subprocess.Popen[str], output: Path, folder: Path) -> None:
+    def __init__(
+        self, process: subprocess.Popen[str], output: Path, folder: Path, enough: Path
+    ) -> None:
         self.process = process
         self.folder = folder
+        self._enough = enough
         self.verbs: list[tuple[str, float, float]] = []
         self.effects: list[str] = []
         self._output = output
 
-    @property
-    def runs(self) -> bool:
-        return self.process.poll() is None
-
     def lost_nothing(self, timeout_s: float = 900) -> None:
-        """Wait for its end: the ledger must balance, with every acknowledged point read back."""
+        """End it: the ledger must balance, with every acknowledged point read back."""
+        assert self.process.poll() is None, self._output.read_text()[-3000:]
+        self._enough.touch()
         try:
             self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:

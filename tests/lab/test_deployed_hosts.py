@@ -55,7 +55,7 @@ def test_a_second_deploy_changes_nothing(lab):
 
 
 def test_a_load_over_tls_loses_nothing_while_a_storage_host_dies(lab):
-    with lab.loading(60) as load:
+    with lab.loading() as load:
         lab.well("lab", "kill", "storage-2")
         lab.well("lab", "start", "storage-2")
         load.lost_nothing()

@@ -19,7 +19,7 @@ def status_of(lab: DeployedLab, host: str) -> str:
 
 
 def test_a_dead_node_is_replaced_under_load(lab):
-    with lab.loading(240) as load:
+    with lab.loading() as load:
         lab.well("lab", "kill", "storage-2")
         wait_for("storage-2 seen down", lambda: "DN  10.77.0.12" in status_of(lab, "storage-1"))
         lab.operate("replace", "--limit", "storage-2")
@@ -29,7 +29,7 @@ def test_a_dead_node_is_replaced_under_load(lab):
 
 def test_a_storage_node_comes_and_goes_under_load(lab):
     four = lab.write_nodes(storage_nodes=4)
-    with lab.loading(300) as load:
+    with lab.loading() as load:
         lab.operate("add-storage", four)
         load.lost_nothing()
     assert status_of(lab, "storage-4").count("\nUN ") == 4
@@ -37,7 +37,7 @@ def test_a_storage_node_comes_and_goes_under_load(lab):
     assert "is the last, storage-4" in lab.refuses(
         "decommission", lab.experiment, "--limit", "storage-1"
     )
-    with lab.loading(200, four) as load:
+    with lab.loading(four) as load:
         lab.operate("decommission", lab.experiment, "--limit", "storage-4")
         load.lost_nothing()
     assert status_of(lab, "storage-1").count("\nUN ") == 3
@@ -46,17 +46,17 @@ def test_a_storage_node_comes_and_goes_under_load(lab):
 
 def test_a_kairosdb_node_comes_and_goes(lab):
     three = lab.write_nodes(kairosdb_nodes=3)
-    with lab.loading(90) as load:
+    with lab.loading() as load:
         lab.operate("add-kairosdb", three)
         load.lost_nothing()
-    with lab.loading(90, three) as load:
+    with lab.loading(three) as load:
         interrupt_once_empty(lab, "remove-kairosdb", lab.experiment, "--limit", "kairosdb-3")
         assert "`remove-kairosdb --limit kairosdb-3` was interrupted" in lab.refuses(
             "rolling-restart"
         )
         lab.operate("remove-kairosdb", lab.experiment, "--limit", "kairosdb-3")
         load.lost_nothing()
-    with lab.loading(20) as load:
+    with lab.loading() as load:
         load.lost_nothing()
 
 

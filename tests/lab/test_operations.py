@@ -44,7 +44,7 @@ def test_unsafe_use_is_refused_before_anything_is_changed(lab):
     assert "is the last, kairosdb-2" in lab.refuses(
         "remove-kairosdb", lab.write_nodes(kairosdb_nodes=1), "--limit", "kairosdb-1"
     )
-    with lab.loading(20) as load:
+    with lab.loading() as load:
         lab.well("lab", "kill", "storage-2")
         for verb, *arguments in (
             ("rolling-restart",),
@@ -61,14 +61,14 @@ def test_unsafe_use_is_refused_before_anything_is_changed(lab):
 def test_restarts_and_other_settings_under_load(lab):
     before = {host: started(lab, host) for host in HOSTS[:5]}
     other = lab.write("other", kairosdb={"connections_per_host": 3})
-    with lab.loading(240) as load:
+    with lab.loading() as load:
         lab.operate("rolling-restart")
         load.lost_nothing()
     # The load saw it, however slow the machine is.
     assert "process started again" in (load.folder / "events.jsonl").read_text()
     after = {host: started(lab, host) for host in HOSTS[:5]}
     assert all(after[host] != before[host] for host in before)
-    with lab.loading(100) as load:
+    with lab.loading() as load:
         lab.operate("rolling-config", other)
         load.lost_nothing()
     # Only what the setting concerns.
@@ -84,10 +84,10 @@ def started(lab: DeployedLab, host: str) -> str:
 
 
 def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
-    with lab.loading(75) as load:
+    with lab.loading() as load:
         lab.operate("repair")
         load.lost_nothing()
-    with lab.loading(50) as load:
+    with lab.loading() as load:
         lab.operate("backup", "--to", lab.scratch / "under-load")
         load.lost_nothing()
     backup = lab.scratch / "backup"
@@ -106,7 +106,7 @@ def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
 
 def test_a_backup_of_three_nodes_is_restored_into_four(lab):
     """Every node has other tokens than any of those backed up."""
-    with lab.loading(20) as load:
+    with lab.loading() as load:
         load.lost_nothing()
     backup = lab.scratch / "of-three"
     lab.operate("backup", "--to", backup)
@@ -159,8 +159,8 @@ def read_back(run: Path, wanted: str) -> None:
 
 
 def test_passwords_and_certificates_are_replaced_under_load(lab):
-    for what, duration_s in (("passwords", 160), ("certificates", 220)):
-        with lab.loading(duration_s) as load:
+    for what in ("passwords", "certificates"):
+        with lab.loading() as load:
             lab.well("rotate", what, "--target", "lab")
             load.lost_nothing()
     lab.well("rotate", "rest", "--target", "lab")
@@ -208,7 +208,7 @@ def test_upgrade_to_another_bundle_and_back(lab):
         lab.operate("rolling-restart", "--limit", host)
     assert {bundle_of(lab, host) for host in KAIROSDB} == {old}
     for way, bundle in (([], new), (["--rollback"], old)):
-        with lab.loading(140) as load:
+        with lab.loading() as load:
             lab.operate("upgrade", *way)
             assert {bundle_of(lab, host) for host in KAIROSDB} == {bundle}
             load.lost_nothing()

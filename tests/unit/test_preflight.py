@@ -86,11 +86,11 @@ def test_what_the_cores_of_this_machine_do_not_carry(laptop):
     assert preflight.cpu_problem(laptop, 2) is None
     assert preflight.cpu_problem(laptop, 0)
     many = experiment.load("laptop", experiment.Overrides(sensors="10000000"))
-    problem = preflight.cpu_problem(plan.make(many, "local"), 2, preflight.HOPELESS)
+    problem = preflight.cpu_problem(known.plan(many, "local"), 2, preflight.HOPELESS)
     assert "10,000,000 points/s take about 330.0 cores" in problem
     assert "this machine has 2" in problem
     # Beyond what the cores carry, and not beyond hope: told, and not refused.
-    some = plan.make(experiment.load("laptop", experiment.Overrides(sensors="100000")), "local")
+    some = known.plan(experiment.load("laptop", experiment.Overrides(sensors="100000")), "local")
     assert preflight.cpu_problem(some, 2)
     assert preflight.cpu_problem(some, 2, preflight.HOPELESS) is None
 

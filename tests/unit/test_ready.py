@@ -40,7 +40,7 @@ def test_unknown_names_are_told_with_the_known_ones():
 
 
 def test_it_knows_the_names_that_the_program_knows():
-    assert sorted(ready.TARGETS) == sorted((one.name for one in known.TARGETS))
+    assert sorted(ready.TARGETS) == sorted(one.name for one in known.TARGETS)
     verbs = {name for name, command in operate_commands.commands.items() if not command.hidden}
     assert sorted(ready.VERBS) == sorted(verbs)
 
