@@ -47,7 +47,6 @@ class Experiment(schema.Section):
 
     @property
     def source(self) -> Source:
-        """Where the values came from."""
         return self._source
 
     @model_validator(mode="after")

@@ -66,7 +66,6 @@ class Host:
 
     @property
     def home(self) -> Path:
-        """Folder of the instance."""
         return Path(self.vars["home"])
 
     @property
@@ -97,7 +96,6 @@ class Inventory:
 
     @property
     def all(self) -> list[Host]:
-        """Every host."""
         return [*self.storage, *self.kairosdb, *self.loader, *self.monitoring]
 
     @property

@@ -325,7 +325,6 @@ class _Tally:
         }
 
     def result(self) -> dict[str, Any]:
-        """The final figures."""
         kinds = {
             kind: {
                 "sent": self.sent[kind],

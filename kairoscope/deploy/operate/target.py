@@ -39,7 +39,6 @@ class Target:
 
     @property
     def inventory(self) -> Inventory:
-        """Its hosts, as they are noted now."""
         return inventory.load(self.name)
 
     def say(self, text: str) -> None:
