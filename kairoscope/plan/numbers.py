@@ -5,7 +5,7 @@ def n(value: float) -> str:
     """1234567 as 1,234,567; 0.31415 as 0.314; 66666.67 as 66,667."""
     if float(value).is_integer():
         return f"{int(value):,}"
-    if abs(value) >= 1000:  # noqa: PLR2004
+    if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.3g}" if abs(value) < 1 else f"{value:,.5g}"
 

@@ -101,7 +101,7 @@ def _value(value: Value, unit: str) -> str:
         return "true" if value else "false"
     if isinstance(value, str) or value is None:
         return str(value)
-    text = in_bytes(value) if unit == "bytes" and value >= 1e6 else n(value)  # noqa: PLR2004
+    text = in_bytes(value) if unit == "bytes" and value >= 1e6 else n(value)
     if unit in ("", "bytes", "share"):
         return text
     return f"{text} {_SINGULAR.get(unit, unit) if value == 1 else unit}"

@@ -31,9 +31,9 @@ class InstanceType(BaseModel):
         threads, one thread up to 4 cores, and above one core of two threads for each 16 cores.
         """
         cores = math.ceil(self.vcpus / 2)
-        if self.vcpus <= 4:  # noqa: PLR2004
+        if self.vcpus <= 4:
             return self.vcpus
-        if cores <= 4:  # noqa: PLR2004
+        if cores <= 4:
             return self.vcpus - 1
         return self.vcpus - 2 * math.ceil(cores / 16)
 

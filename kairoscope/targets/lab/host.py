@@ -313,7 +313,7 @@ class Lab:
 
     def loss(self, name: str, percent: float) -> str:
         """Lose so many of a host's packets, each way, by chance."""
-        if not 0 < percent <= 100:  # noqa: PLR2004
+        if not 0 < percent <= 100:
             raise UserError(f"A loss is above 0 and at most 100 percent, not {percent:g}.")
         with self._fault_of(name) as faults:
             faults.loss_percent[name] = percent
@@ -321,7 +321,7 @@ class Lab:
 
     def bandwidth(self, name: str, kbit: int) -> str:
         """Let a host send, and receive, at most so many kbit/s; what is above that is dropped."""
-        if kbit < 8:  # noqa: PLR2004
+        if kbit < 8:
             raise UserError(f"A bandwidth is at least 8 kbit/s, not {kbit}.")
         with self._fault_of(name) as faults:
             faults.bandwidth_kbit[name] = kbit
