@@ -24,7 +24,7 @@ TO ?=
 FROM ?=
 ARGS ?=
 VERSION ?=
-RAN ?= $(wildcard results/junit/*.xml)
+RAN ?= $(wildcard .kairoscope/tests/*.xml)
 
 # What a target needs on this machine beside Java and Maven.
 NEEDS_aws := ssh terraform
