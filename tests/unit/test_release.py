@@ -167,7 +167,12 @@ def test_the_version_stands_at_each_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "lock", sorted(p.name for p in paths.CHECKOUT.glob("requirements*.lock")), ids=str
+    "lock",
+    [
+        str(path.relative_to(paths.CHECKOUT))
+        for folder in (paths.CHECKOUT, paths.LOADERS)
+        for path in sorted(folder.glob("requirements*.lock"))
+    ],
 )
 def test_the_update_bot_understands_how_a_lock_is_made(lock: str) -> None:
     """Renovate runs the command at the top, and takes options in no other spelling."""
