@@ -81,7 +81,7 @@ load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS
 	@$(KAIROSCOPE) load $(SCALED)
 
 .PHONY: rehearse
-rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that throws all away: can this machine carry them?
+rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that discards everything: can this machine carry them?
 	@$(KAIROSCOPE) rehearse $(SCALED)
 
 .PHONY: profile
