@@ -422,7 +422,7 @@ def _emulate(
             arrived = now.acknowledged if spec.acknowledges else now.sent
             bar.update(task, completed=arrived if spec.replay else now.due, figures=figures)
             # Without a terminal the bar shows nothing: a line every ten seconds instead.
-            if not console.is_terminal and now.elapsed_s - last_line >= 10:
+            if not console.is_terminal and now.elapsed_s - last_line >= 10:  # noqa: PLR2004
                 last_line = now.elapsed_s
                 of = f" of {points:,} points" if spec.replay else f"/{now.duration_s:.0f} s"
                 console.print(f"  {arrived if spec.replay else now.elapsed_s:4,.0f}{of}  {figures}")
@@ -490,7 +490,7 @@ def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth
 
 def _settle(state: State, talk: Client, console: Console) -> None:
     """Read every point back and balance the ledger."""
-    assert state.schedule is not None
+    assert state.schedule is not None  # noqa: S101 (set by _measured_load)
     schedule = state.schedule
     found = state.outcomes = outcomes.read(schedule, state.folder / "load")
     settlement = ledger.Settlement(schedule, found)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kairoscope import paths
+from kairoscope import __version__, paths
 
 SCRIPT = paths.CHECKOUT / "scripts" / "release.py"
 FILES = {
@@ -161,9 +161,15 @@ def test_no_record_of_what_was_run(checkout: Path) -> None:
 
 
 def test_the_version_stands_at_each_place() -> None:
-    texts = [(paths.CHECKOUT / name).read_text() for name in FILES if "version" in FILES[name]]
-    found = {re.search(r'^(?:__)?version(?:__)? = "(.*)"$', t, re.MULTILINE) for t in texts[:3]}
-    assert len({match and match[1] for match in found}) == 1
+    found = [
+        re.findall(r'^(?:__)?version(?:__)? = "(.*)"$', text, re.MULTILINE) for text in texts()
+    ]
+    assert found == [[__version__]] * 3
+
+
+def texts() -> list[str]:
+    names = ("pyproject.toml", "loaders/pyproject.toml", "kairoscope/__init__.py")
+    return [(paths.CHECKOUT / name).read_text() for name in names]
 
 
 @pytest.mark.parametrize(

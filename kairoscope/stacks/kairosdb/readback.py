@@ -180,7 +180,7 @@ def _parse(
                 if any(tags[name] != text for name, text in group.items()):
                     found[series].unexpected += len(result["values"])
                     continue
-            assert series is not None
+            assert series is not None  # noqa: S101 - for the type checker
             # What is beyond any value of ours need not fit into an integer of 64 bits.
             pairs = [(t, min(kind.number(value), LIMIT)) for t, value in result["values"]]
             found[series].points.append(np.array(pairs, dtype=np.int64))
@@ -194,7 +194,7 @@ async def _ask(
     for node in nodes:
         try:
             async with http.post(f"{node}/api/v1/datapoints/query", json=document) as answer:
-                if answer.status != 200:
+                if answer.status != 200:  # noqa: PLR2004
                     body = (await answer.text())[:300]
                     raise UserError(f"{node}: read-back query answered {answer.status}: {body}")
                 found: dict[str, Any] = await answer.json()
