@@ -24,7 +24,7 @@ TO ?=
 FROM ?=
 ARGS ?=
 VERSION ?=
-RAN ?= $(wildcard results/junit/*.xml)
+RAN ?= $(wildcard .kairoscope/tests/*.xml)
 
 # What a target needs on this machine beside Java and Maven.
 NEEDS_aws := ssh terraform
@@ -81,7 +81,7 @@ load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS
 	@$(KAIROSCOPE) load $(SCALED)
 
 .PHONY: rehearse
-rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that throws all away: can this machine carry them?
+rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that discards everything: can this machine carry them?
 	@$(KAIROSCOPE) rehearse $(SCALED)
 
 .PHONY: profile

@@ -61,7 +61,6 @@ class Cluster:
     """The embedded cluster that a bench has for itself, in a home of its own."""
 
     def __init__(self, home: Path) -> None:
-        """Nothing is deployed yet."""
         self.home = home
 
     def _call(self, *arguments: str | Path, ends: tuple[int, ...] = (0,)) -> None:
@@ -103,7 +102,6 @@ class Cluster:
 
     @property
     def inventory(self) -> inventory.Inventory:
-        """What is deployed, and where."""
         return inventory.read(self.home / "local" / "inventory.yml")
 
     def session(self) -> contextlib.AbstractContextManager[Session]:

@@ -31,7 +31,6 @@ class Credentials:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of every request."""
         return {"Authorization": self.authorization} if self.authorization else {}
 
     def to_json(self) -> str:

@@ -323,8 +323,6 @@ class _Http(asyncio.BufferedProtocol):
 
 
 class _Telnet(asyncio.BufferedProtocol):
-    """One telnet connection."""
-
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._transport: asyncio.Transport
@@ -369,12 +367,10 @@ class _Telnet(asyncio.BufferedProtocol):
                 self._transport.write(f"{VERSION}\n".encode() * asked)
 
     def hold(self) -> None:
-        """Read no more."""
         if self._sink.stalled:
             self._transport.pause_reading()
 
     def go_on(self) -> None:
-        """Read again."""
         self._transport.resume_reading()
 
 
@@ -459,7 +455,6 @@ class SinkProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     @property
@@ -510,7 +505,6 @@ class SinkProcess:
         self._process.stdout.close()
 
     def __enter__(self) -> SinkProcess:
-        """Already started."""
         return self
 
     def __exit__(
@@ -519,7 +513,6 @@ class SinkProcess:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """End it."""
         self.close()
 
 

@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NoReturn
@@ -127,24 +128,32 @@ def was_run(path: Path) -> str:
         raise Refused(f"RAN={path}: there is no such file")
     if path.suffix != ".xml":
         return f"| {path.name} | {' '.join(path.read_text().split())} | | | |"
-    suites = list(ET.parse(path).getroot().iter("testsuite"))  # noqa: S314 (pytest's own)
-    counts = {
-        key: sum(int(suite.get(key, 0)) for suite in suites)
-        for key in ("tests", "failures", "errors", "skipped")
-    }
-    if bad := counts["failures"] + counts["errors"]:
-        raise Refused(f"{path}: {bad} of {counts['tests']} tests failed")
-    if not counts["tests"]:
+    try:
+        suites = list(ET.parse(path).getroot().iter("testsuite"))  # noqa: S314 (pytest's own)
+        began = min(datetime.fromisoformat(suite.get("timestamp", "")) for suite in suites)
+    except (ET.ParseError, ValueError) as error:
+        raise Refused(f"RAN={path}: no JUnit XML of pytest: {error}") from error
+    cases = [case for suite in suites for case in suite.iter("testcase")]
+    ended = Counter(child.tag for case in cases for child in case)
+    if bad := ended["failure"] + ended["error"]:
+        raise Refused(f"{path}: {bad} of {len(cases)} tests failed")
+    passed = Counter(layer(case) for case in cases if case.find("skipped") is None)
+    if not passed:
         raise Refused(f"{path}: no test was run")
-    began = min(datetime.fromisoformat(suite.get("timestamp", "")) for suite in suites)
     committed = datetime.fromisoformat(git("log", "-1", "--format=%cI"))
     if began.astimezone(UTC) < committed:
         raise Refused(f"{path}: ran before the last commit ({committed:%Y-%m-%d %H:%M}); run again")
-    passed = counts["tests"] - counts["skipped"]
+    of_layers = ", ".join(f"{name} {count}" for name, count in sorted(passed.items()))
     seconds = sum(float(suite.get("time", 0)) for suite in suites)
     return (
-        f"| {path.name} | {began:%Y-%m-%d %H:%M} | {passed} | {counts['skipped']} | {seconds:.0f} |"
+        f"| {path.name} | {began:%Y-%m-%d %H:%M} | {of_layers} | {ended['skipped']} "
+        f"| {seconds:.0f} |"
     )
+
+
+def layer(case: ET.Element) -> str:
+    """The folder of a test: unit of tests.unit.test_plan."""
+    return [*case.get("classname", "").split("."), ""][1]
 
 
 def build() -> list[Path]:

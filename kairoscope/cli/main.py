@@ -183,7 +183,7 @@ def load(*, always_read_back: bool, until: Path | None, **wanted: Any) -> None:
 @main.command()
 @plan_options
 def rehearse(**wanted: Any) -> None:
-    """Run EXPERIMENT's sensors against a sink that throws all away; exit 1 if it is too much."""
+    """Run EXPERIMENT's sensors against a sink that discards all; exit 1 if it is too much."""
     from kairoscope.run import rehearse
 
     sys.exit(0 if rehearse.rehearse(make_plan(**wanted), console) else 1)

@@ -54,7 +54,6 @@ class Experiment(schema.Section):
 
     @property
     def source(self) -> Source:
-        """Where the values came from."""
         return self._source
 
     @model_validator(mode="after")

@@ -106,7 +106,7 @@ class Storage(Section):
 
     engine: Literal["cassandra", "scylla"] | None = described(
         "",
-        "What stores. ScyllaDB has to be had from its maker (docs/scylla.md), Cassandra comes with "
+        "The store. ScyllaDB you get from its maker (docs/scylla.md), Cassandra comes with "
         "the bundles.",
         absent="what the target is deployed with, else cassandra on `local` and `lab`, scylla on "
         "`aws` and `hosts`",

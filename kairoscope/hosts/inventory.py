@@ -55,7 +55,6 @@ class Host:
 
     @property
     def home(self) -> Path:
-        """Folder of the instance."""
         return Path(self.vars["home"])
 
     @property
@@ -86,7 +85,6 @@ class Inventory:
 
     @property
     def all(self) -> list[Host]:
-        """Every host."""
         return [*self.storage, *self.kairosdb, *self.loader, *self.monitoring]
 
     @property

@@ -208,7 +208,7 @@ def days_left(where: Path) -> dict[str, float]:
 
 
 # Rotation. Each is a step that can be made again after an interruption; what the hosts must do
-# between them is in docs/security.md and in ansible/playbooks/rotate-*.yml.
+# between them is in docs/security.md and in kairoscope/deploy/rotate.py.
 
 
 def rotate_certificates(where: Path) -> list[str]:

@@ -26,7 +26,6 @@ class RemoteError(Exception):
     """
 
     def __init__(self, message: str, said: str = "") -> None:
-        """See the class."""
         super().__init__(message)
         self.said = said
 

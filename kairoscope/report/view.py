@@ -21,7 +21,6 @@ class Table:
     numeric: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is anything in it."""
         return bool(self.rows)
 
 

@@ -413,7 +413,6 @@ class Fleet:
         return shorter
 
     def _stop(self) -> None:
-        """Stop what still runs, gently first."""
         for agent in self._agents:
             agent.send({"stop": True})
         deadline = time.monotonic() + _STOP_S

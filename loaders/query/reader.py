@@ -346,7 +346,6 @@ class _Tally:
         }
 
     def result(self) -> dict[str, Any]:
-        """The final figures."""
         kinds = {
             kind: {
                 "sent": self.sent[kind],

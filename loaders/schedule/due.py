@@ -74,7 +74,6 @@ class Schedule:
     """The schedule of a whole run; needs nothing but the spec."""
 
     def __init__(self, spec: LoadSpec) -> None:
-        """Lay out the groups of all workers."""
         self.spec = spec
         self._step_first: list[int] = []
         self._step_start_ms: list[int] = []
@@ -136,7 +135,6 @@ class Schedule:
 
     @property
     def points(self) -> int:
-        """Data points of the whole run."""
         return sum(self.points_of(group) for mine in self._groups for group in mine)
 
     def points_of(self, group: Group) -> int:

@@ -88,7 +88,6 @@ class Delivery:
     def __init__(
         self, spec: LoadSpec, protocol: Protocol, failover: Failover, clock: Clock, tally: Tally
     ) -> None:
-        """Share the worker's clock and counters."""
         self._protocol = protocol
         self._failover = failover
         self._clock = clock

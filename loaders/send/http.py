@@ -65,7 +65,6 @@ class HttpConnection(asyncio.Protocol):
     """One connection; `exchange` one request after the other, until it is no longer `usable`."""
 
     def __init__(self) -> None:
-        """Not connected yet; see `connect`."""
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[Response] | None = None
         self._lost: Exception | None = None

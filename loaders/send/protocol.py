@@ -56,12 +56,10 @@ class Batch:
 
     @property
     def points(self) -> int:
-        """How many data points."""
         return len(self.group.slots) * self.count
 
     @property
     def last(self) -> int:
-        """The last tick."""
         return self.first + self.count - 1
 
 

@@ -26,8 +26,6 @@ _LONGEST_LINE = 200
 
 
 class _Connection(asyncio.Protocol):
-    """One telnet connection."""
-
     def __init__(self, on_complaint: Callable[[str], object]) -> None:
         self._on_complaint = on_complaint
         self._heard = b""
@@ -94,7 +92,6 @@ class _Connection(asyncio.Protocol):
         await self._said
 
     def cut(self) -> None:
-        """Close at once."""
         self.lost = self.lost or ConnectionResetError("closed by the loader")
         if self.transport:
             self.transport.abort()

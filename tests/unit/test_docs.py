@@ -48,6 +48,29 @@ def test_every_relative_link_leads_somewhere(name: str) -> None:
             assert heading in anchors(found), f"{name}: {link}"
 
 
+_PATH = re.compile(
+    r"(?<![\w./-])((?:kairoscope|loaders|bench|tests|ansible|docs|scripts|terraform|kairosdb-conf|"
+    r"dashboards|experiments|results)/[\w./-]*\w)"
+)
+# Not in a checkout: what a user writes, and what a command does.
+_MADE = (
+    "terraform/account.tfvars",
+    "terraform/backend.hcl",
+    *(f"results/{made}" for made in ("bench", "profiles", "releases", "runs")),
+)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_path_that_a_page_names_is_there(name: str) -> None:
+    page = paths.CHECKOUT / name
+    if page.is_relative_to(paths.CHECKOUT / "results" / "published"):
+        return  # They say how it was.
+    for found in _PATH.findall(page.read_text()):
+        near = [folder / found for folder in (paths.CHECKOUT, page.parent)]
+        begins = any(list(path.parent.glob(f"{path.name}*")) for path in near)
+        assert begins or found.startswith(_MADE), f"{name}: {found}"
+
+
 def test_every_published_page_is_listed() -> None:
     folder = paths.CHECKOUT / "results" / "published"
     listed = (folder / "README.md").read_text()

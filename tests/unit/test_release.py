@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kairoscope import paths
+from kairoscope import __version__, paths
 
 SCRIPT = paths.CHECKOUT / "scripts" / "release.py"
 FILES = {
@@ -59,9 +59,16 @@ def junit(checkout: Path, *, failures: int = 0, after: timedelta = timedelta(min
     began = (datetime.now(UTC) + after).isoformat()
     path = checkout / "junit" / "unit.xml"
     path.parent.mkdir(exist_ok=True)
+    cases = [
+        '<testcase classname="tests.unit.test_plan" name="a"/>',
+        '<testcase classname="tests.unit.test_plan" name="b"/>',
+        '<testcase classname="tests.cluster.test_run" name="c"/>',
+        '<testcase classname="tests.lab.test_nodes" name="d"><skipped/></testcase>',
+        *['<testcase classname="tests.lab.test_nodes" name="e"><failure/></testcase>'] * failures,
+    ]
     path.write_text(
-        f'<testsuites><testsuite tests="9" failures="{failures}" errors="0" skipped="2" '
-        f'time="12.3" timestamp="{began}"/></testsuites>'
+        f'<testsuites><testsuite time="12.3" timestamp="{began}">{"".join(cases)}</testsuite>'
+        "</testsuites>"
     )
     return "junit/unit.xml"
 
@@ -91,7 +98,9 @@ def test_a_release_is_a_tag_with_its_record(checkout: Path) -> None:
         for path, digest in ((name, archive), (name.replace(".tar", ".sha256"), listed)):
             assert digest in run(bundles, "sha256sum", path).stdout
     assert [name for name, *_ in sums] == ["loader-0.2.0.tar"]  # Not the one of before.
-    assert re.search(r"^\| unit.xml \| \S+ \S+ \| 7 \| 2 \| 12 \|$", record, re.MULTILINE)
+    assert re.search(
+        r"^\| unit.xml \| \S+ \S+ \| cluster 1, unit 2 \| 1 \| 12 \|$", record, re.MULTILINE
+    )
     assert state(checkout)[1] == ""
     assert record in run(checkout, "git", "tag", "-n99", "--format=%(contents)").stdout
 
@@ -110,7 +119,8 @@ def test_a_statement_of_what_was_run_is_a_record_too(checkout: Path) -> None:
         (lambda c: (c / "CHANGELOG.md").write_text("changed"), "files are changed"),
         (lambda c: run(c, "git", "tag", "v0.2.0"), "there is a tag v0.2.0 already"),
         (lambda c: (c / "junit/unit.xml").unlink(), "there is no such file"),
-        (lambda c: junit(c, failures=1), "1 of 9 tests failed"),
+        (lambda c: (c / "junit/unit.xml").write_text("<testsuites>"), "no JUnit XML of pytest"),
+        (lambda c: junit(c, failures=1), "1 of 5 tests failed"),
         (lambda c: junit(c, after=timedelta(hours=-1)), "ran before the last commit"),
         (lambda c: (c / ".venv/broken").touch(), "bundles could not be built"),
         (lambda c: (c / ".git/hooks/pre-commit").symlink_to("/bin/false"), "git commit"),
@@ -151,13 +161,24 @@ def test_no_record_of_what_was_run(checkout: Path) -> None:
 
 
 def test_the_version_stands_at_each_place() -> None:
-    texts = [(paths.CHECKOUT / name).read_text() for name in FILES if "version" in FILES[name]]
-    found = {re.search(r'^(?:__)?version(?:__)? = "(.*)"$', t, re.MULTILINE) for t in texts[:3]}
-    assert len({match and match[1] for match in found}) == 1
+    found = [
+        re.findall(r'^(?:__)?version(?:__)? = "(.*)"$', text, re.MULTILINE) for text in texts()
+    ]
+    assert found == [[__version__]] * 3
+
+
+def texts() -> list[str]:
+    names = ("pyproject.toml", "loaders/pyproject.toml", "kairoscope/__init__.py")
+    return [(paths.CHECKOUT / name).read_text() for name in names]
 
 
 @pytest.mark.parametrize(
-    "lock", sorted(p.name for p in paths.CHECKOUT.glob("requirements*.lock")), ids=str
+    "lock",
+    [
+        str(path.relative_to(paths.CHECKOUT))
+        for folder in (paths.CHECKOUT, paths.LOADERS)
+        for path in sorted(folder.glob("requirements*.lock"))
+    ],
 )
 def test_the_update_bot_understands_how_a_lock_is_made(lock: str) -> None:
     """Renovate runs the command at the top, and takes options in no other spelling."""

@@ -41,7 +41,6 @@ class Deployed:
 
     @property
     def inventory(self) -> Inventory:
-        """Its hosts, as they are noted now."""
         return inventory.load(self.name)
 
     def say(self, text: str) -> None:

@@ -97,7 +97,6 @@ class Choice:
 
     @property
     def of_tool(self) -> list[str]:
-        """The tool's options for it."""
         return ["--metric", self.metric] if self.what == "metric" else ["--all"]
 
     def __str__(self) -> str:

@@ -81,7 +81,6 @@ class Client:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers of every request to a KairosDB node."""
         return self.access.headers if self.access else {}
 
     def url(self, host: Host) -> str:

@@ -72,7 +72,6 @@ class Release:
 
     @property
     def options(self) -> list[str]:
-        """Options that it uses."""
         return [name for name, status in self.statuses.items() if status == USED]
 
 

@@ -312,7 +312,7 @@ def repair(api: Api, *arguments: str) -> str:
     names = [argument for argument in arguments if not argument.startswith("-")]
     options = {argument for argument in arguments if argument.startswith("-")}
     if unknown := sorted(options - {"-pr", "-full"}):
-        raise OSError(f"repair {' '.join(unknown)}: only -pr and -full are had {NOTE}")
+        raise OSError(f"repair {' '.join(unknown)}: only -pr and -full are supported {NOTE}")
     if not names:
         raise OSError("repair: which keyspace?")
     keyspace, *tables = names
