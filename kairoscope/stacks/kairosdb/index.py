@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from cassandra.cluster import Session
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Session
 from cassandra.query import dict_factory
 
 from kairoscope.errors import UserError
@@ -19,10 +19,14 @@ def unindexed(
     db: Session, keyspace: str, names: Names, schedule: Schedule, rows_ms: set[int]
 ) -> set[int]:
     """Numbers of the series that KairosDB would not find."""
-    row_factory, db.row_factory = db.row_factory, dict_factory
+    profile = db.execution_profile_clone_update(EXEC_PROFILE_DEFAULT, row_factory=dict_factory)
     try:
         said = [
-            db.execute(f"SELECT {columns} FROM {keyspace}.{table}", timeout=None)  # noqa: S608
+            db.execute(
+                f"SELECT {columns} FROM {keyspace}.{table}",  # noqa: S608
+                timeout=None,
+                execution_profile=profile,
+            )
             for columns, table in (
                 ("metric, table_name, row_time", "row_key_time_index"),
                 ("metric, table_name, row_time, data_type, tags", "row_keys"),
@@ -31,8 +35,6 @@ def unindexed(
         return missing_in_index(schedule, names, rows_ms, *said)
     except cql.SAID as error:
         raise UserError(f"KairosDB's index could not be read from the store: {error}") from error
-    finally:
-        db.row_factory = row_factory
 
 
 def missing_in_index(
