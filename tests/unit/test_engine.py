@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from kairoscope.errors import UserError
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.run import run
 from kairoscope.stacks.kairosdb import client, engine
 from kairoscope.stacks.kairosdb.engine import Server
+from kairoscope.stacks.kairosdb.session import Session
 
 
 class Node:
@@ -89,12 +89,14 @@ class TestRun:
     def test_another_engine_than_deployed_does_not_run(self):
         talk = self.talk(Server("cassandra", "5.0.9"), engine.ask(SCYLLA))
         with pytest.raises(UserError, match=r"storage-2 is scylla 5\.2\.19.* inventory says cass"):
-            run._servers(self.hosts(), talk)
+            Session(None, self.hosts(), talk).check_ready()
 
     def test_one_that_does_not_tell_is_unknown(self):
         talk = self.talk(Server("cassandra", "5.0.9"), Server.silent("timed out"))
-        found = run._servers(self.hosts(), talk)
-        assert engine.summary(found)["engine"] == "unknown"
+        session = Session(None, self.hosts(), talk)
+        session.check_ready()
+        assert engine.summary(session._servers)["engine"] == "unknown"
+        assert session.untold()
 
 
 def test_a_node_that_is_not_there_is_unknown_and_no_error():
