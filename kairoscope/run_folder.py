@@ -211,6 +211,23 @@ def same_life(before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What a run's stack says is captured, in manifest.json: names of servers, for each capture.
+
+    Attributes:
+        proxyhistograms: that are asked for their own latencies.
+        shards: whose shards are looked at.
+        processes: whose processes are.
+        disk: whether the data files are measured.
+    """
+
+    proxyhistograms: list[str]
+    shards: list[str]
+    processes: list[str]
+    disk: bool
+
+
+@dataclass(frozen=True)
 class Drain:
     """How KairosDB's queues emptied once the load had ended.
 

@@ -9,7 +9,6 @@ import click
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.ready import TARGETS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,10 +35,17 @@ class Verbs(click.Group):
             ) from None
 
 
+def _known(context: click.Context, parameter: click.Parameter, target: str) -> str:
+    """The name of a target that there is."""
+    from kairoscope.cli import known
+
+    return known.target(target).name
+
+
 def target_option(command: click.decorators.FC) -> click.decorators.FC:
     """Which target; another name is refused, and the known ones are named."""
     return click.option(
-        "--target", type=click.Choice(TARGETS), default="local", show_default=True, metavar="TARGET"
+        "--target", callback=_known, default="local", show_default=True, metavar="TARGET"
     )(command)
 
 

@@ -90,7 +90,7 @@ class Inventory:
     @property
     def managed(self) -> bool:
         """Whether they are hosts of their own, with systemd, and not processes of this machine."""
-        return bool(self.storage[0].vars.get("managed"))
+        return bool(self.all[0].vars.get("managed"))
 
     def host(self, name: str) -> Host:
         """The host of that name. UserError if there is none."""

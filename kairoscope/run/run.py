@@ -10,6 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -177,6 +178,7 @@ def _manifest(
         "nodes": {
             role: [host.name for host in getattr(hosts, role)] for role in ("kairosdb", "storage")
         },
+        "captures": asdict(session.expected()),
         "versions": {
             "kairoscope": __version__,
             **session.versions(),

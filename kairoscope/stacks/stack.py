@@ -13,7 +13,7 @@ from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
 from kairoscope.plan.interfaces import Stack as Planned
-from kairoscope.run_folder import JsonLines
+from kairoscope.run_folder import Expected, JsonLines
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.credentials import Credentials
 from loaders.schedule.due import Schedule
@@ -148,6 +148,9 @@ class Session(Protocol):
 
     def untold(self) -> list[str]:
         """Why a run of these servers is incomplete whatever it measures, a sentence each."""
+
+    def expected(self) -> Expected:
+        """What is captured of which servers; without it a run is incomplete."""
 
     def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
         """There is a run folder; `started_s` in epoch s."""

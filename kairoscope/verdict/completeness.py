@@ -19,14 +19,15 @@ class Wanted:
     """What should have been captured.
 
     Fields:
-        storage: names of the storage nodes, without those that were taken away meanwhile.
-        kairosdb: the same of the KairosDB nodes.
+        histograms: names of the nodes that were due to be asked for `nodetool proxyhistograms`,
+            without those that were taken away meanwhile, as in all of these.
+        processes: names of the servers whose processes should have been seen.
         phases: in which `nodetool proxyhistograms` was due.
         shards: names of the storage nodes whose shards tell what they do, which Cassandra has not.
     """
 
-    storage: Sequence[str]
-    kairosdb: Sequence[str]
+    histograms: Sequence[str]
+    processes: Sequence[str]
     phases: Sequence[str]
     shards: Sequence[str] = ()
 
@@ -63,7 +64,7 @@ def missing(
         if event["what"] == "capture failed"
     }
     gaps: dict[tuple[str, ...], list[str]] = {}
-    for node in wanted.storage:
+    for node in wanted.histograms:
         lacking = tuple(phase for phase in wanted.phases if (node, phase) not in found)
         if lacking:
             gaps.setdefault(lacking, []).append(node)
@@ -75,7 +76,7 @@ def missing(
         said.append(
             f"nodetool proxyhistograms of {', '.join(nodes)} not captured {when} the load: {why}"
         )
-    unseen = [name for name in (*wanted.storage, *wanted.kairosdb) if name not in sampled]
+    unseen = [name for name in wanted.processes if name not in sampled]
     if unseen:
         said.append(
             f"no process of {', '.join(unseen)} was seen while the load was measured: CPU and "

@@ -176,20 +176,22 @@ def _not_captured(
     spec = schedule.spec
     load_s = window[1] - window[0] if spec.replay else spec.duration_s
     disk = dict(run.facts.disk_bytes)
-    capture = run.plan.experiment.capture
+    capture, expected = run.plan.experiment.capture, run.expected
     removed = set(run.facts.removed)
-    if removed & set(run.storage):
-        # Its data went to the others, and its folder with it: no figure is to be had.
+    if removed & set(run.storage) or not expected.disk:
+        # Of a node taken away its data went to the others, and its folder with it.
         disk = dict.fromkeys(disk, 0)
-    there = [name for name in run.storage if name not in removed]
-    with_shards = run.plan.engine == "scylla"
+
+    def there(names: list[str]) -> list[str]:
+        return [name for name in names if name not in removed]
+
     long_enough = window[1] - window[0] > 2 * capture.shards_every_s + completeness.GRACE_S
     wanted = completeness.Wanted(
-        there,
-        [name for name in run.kairosdb if name not in removed],
+        there(expected.proxyhistograms),
+        there(expected.processes),
         completeness.phases(load_s, capture.proxyhistograms_every_s),
         # A window too short for two looks has none due.
-        there if with_shards and long_enough else (),
+        there(expected.shards) if long_enough else (),
     )
     captures = run.folder / run_folder.CAPTURES
     return completeness.missing(

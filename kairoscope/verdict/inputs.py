@@ -7,7 +7,7 @@ from typing import Any
 from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
-from kairoscope.run_folder import Facts
+from kairoscope.run_folder import Expected, Facts
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 
@@ -18,6 +18,7 @@ class Inputs:
 
     Attributes:
         kairosdb, storage: names of the nodes, in order.
+        expected: what should have been captured.
         cpus: cores of the machine that the run was made on.
         schedule: of the load; None if it never started.
     """
@@ -27,6 +28,7 @@ class Inputs:
     facts: Facts
     kairosdb: list[str]
     storage: list[str]
+    expected: Expected
     cpus: int
     schedule: Schedule | None
 
@@ -52,8 +54,8 @@ def read(folder: Path) -> Inputs:
     facts = Facts.read(folder)
     plan = _plan(folder / run_folder.PLAN)
     facts.check_files(folder)
-    kairosdb, storage, cpus = _machines(manifest, manifest_path)
-    return Inputs(folder, plan, facts, kairosdb, storage, cpus, _schedule(folder))
+    kairosdb, storage, expected, cpus = _machines(manifest, manifest_path)
+    return Inputs(folder, plan, facts, kairosdb, storage, expected, cpus, _schedule(folder))
 
 
 def _plan(path: Path) -> Plan:
@@ -65,13 +67,14 @@ def _plan(path: Path) -> Plan:
         raise UserError(f"{path.parent}: {error.message}") from error
 
 
-def _machines(manifest: dict[str, Any], path: Path) -> tuple[list[str], list[str], int]:
-    """Names of the KairosDB and of the storage nodes, and this machine's cores."""
+def _machines(manifest: dict[str, Any], path: Path) -> tuple[list[str], list[str], Expected, int]:
+    """Names of the KairosDB and storage nodes, what is captured of them, this machine's cores."""
     try:
         nodes = manifest["nodes"]
         return (
             list(map(str, nodes["kairosdb"])),
             list(map(str, nodes["storage"])),
+            Expected(**manifest["captures"]),
             int(manifest["machine"]["cpus"] or 1),
         )
     except (LookupError, TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
 """Run folders as a run leaves them, made by what makes them in a run, for tests of the verdict."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.run.load_spec import build
 from kairoscope.run.state import State
-from kairoscope.run_folder import Drain, Facts, JsonLines
+from kairoscope.run_folder import Drain, Expected, Facts, JsonLines
 from kairoscope.stacks.kairosdb import readback
 from kairoscope.verdict import conclude, outcomes, settlement, sustained
 from loaders.record.histograms import LogWriter, new_histogram, record
@@ -23,6 +23,13 @@ from loaders.schedule.due import Schedule
 NOW_S = 1_790_000_000
 NODES = ("kairosdb-1", "kairosdb-2")
 STORAGE = ("storage-1", "storage-2", "storage-3")
+
+
+def captures_of(engine: str) -> dict[str, Any]:
+    """As the manifest has it."""
+    shards = list(STORAGE) if engine == "scylla" else []
+    processes = [*STORAGE, *NODES]
+    return asdict(Expected(list(STORAGE), shards, processes, disk=True))
 
 
 @dataclass
@@ -123,6 +130,7 @@ def run_of(
         "run": folder.name,
         "machine": {"cpus": 2},
         "nodes": {"kairosdb": NODES, "storage": STORAGE},
+        "captures": captures_of(plan.engine),
     }
     run_folder.write_json(folder / run_folder.MANIFEST, manifest)
     telnet = ["127.0.0.1:4242", "127.0.0.2:4242"]

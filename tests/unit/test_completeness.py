@@ -32,7 +32,7 @@ def test_what_is_alike_is_one_sentence_and_says_why():
         },
         {"what": "process ended", "detail": "storage-2: pid 7"},
     ]
-    wanted = Wanted(NODES, ["kairosdb-1"], phases(120, 20))
+    wanted = Wanted(NODES, [*NODES, "kairosdb-1"], phases(120, 20))
     assert missing(wanted, captures, events, {*NODES, "kairosdb-1"}, (), WHOLE) == [
         "nodetool proxyhistograms of storage-2 not captured before and under and after the load: "
         "storage-2: refused",
@@ -73,7 +73,7 @@ _CELLS = st.sets(st.tuples(st.sampled_from(NODES), st.sampled_from(["before", "d
 def test_nothing_is_said_exactly_if_nothing_is_missing(due, made, sampled, shards, on_scylla, disk):
     """Whatever lacks is named, and nothing else: an unknown never passes for a zero."""
     captures = [{"node": node, "phase": phase} for node, phase in made]
-    wanted = Wanted(NODES, ["kairosdb-1"], due, NODES if on_scylla else ())
+    wanted = Wanted(NODES, [*NODES, "kairosdb-1"], due, NODES if on_scylla else ())
     said = missing(wanted, captures, [], sampled, shards, disk)
     lacking = {node for node in NODES for phase in due if (node, phase) not in made}
     unseen = {*NODES, "kairosdb-1"} - sampled

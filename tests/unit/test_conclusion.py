@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from run_samples import NODES, NOW_S, STORAGE, run_of
+from run_samples import NODES, NOW_S, STORAGE, captures_of, run_of
 
 from kairoscope import run_folder
 from kairoscope.run import run as runs
@@ -142,7 +142,7 @@ def test_a_run_without_its_captures_is_incomplete(tmp_path):
 def test_shards_that_were_not_looked_at_make_a_run_incomplete(tmp_path, engine, duration_s):
     """Where there are any, and the load is long enough for two looks."""
     run = run_of(tmp_path, duration_s=duration_s)
-    run.change(run_folder.PLAN, engine=engine)
+    run.change(run_folder.MANIFEST, captures=captures_of(engine))
     run.read_back()
     looks = JsonLines(tmp_path / "scylla.jsonl")
     counts = {"shards": 1, "busy_ms": [1], "requests": [1], "replica_writes": [1]}

@@ -14,7 +14,7 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import Plan
-from kairoscope.run_folder import JsonLines
+from kairoscope.run_folder import Expected, JsonLines
 from kairoscope.stacks.kairosdb import (
     client,
     cql,
@@ -98,6 +98,13 @@ class Session:
     def untold(self) -> list[str]:
         """Storage nodes that did not say what they are."""
         return engine.untold(self._servers)
+
+    def expected(self) -> Expected:
+        """Histograms and disk of the store, shards where it has any, processes of all servers."""
+        storage = [host.name for host in self._hosts.storage]
+        scylla = self._hosts.storage[0].vars["storage_engine"] == "scylla"
+        everyone = [host.name for host in self._hosts.hosts]
+        return Expected(storage, storage if scylla else [], everyone, disk=True)
 
     def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
         """There is a run folder."""

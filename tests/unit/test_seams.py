@@ -1,0 +1,63 @@
+"""Another target and another stack, from experiment to verdict: all of them is in stub/."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from stub.stack import Server, StubStack
+from stub.target import StubTarget
+
+from kairoscope.cli import known
+from kairoscope.cli.main import main
+from kairoscope.deploy import bundles
+
+EXPERIMENT = """\
+name: stubbed
+description: A load on a system under test that is no KairosDB.
+stack: stub
+cluster: {storage_nodes: 1, replication_factor: 1, kairosdb_nodes: 1}
+load: {sensors: 20, rate: 1.0, duration_s: 12, warmup_s: 2}
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "secrets"))
+    # The run-time bundles are KairosDB's and the loaders'; neither is built for this.
+    monkeypatch.setattr(bundles, "build", lambda *_, **__: False)
+    monkeypatch.setattr(bundles.Bundle, "folder", property(lambda self: f"{self.name}-of-hash"))
+    return tmp_path / "home"
+
+
+def call(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(main, arguments)
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(("loses", "word", "status"), [(0, "pass", 0), (50, "fail", 1)])
+def test_a_stub_runs_from_experiment_to_verdict(home, tmp_path, monkeypatch, loses, word, status):
+    (tmp_path / "stubbed.yml").write_text(EXPERIMENT)
+    experiment = str(tmp_path / "stubbed.yml")
+    target = StubTarget(tmp_path / "hosts")
+    with Server(loses=loses).serving() as server:
+        monkeypatch.setattr(known, "TARGETS", (*known.TARGETS, target))
+        monkeypatch.setattr(known, "STACKS", (*known.STACKS, StubStack(server)))
+        said = call("plan", experiment, "--target", "stub")
+        assert "The stub forgets everything." in said[1]
+        assert call("deploy", experiment, "--target", "stub")[0] == 0
+        assert (home / "stub" / "deployed").exists()
+        code, output = call("load", experiment, "--target", "stub")
+    assert (code, f"verdict: {word}" in output) == (status, True), output
+    run = home / "runs" / "latest"
+    judged = json.loads((run / "verdict.json").read_text())
+    assert judged["verdict"] == word
+    assert call("judge", str(run))[0] == status
+    assert json.loads((run / "verdict.json").read_text()) == judged
+    assert "stub" in (run / "report.md").read_text()
+    assert call("destroy", "--target", "stub")[0] == 0
+    assert target.destroyed
+    assert not (home / "stub").exists()
