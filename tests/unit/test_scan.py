@@ -5,6 +5,7 @@ import itertools
 import struct
 import threading
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import load_samples
@@ -221,14 +222,11 @@ def test_a_store_that_never_answers_ends_the_scan(monkeypatch):
 def index_of(spec: LoadSpec, numbers: list[int], row_ms: int) -> tuple[list[Any], list[Any]]:
     at = datetime(1970, 1, 1) + timedelta(milliseconds=row_ms)
     common = {"table_name": "data_points", "row_time": at}
-    times = [{**common, "metric": spec.metric_name(n)} for n in numbers]
+    times = [SimpleNamespace(**common, metric=spec.metric_name(n)) for n in numbers]
     keys = [
-        {
-            **common,
-            "metric": spec.metric_name(n),
-            "data_type": "kairos_long",
-            "tags": spec.tags_of(n),
-        }
+        SimpleNamespace(
+            **common, metric=spec.metric_name(n), data_type="kairos_long", tags=spec.tags_of(n)
+        )
         for n in numbers
     ]
     return times, keys
@@ -244,10 +242,8 @@ def test_series_without_an_index_entry_are_named(model):
     times, keys = index_of(spec, [0, 1, 2, 4], row)
     assert index.missing_in_index(schedule, names, {row}, times, keys) == {3}
     _, all_keys = index_of(spec, [0, 1, 2, 3, 4], row)
-    without_time = [t for t in times if t["metric"] != spec.metric_name(0)]
-    lacking = {
-        s for s in range(5) if spec.metric_name(s) not in {t["metric"] for t in without_time}
-    }
+    without_time = [t for t in times if t.metric != spec.metric_name(0)]
+    lacking = {s for s in range(5) if spec.metric_name(s) not in {t.metric for t in without_time}}
     found = index.missing_in_index(schedule, names, {row}, without_time, all_keys)
     assert found == lacking
     assert 0 in found

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from cassandra.cluster import EXEC_PROFILE_DEFAULT, Session
-from cassandra.query import dict_factory
+from cassandra.cluster import Session
 
 from kairoscope.errors import UserError
 from kairoscope.stacks.kairosdb import cql
@@ -19,14 +18,9 @@ def unindexed(
     db: Session, keyspace: str, names: Names, schedule: Schedule, rows_ms: set[int]
 ) -> set[int]:
     """Numbers of the series that KairosDB would not find."""
-    profile = db.execution_profile_clone_update(EXEC_PROFILE_DEFAULT, row_factory=dict_factory)
     try:
         said = [
-            db.execute(
-                f"SELECT {columns} FROM {keyspace}.{table}",  # noqa: S608
-                timeout=None,
-                execution_profile=profile,
-            )
+            db.execute(f"SELECT {columns} FROM {keyspace}.{table}", timeout=None)  # noqa: S608
             for columns, table in (
                 ("metric, table_name, row_time", "row_key_time_index"),
                 ("metric, table_name, row_time, data_type, tags", "row_keys"),
@@ -41,20 +35,20 @@ def missing_in_index(
     schedule: Schedule,
     names: Names,
     rows_ms: set[int],
-    times: Iterable[dict[str, Any]],
-    keys: Iterable[dict[str, Any]],
+    times: Iterable[Any],
+    keys: Iterable[Any],
 ) -> set[int]:
     """Numbers of the series that lack an entry for a row in which they have points.
 
     `times` and `keys` are the rows of row_key_time_index and row_keys.
     """
-    known = {(one["metric"], _row_ms(one)) for one in times if _ours(one, rows_ms)}
+    known = {(one.metric, _row_ms(one)) for one in times if _ours(one, rows_ms)}
     found: dict[int, set[int]] = {row: set() for row in rows_ms}
     for one in keys:
         row_ms = _row_ms(one)
-        if not _ours(one, rows_ms) or (one["metric"], row_ms) not in known:
+        if not _ours(one, rows_ms) or (one.metric, row_ms) not in known:
             continue
-        key = cql.row_key(one["metric"], row_ms, dict(one["tags"]), one["data_type"])
+        key = cql.row_key(one.metric, row_ms, dict(one.tags), one.data_type)
         if (seen := names.look(key)) and seen[2]:
             found[row_ms].add(seen[0].number)
     ordered = sorted(rows_ms)
@@ -69,10 +63,10 @@ def missing_in_index(
     return missing
 
 
-def _ours(row: dict[str, Any], rows_ms: set[int]) -> bool:
-    return row["table_name"] == "data_points" and _row_ms(row) in rows_ms
+def _ours(row: Any, rows_ms: set[int]) -> bool:
+    return row.table_name == "data_points" and _row_ms(row) in rows_ms
 
 
-def _row_ms(row: dict[str, Any]) -> int:
-    at: datetime = row["row_time"]  # without its zone, which is UTC
+def _row_ms(row: Any) -> int:
+    at: datetime = row.row_time  # without its zone, which is UTC
     return round((at - _EPOCH).total_seconds() * 1000)
