@@ -137,7 +137,6 @@ PYTEST = $(BIN)/python -m pytest $(if $(CI),-v) --durations=20 --dist loadgroup 
 
 .PHONY: test
 test: test-needs ## Run what fits into 20 minutes on two cores (ONLY=unit|cluster|lab|cloud for one layer, ARGS= for pytest)
-	@$(if $(filter-out unit,$(ONLY)),,mvn -q -B -f kairosdb-conf/pom.xml -pl plugin test) # KairosDB's plugin, in Java
 	@$(PYTEST) -n $(if $(ONLY),$(if $(filter unit,$(ONLY)),2,0),3) --junitxml=.kairoscope/tests/test.xml \
 	  --long=no $(if $(ONLY),tests/$(ONLY)) $(ARGS)
 

@@ -44,6 +44,7 @@ _GROUPS = (
     "cluster/test_own_scylla",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
+    "unit/test_plugin_java",
 )
 # What tests measured beside their outcome, by the property that they record it as.
 _TABLES = {
