@@ -457,7 +457,7 @@ def _watch_drain(state: State, talk: Client, console: Console, queue: QueueDepth
     With the stock queue a node that was started again meanwhile does not look at what waits on its
     disk by itself.
     """
-    with live.stage(console, "drain", None, "points wait in KairosDB") as shown:
+    with live.stage(console, "drain: points that wait in KairosDB", None, "points") as shown:
         _wait_for_queue(state, talk, queue, shown)
 
 
@@ -494,10 +494,10 @@ def _settle(state: State, talk: Client, console: Console) -> None:
     keyspace = str(storage[0].vars["kairosdb_keyspace"])
     with (
         talk.cql(storage, ConsistencyLevel.name_to_value[level]) as db,
-        live.stage(console, "read back", schedule.points, "points from the store") as shown,
+        live.stage(console, "read back from the store", schedule.points, "points") as shown,
     ):
         scanned = scan.read(schedule, keyspace, db, shown)
-    with live.stage(console, "read back", None, "series through KairosDB") as shown:
+    with live.stage(console, "read back through KairosDB", None, "series") as shown:
         extent, recount = read_run.read_run(
             schedule,
             scanned,
