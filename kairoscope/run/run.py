@@ -359,7 +359,7 @@ def _died(results: list[WorkerResult]) -> list[str]:
 
 def _watch_drain(state: State, console: Console, backlog: Backlog) -> None:
     """Wait until no point waits on the servers, up to the limit."""
-    with live.stage(console, "drain", None, "points wait") as shown:
+    with live.stage(console, "drain: points that wait", None, "points") as shown:
         start = time.monotonic()
         while True:
             backlog.sample()

@@ -177,11 +177,11 @@ class Session:
         """Every point from the store by a scan, a sample of the series through KairosDB too."""
         level = self._plan.kairosdb["read_consistency"]
         with (
-            live.stage(console, "read back", schedule.points, "points from the store") as shown,
+            live.stage(console, "read back from the store", schedule.points, "points") as shown,
             self._talk.cql(self._hosts.storage, ConsistencyLevel.name_to_value[level]) as db,
         ):
             scanned = scan.read(schedule, self._keyspace, db, shown)
-        with live.stage(console, "read back", None, "series through KairosDB") as shown:
+        with live.stage(console, "read back through KairosDB", None, "series") as shown:
             extent, recount = read_run.read_run(
                 schedule,
                 scanned,
