@@ -115,8 +115,11 @@ def verdict(run: RunData) -> Verdict:
                 advice=ADVICE[key] if outcome == "fail" else None,
             )
         )
-    reasons = tuple(str(reason) for reason in items(run.verdict, "reasons"))
-    return Verdict(word, str(run.verdict.get("summary") or _UNJUDGED), tuple(parts), reasons)
+    summary = str(run.verdict.get("summary") or _UNJUDGED)
+    # A single one is the summary.
+    given = [str(reason) for reason in items(run.verdict, "reasons")]
+    reasons = tuple(given) if len(given) > 1 else ()
+    return Verdict(word, summary, tuple(parts), reasons)
 
 
 def _questions(run: RunData) -> tuple[tuple[str, str, str], ...]:
