@@ -16,7 +16,7 @@ class Advice(NamedTuple):
 ADVICE = {
     "schedule": Advice(
         "more points than the limit allows were not taken when they were due: this load is more "
-        "than the servers take, or some were away for a while",
+        "than the servers take, some were away for a while, or the run was cut short",
         "in the report, throughput and the CPU of each process: which of them has none left? Then "
         "events.jsonl for servers that ended, and KairosDB's log for what it refused",
     ),
