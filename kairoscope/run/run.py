@@ -68,6 +68,8 @@ START_DELAY_S = 5
 # what it would have said of itself is missing for good.
 CAPTURE_PATIENCE_S = 60
 
+_DU_TRIES = 5
+
 
 def load(
     plan: Plan, console: Console, *, always_read_back: bool = True, until: Path | None = None
@@ -244,13 +246,21 @@ def _keyspace_bytes(state: State) -> int | None:
         keyspace = str(host.vars["kairosdb_keyspace"])
         nodetool.run(host, "flush", keyspace)
         folder = f"{host.vars['keyspaces_dir']}/{keyspace}"
-        return int(ssh.run(host, ["du", "-s", "-B1", folder], sudo=True).split()[0])
+        # A compaction may end while du looks, and take files away that it has seen.
+        for _ in range(_DU_TRIES - 1):
+            with contextlib.suppress(ssh.RemoteError):
+                return _du(host, folder)
+        return _du(host, folder)
 
     try:
         return sum(ssh.on_all(state.inventory.storage, flushed))
     except (nodetool.NodetoolError, ssh.RemoteError) as error:
         state.events.write(t=time.time(), what="disk not measured", detail=str(error))
         return None
+
+
+def _du(host: Host, folder: str) -> int:
+    return int(ssh.run(host, ["du", "-s", "-B1", folder], sudo=True).split()[0])
 
 
 def _schedule(state: State) -> Schedule:
