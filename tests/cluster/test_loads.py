@@ -120,14 +120,15 @@ def test_replay_is_acknowledged_and_stored_whole(pair: Deployment) -> None:
             # The sensors of the other loads have points in that time already.
             "metric": "HISTORY_{n}",
             "replay": True,
-            "duration_s": 200,
+            # Long enough for samples of the processes meanwhile, however fast it goes.
+            "duration_s": 500,
             "warmup_s": 0,
             "points_per_request": 60,
             "replay_queue_points": 10_000,
         },
     )
     book = passed(run)
-    assert book["acknowledged"] == book["stored"] == 300 * 2 * 200
+    assert book["acknowledged"] == book["stored"] == 300 * 2 * 500
     outcomes = {k: part["outcome"] for k, part in run.json("verdict.json")["parts"].items()}
     assert outcomes["latency"] == outcomes["queue"] == "not judged"
     assert outcomes["schedule"] == outcomes["readback"] == outcomes["drain"] == "pass"

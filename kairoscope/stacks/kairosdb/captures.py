@@ -26,6 +26,8 @@ from kairoscope.stacks.kairosdb.shards import ShardLoads
 # what it would have said of itself is missing for good.
 PATIENCE_S = 60
 
+_DU_TRIES = 5
+
 # Between two attempts at a node that has just been started again, in s.
 _AGAIN_S = 2.0
 
@@ -297,10 +299,18 @@ class Captures:
             keyspace = str(host.vars["kairosdb_keyspace"])
             nodetool.run(host, "flush", keyspace)
             folder = f"{host.vars['keyspaces_dir']}/{keyspace}"
-            return int(ssh.run(host, ["du", "-s", "-B1", folder], sudo=True).split()[0])
+            # A compaction may end while du looks, and take files away that it has seen.
+            for _ in range(_DU_TRIES - 1):
+                with contextlib.suppress(ssh.RemoteError):
+                    return _du(host, folder)
+            return _du(host, folder)
 
         try:
             return sum(ssh.on_all(self._storage, flushed))
         except (nodetool.NodetoolError, ssh.RemoteError) as error:
             self._events.write(t=time.time(), what="disk not measured", detail=str(error))
             return None
+
+
+def _du(host: Host, folder: str) -> int:
+    return int(ssh.run(host, ["du", "-s", "-B1", folder], sudo=True).split()[0])
