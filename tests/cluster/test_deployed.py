@@ -15,7 +15,7 @@ from deployment import ALL, STORAGE, Deployment, request
 from harness import changed, wait_for
 
 from kairoscope.deploy import bundles
-from kairoscope.run import fleet
+from kairoscope.hosts import loader
 from kairoscope.stacks.kairosdb import cql
 
 KEYSPACE = "kairosdb"
@@ -141,7 +141,7 @@ def test_status(cluster: Deployment) -> None:
     assert done.stdout.count("\nUN ") == 3
     assert "queue waiting" in done.stdout
     line = next(line for line in done.stdout.splitlines() if "loader-1" in line)
-    assert fleet.current_version() in line
+    assert loader.current_version() in line
 
 
 def test_profile(cluster: Deployment) -> None:

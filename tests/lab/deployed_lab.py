@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -120,7 +121,7 @@ class DeployedLab(Cli):
         with running_load(self, self.home / "runs", output, *arguments) as (process, folder):
             self.load = Load(process, output, folder, enough)
             try:
-                wait_for("acknowledged points", lambda: "acknowledged" in output.read_text())
+                wait_for("acked points", lambda: re.search(r"acked [1-9]", output.read_text()))
                 yield self.load
             finally:
                 self.effects += self.load.effects
