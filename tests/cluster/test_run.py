@@ -146,20 +146,25 @@ def hidden_from_queries(db: Session, metric: str, spec: LoadSpec, width: int) ->
 
     They are put back, as KairosDB knows that it has written them, and would not again.
     """
-    where = (
-        f"FROM {KEYSPACE}.row_keys WHERE metric = %s AND table_name = 'data_points' "
-        "AND row_time = %s"
-    )
+    table = f"{KEYSPACE}.row_keys"
+    where = "WHERE metric = %s AND table_name = 'data_points' AND row_time = %s"
     times = {t - t % width for t in (spec.start_ms, spec.end_ms - 1)}
-    kept = [row[0] for t in times for row in db.execute(f"SELECT JSON * {where}", [metric, t])]
+    select = f"SELECT JSON * FROM {table} {where}"  # noqa: S608
+    kept = [row[0] for t in times for row in db.execute(select, [metric, t])]
     assert kept
+    # In ms, as KairosDB's own: by one in µs, as CQL has it, all that it wrote later would be gone.
     for t in times:
-        db.execute(f"DELETE {where}", [metric, t])
+        delete = f"DELETE FROM {table} USING TIMESTAMP {_now_ms()} {where}"  # noqa: S608
+        db.execute(delete, [metric, t])
     try:
         yield
     finally:
         for row in kept:
-            db.execute(f"INSERT INTO {KEYSPACE}.row_keys JSON %s", [row])
+            db.execute(f"INSERT INTO {table} JSON %s USING TIMESTAMP {_now_ms() + 1}", [row])
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1000)
 
 
 def test_read_back_finds_what_is_lost_and_what_is_wrong(cluster: Deployment, run: Run) -> None:
