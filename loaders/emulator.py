@@ -51,7 +51,6 @@ class Progress:
         unknown: points given up that may have been stored.
         not_sent: points given up that cannot have reached a server.
         in_flight: points under way, those waiting for a connection included.
-        behind_ms: worst lateness of a worker's loop within the last second.
         p99_ms: worst of the workers' 99th percentiles within the last second. An upper bound of
             the true one, as percentiles cannot be merged.
         elapsed_s: since the start of the schedule, negative before it; of a replay since the call.
@@ -65,7 +64,6 @@ class Progress:
     unknown: int
     not_sent: int
     in_flight: int
-    behind_ms: float
     p99_ms: float
     elapsed_s: float
     duration_s: float
@@ -331,7 +329,6 @@ def summed(spec: LoadSpec, records: Iterable[dict[str, Any]], began_s: float) ->
         unknown=total("unknown"),
         not_sent=total("not_sent"),
         in_flight=total("in_flight"),
-        behind_ms=worst("behind_ms"),
         p99_ms=worst("p99_ms"),
         elapsed_s=time.time() - (began_s if spec.replay else spec.start_ms / 1000),
         duration_s=spec.duration_s,

@@ -55,7 +55,7 @@ def _load(spec: LoadSpec, console: Console) -> list[emulator.WorkerResult]:
             last_line = now.elapsed_s
             console.print(
                 f"  {now.elapsed_s:4.0f} s  due {now.due:,}  sent {now.sent:,}  "
-                f"behind {now.behind_ms:,.0f} ms"
+                f"behind {max(0, now.due - now.sent):,}"
             )
 
     stop = threading.Event()

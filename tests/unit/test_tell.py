@@ -19,7 +19,7 @@ from kairoscope.verdict import sustained
 from kairoscope.verdict.show import show
 from loaders.emulator import Progress
 
-NOTHING = Progress(0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 120.0)
+NOTHING = Progress(0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 120.0)
 
 
 @given(st.integers(0, 10**12 - 1))
