@@ -19,8 +19,6 @@ _LEAST_S = 2.0
 _LEAST_SHARE = 0.02
 
 T = TypeVar("T")
-Report = Callable[[int, int | None], None]
-"""Called with how much is done, of how much if that was not known before."""
 
 
 def duration(seconds: float) -> str:
@@ -46,7 +44,7 @@ class Stage:
         self._began = time.monotonic()
 
     def __call__(self, done: int, total: int | None = None) -> None:
-        """Say how far it is; see `Report`."""
+        """Say how much is done, and of how much if that was not known before."""
         self.done = done
         self.total = total if total is not None else self.total
 

@@ -6,7 +6,7 @@ it writes the version where it stands, builds the run-time bundles from nothing,
 results/releases/<version>.md with their checksums and with what ran before, commits and tags. It
 pushes nothing. What fails on the way leaves the files as they were.
 
-    .venv/bin/python scripts/release.py 0.2.0 results/junit/*.xml
+    .venv/bin/python scripts/release.py 0.2.0 .kairoscope/tests/*.xml
 
 Every file after the version is a record of what was run: JUnit XML of pytest, or a text (.md, .txt)
 that says so.

@@ -142,8 +142,7 @@ def pytest_testnodedown(node: Any) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """What tests measured (rows of docs/operations.md and docs/coalescing.md), and what was not
-    run."""
+    """What tests measured (rows of results/published/), and what was not run."""
     _tell_measured(terminalreporter)
     _tell_not_run(terminalreporter, config.stash[_LEFT_OUT])
 

@@ -226,16 +226,21 @@ def profile(process: str, seconds: int, target: str) -> None:
     console.print(f"written: {profile.profile(process, seconds, target, console)}")
 
 
+def _run_folder(given: Path | None) -> Path:
+    """A run folder, or that of the latest run. UserError if there is none."""
+    folder = given or paths.runs_dir() / "latest"
+    if not folder.is_dir():
+        raise UserError(f"No run folder at {folder}. First: make load")
+    return folder.resolve()
+
+
 @main.command()
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
 def report(run_dir: Path | None) -> None:
     """Write report.html and report.md of RUN_DIR (default: the latest run)."""
     from kairoscope import report
 
-    folder = run_dir or paths.runs_dir() / "latest"
-    if not folder.is_dir():
-        raise UserError(f"No run folder at {folder}. First: make load")
-    for path in report.write(folder.resolve(), paths.REFERENCE):
+    for path in report.write(_run_folder(run_dir), paths.REFERENCE):
         console.print(f"{path}", soft_wrap=True)
 
 
@@ -249,10 +254,7 @@ def judge(run_dir: Path | None) -> None:
     from kairoscope.verdict import conclude, sustained
     from kairoscope.verdict.show import show
 
-    folder = run_dir or paths.runs_dir() / "latest"
-    if not folder.is_dir():
-        raise UserError(f"No run folder at {folder}. First: make load")
-    judged = conclude.again(folder.resolve()).verdict
+    judged = conclude.again(_run_folder(run_dir)).verdict
     show(judged, console)
     sys.exit(sustained.EXIT_STATUS[judged.verdict])
 
@@ -283,10 +285,12 @@ def bundles(update_manifest: bool, with_java: bool) -> None:
 @click.argument("what", metavar="certificates|ca|passwords|rest")
 def rotate(target: str, what: str) -> None:
     """Replace certificates, the CA, the database's passwords or that of KairosDB's REST."""
+    from kairoscope.cli import known
     from kairoscope.deploy import rotate
+    from kairoscope.hosts.deployed import deployed_stack
 
     enter(target)
-    rotate.rotate(target, what)
+    rotate.rotate(target, known.stack(deployed_stack(target)), what)
 
 
 main.add_command(lab)

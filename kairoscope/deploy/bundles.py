@@ -196,7 +196,7 @@ def _build_jars(update_manifest: bool, console: Console | None) -> bool:
     if _same(stamp_file, stamp) and all(a.exists() for a in archives) and not update_manifest:
         return False
 
-    _maven(POM, console)
+    _maven(console)
     with live.stage(console, "checking and packing the jars"):
         for name in NAMES:
             _pack(bundle(name), update_manifest)
@@ -204,15 +204,15 @@ def _build_jars(update_manifest: bool, console: Console | None) -> bool:
     return True
 
 
-def _maven(pom: Path, console: Console | None) -> None:
-    """Build from a pom. UserError if it cannot be."""
+def _maven(console: Console | None) -> None:
+    """Build all bundles' jars. UserError if they cannot be."""
     mvn = shutil.which("mvn")
     if mvn is None:
         raise UserError("Maven (mvn) is not installed. On Debian or Ubuntu: apt-get install maven")
     log = paths.BUNDLES / "maven.log"
     done = _logged(
         # Not -ntp: its lines on what it fetches are how we know how far it is.
-        [mvn, "-B", "-f", str(pom), "-Dmaven.test.skip", "clean", "package"],
+        [mvn, "-B", "-f", str(POM), "-Dmaven.test.skip", "clean", "package"],
         log,
         partial(
             live.stage,

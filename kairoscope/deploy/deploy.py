@@ -22,8 +22,6 @@ from kairoscope.plan import Plan
 from kairoscope.stacks.stack import Stack
 from kairoscope.targets.target import Options, Target
 
-PLAYBOOKS = paths.ANSIBLE / "playbooks"
-
 
 @dataclass(frozen=True)
 class Deployment:
@@ -72,7 +70,7 @@ def deploy(plan: Plan, of: Deployment) -> None:
             _check_here(plan, of)
         bundles.build(with_java=of.target.managed, console=of.console)
         prepare(plan, of)
-        apply(plan, "deploy", of.stack.playbooks)
+        apply(plan, of.stack, "deploy")
 
 
 def _brought(plan: Plan, of: Deployment) -> Any:
@@ -94,10 +92,10 @@ def prepare(plan: Plan, of: Deployment) -> None:
         secrets.ensure(plan.target, {host.name: host.known_as for host in here.hosts})
 
 
-def apply(plan: Plan, name: str, playbooks: Path = PLAYBOOKS, **variables: Any) -> None:
+def apply(plan: Plan, stack: Stack, name: str, **variables: Any) -> None:
     """Bring prepared hosts to the plan by a playbook, `deploy` or one that has it in it."""
     _fix_shape(plan)
-    playbook(plan.target, name, playbooks, **variables)
+    playbook(plan.target, stack, name, **variables)
     finished_file(plan.target).touch()
 
 
@@ -151,7 +149,7 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     path = folder / "inventory.yml"
     try:
         machines = target.provision(plan, of.options, of.console.print, lambda: _fix_shape(plan))
-        made = inventory_vars.make(plan, machines, of.stack, server)
+        made = inventory_vars.make(plan, machines, of.stack, server, shared=target.shared)
         inventory.write(path, made, machines.origin)
         if not target.managed:
             _check_here(plan, of)
@@ -164,7 +162,7 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     return path
 
 
-def playbook(target: str, name: str, folder: Path = PLAYBOOKS, **variables: Any) -> None:
+def playbook(target: str, stack: Stack, name: str, **variables: Any) -> None:
     """Run a playbook on a target's inventory, its output shown. UserError if it fails.
 
     `variables` are shown to whoever looks at the machine's processes: nothing secret.
@@ -176,7 +174,7 @@ def playbook(target: str, name: str, folder: Path = PLAYBOOKS, **variables: Any)
             "-i",
             str(paths.target_dir(target) / "inventory.yml"),
             *(["--extra-vars", json.dumps(variables)] if variables else []),
-            str(folder / f"{name}.yml"),
+            str(stack.playbooks / f"{name}.yml"),
         ],
         cwd=paths.ANSIBLE,
         env={**os.environ, "ANSIBLE_CONFIG": str(paths.ANSIBLE / "ansible.cfg")},

@@ -13,7 +13,12 @@ from kairoscope.stacks.stack import Brought, Stack
 
 
 def make(
-    plan: Plan, machines: Machines, stack: Stack, brought: Brought | None = None
+    plan: Plan,
+    machines: Machines,
+    stack: Stack,
+    brought: Brought | None = None,
+    *,
+    shared: bool,
 ) -> dict[str, Any]:
     """The inventory in Ansible's YAML form.
 
@@ -22,6 +27,7 @@ def make(
         machines: what it is deployed to.
         stack: what it is.
         brought: a server of the user's own, in place of a package.
+        shared: whether all servers share the cores of one machine.
     """
     hosts: dict[str, dict[str, Any]] = {group: {} for group in inventory.GROUPS}
     begun = bootstrap.read(plan.target)
@@ -43,14 +49,14 @@ def make(
         children["supervisor_host"] = {"hosts": {"control": {}}}
     return {
         "all": {
-            "vars": _of_all(plan, machines, stack, brought) | machines.variables,
+            "vars": _of_all(plan, machines, stack, brought, shared) | machines.variables,
             "children": children,
         }
     }
 
 
 def _of_all(
-    plan: Plan, machines: Machines, stack: Stack, brought: Brought | None
+    plan: Plan, machines: Machines, stack: Stack, brought: Brought | None, shared: bool
 ) -> dict[str, Any]:
     layout = machines.layout
     names = [*bundles.NAMES, *([bundles.JAVA] if layout.java is None else [])]
@@ -84,7 +90,7 @@ def _of_all(
     if brought:
         folders[brought.name], more = _brought(plan, layout, brought)
         values |= more
-    return values | stack.of_all(plan, machines, folders, brought)
+    return values | stack.of_all(plan, layout, shared, folders, brought)
 
 
 def _brought(plan: Plan, layout: Layout, server: Brought) -> tuple[str, dict[str, str]]:

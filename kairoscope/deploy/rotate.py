@@ -13,6 +13,7 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, secrets
 from kairoscope.hosts.deployed import deployed_plan
 from kairoscope.stacks.kairosdb import database_roles
+from kairoscope.stacks.stack import Stack
 
 CERTIFICATES, CA, PASSWORDS, REST = "certificates", "ca", "passwords", "rest"
 WHAT = (CERTIFICATES, CA, PASSWORDS, REST)
@@ -22,8 +23,8 @@ WHAT = (CERTIFICATES, CA, PASSWORDS, REST)
 _NOT_UNDER_LOAD = (CA, REST)
 
 
-def rotate(target: str, what: str) -> None:
-    """Replace `what` (one of WHAT) and bring it to the target's hosts.
+def rotate(target: str, stack: Stack, what: str) -> None:
+    """Replace `what` (one of WHAT) and bring it to the hosts of a target with this stack.
 
     Raises:
         UserError: there is no such thing to rotate, the target is not deployed or not secured,
@@ -42,32 +43,32 @@ def rotate(target: str, what: str) -> None:
     with operation.alone(target), idle:
         operation.check_none_unfinished(target)
         if what == CA:
-            _ca(target, where)
+            _ca(target, stack, where)
         elif what == PASSWORDS:
             # Some that were retired before: that change was interrupted, and is what goes on here.
             if not secrets.access(where).retired:
                 secrets.rotate_roles(where)
-            _bring(target)
+            _bring(target, stack)
             database_roles.apply("drop-retired", hosts)
         elif what == REST:
             secrets.rotate_rest(where)
-            _bring(target)
+            _bring(target, stack)
         else:
             secrets.rotate_certificates(where)
-            _bring(target)
+            _bring(target, stack)
 
 
-def _ca(target: str, where: Path) -> None:
+def _ca(target: str, stack: Stack, where: Path) -> None:
     """Trust both, be of the next one, trust that one alone; each on all hosts before the next."""
     if not secrets.ca_change(where):
         secrets.trust_next_ca(where, target)
     if secrets.ca_change(where) == "trusted":
-        _bring(target)
+        _bring(target, stack)
         secrets.rotate_certificates(where)
-    _bring(target)
+    _bring(target, stack)
     secrets.trust_only_issuer(where)
-    _bring(target)
+    _bring(target, stack)
 
 
-def _bring(target: str) -> None:
-    deploy.apply(deployed_plan(target), "deploy")
+def _bring(target: str, stack: Stack) -> None:
+    deploy.apply(deployed_plan(target), stack, "deploy")

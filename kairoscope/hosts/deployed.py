@@ -28,7 +28,7 @@ def deployed_engine(target: str) -> str | None:
 
 def deployed_stack(target: str) -> str:
     """The system that a target was deployed with, as far as it tells."""
-    return _told(target, "stack") or "kairosdb"
+    return _told(target, "stack") or str(Plan.model_fields["stack"].default)
 
 
 def _told(target: str, field: str) -> str | None:

@@ -62,7 +62,6 @@ class Machines:
         machines: in the order of their numbers.
         cluster_name: of the storage nodes.
         layout: the same on all machines.
-        shared: whether all servers share the cores of one machine.
         variables: inventory variables of all hosts that only this target has; over the usual ones.
         origin: where they are from, for the head of the inventory.
     """
@@ -70,6 +69,5 @@ class Machines:
     machines: list[Machine]
     cluster_name: str
     layout: Layout = SYSTEMD
-    shared: bool = False
     variables: dict[str, Any] = field(default_factory=dict)
     origin: str = "from the plan"

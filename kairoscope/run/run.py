@@ -245,14 +245,13 @@ def _measured_load(
             until,
             lambda spec: _end_at(spec, state, captures),
         )
-        state.facts.incomplete += [f"a capture ended early: {why}" for why in captures.loaded()]
+        captures.loaded()
         _watch_drain(state, console, backlog)
     finally:
         for sampler in samplers:
             sampler.stop()
-            if sampler.error:
-                state.facts.incomplete.append(f"a capture ended early: {sampler.error}")
-        captures.stop()
+        ended = [*(sampler.error for sampler in samplers if sampler.error), *captures.stop()]
+        state.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
     with live.stage(console, "after the load: captures of the store, flush"):
         captures.after()
         state.facts.disk_bytes["after"] = captures.stored_bytes()

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from rich.console import Console
 
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.hosts.machines import Layout, Machine, Machines
+from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
 from kairoscope.plan.interfaces import Stack as Planned
@@ -56,9 +56,13 @@ class Stack(Planned, Protocol):
         """Tokens that the node of that number (from 0) of a fresh cluster is given."""
 
     def of_all(
-        self, plan: Plan, machines: Machines, folders: Mapping[str, str], brought: Any
+        self, plan: Plan, layout: Layout, shared: bool, folders: Mapping[str, str], brought: Any
     ) -> dict[str, Any]:
-        """Inventory variables of all hosts; `folders` has where each bundle lies there."""
+        """Inventory variables of all hosts.
+
+        `shared`: whether all servers share the cores of one machine; `folders` has where each
+        bundle lies there.
+        """
 
     def of_machine(
         self, plan: Plan, machine: Machine, layout: Layout, brought: Any
@@ -109,11 +113,11 @@ class Captures(Protocol):
     def end_at(self, end_s: float) -> None:
         """The measured part ends in so many seconds from now, earlier than was said."""
 
-    def loaded(self) -> list[str]:
-        """The load has ended; what went wrong with a capture meanwhile, a sentence each."""
+    def loaded(self) -> None:
+        """The load has ended: what is of the load alone is not looked at any more."""
 
-    def stop(self) -> None:
-        """End what still looks, whatever has happened."""
+    def stop(self) -> list[str]:
+        """End what still looks, whatever has happened; what ended early, a sentence each."""
 
     def after(self) -> None:
         """Look once more, when nothing waits any more."""

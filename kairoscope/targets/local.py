@@ -67,7 +67,6 @@ class Local(Target):
             ],
             cluster_name=f"kairoscope {net}",
             layout=Layout("supervisor", state / "opt", state, java17(), sys.executable),
-            shared=True,
             variables={
                 "ansible_connection": "local",
                 "supervisor_dir": str(state / "supervisor"),

@@ -140,8 +140,7 @@ def judge(folder: Path) -> Conclusion:
     parts = _parts(run, schedule, window, latency, found, book, wrong_answers)
     judged = sustained.judge(parts, _loader_limits(run, schedule), incomplete)
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
-    for happened in _disturbances(run, schedule):
-        judged.summary = f"{judged.summary.rstrip('.')}. {happened}."
+    judged.happened += _disturbances(run, schedule)
     return Conclusion(folder, judged, _times(schedule, window), documents, book.gaps)
 
 

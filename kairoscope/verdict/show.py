@@ -42,13 +42,10 @@ def _headline(judged: Verdict) -> str:
     """The verdict's sentence, without what the parts below it say anyway."""
     if not judged.reasons:
         return judged.summary
-    more = f" (and {len(judged.reasons) - 1} more)" if len(judged.reasons) > 1 else ""
-    said = f"{judged.reasons[0]}{more}".rstrip(".")
-    happened = judged.summary.removeprefix(said).strip(". ")
     why = []
     if others := _apart_from_parts(judged):
         why.append(others[0].rstrip("."))
     for outcome, words in (("fail", "failed"), ("unknown", "not known")):
         if names := [name for name, part in judged.parts.items() if part.outcome == outcome]:
             why.append(f"{words}: {', '.join(names)}")
-    return ". ".join([*why, *([happened] if happened else [])]) + "."
+    return ". ".join([*why, *judged.happened]) + "."

@@ -7,7 +7,7 @@ judged, and say why: a replayed history has no planned send times.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -38,16 +38,34 @@ class Part:
 
 @dataclass
 class Verdict:
-    """The word, one sentence, the five parts, and the reasons when the word is not "pass"."""
+    """The word, the five parts, and the reasons when the word is not "pass".
+
+    Attributes:
+        sentence: in one, what the word rests on.
+        happened: sentences on what disturbed the run, whatever the word.
+    """
 
     verdict: Word
-    summary: str
+    sentence: str
     parts: dict[str, Part]
     reasons: list[str]
+    happened: list[str] = field(default_factory=list)
+
+    @property
+    def summary(self) -> str:
+        """The sentence, and what happened."""
+        if not self.happened:
+            return self.sentence
+        return ". ".join([self.sentence.rstrip("."), *self.happened]) + "."
 
     def to_json(self) -> dict[str, Any]:
         """The content of verdict.json."""
-        return asdict(self)
+        return {
+            "verdict": self.verdict,
+            "summary": self.summary,
+            "parts": {name: asdict(part) for name, part in self.parts.items()},
+            "reasons": self.reasons,
+        }
 
 
 def schedule_part(ledger: Ledger, counts: Counts, limit: float, *, replay: bool = False) -> Part:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_PLACE = re.compile(r"\{n(?:%([1-9][0-9]*))?\}")
+PLACE = re.compile(r"\{n(?:%([1-9][0-9]*))?\}")
+"""A place in a pattern, with its modulus as the group if it has one."""
 
 
 def expand(pattern: str, number: int) -> str:
@@ -18,7 +19,7 @@ def expand(pattern: str, number: int) -> str:
         modulus = match.group(1)
         return str(number % int(modulus) if modulus else number)
 
-    return _PLACE.sub(place, pattern)
+    return PLACE.sub(place, pattern)
 
 
 def cardinality(pattern: str, series: int) -> int:
@@ -27,14 +28,14 @@ def cardinality(pattern: str, series: int) -> int:
     An upper bound if the pattern has several places: their combinations may be fewer.
     """
     texts = 1
-    for modulus in _PLACE.findall(pattern):
+    for modulus in PLACE.findall(pattern):
         texts *= min(series, int(modulus)) if modulus else series
     return min(texts, series)
 
 
 def problem(pattern: str) -> str:
     """What is wrong with the places of a pattern, or ""."""
-    rest = _PLACE.sub("", pattern)
+    rest = PLACE.sub("", pattern)
     if "{" in rest or "}" in rest:
         return "braces may only hold n, or n%K with a whole K of at least 1"
     return ""

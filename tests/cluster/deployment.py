@@ -79,7 +79,7 @@ def free_net() -> str:
                 made, Options(Path("x")), print, lambda: None
             )
             stack = known.stack(made.stack)
-            groups = inventory_vars.make(made, machines, stack)["all"]["children"]
+            groups = inventory_vars.make(made, machines, stack, shared=True)["all"]["children"]
         hosts = {
             role: [inventory.Host(name, role, v) for name, v in groups[role]["hosts"].items()]
             for role in ("storage", "kairosdb")

@@ -1,7 +1,7 @@
 """Servers killed and frozen under load, again and again: no acknowledged point may be missing.
 
 With the coalescing queue that is asserted; with KairosDB's own the same is done and reported, as
-what there is to be compared with. Rows of docs/coalescing.md are in the summary of the tests.
+what there is to be compared with. Rows of results/published/ are in the summary of the tests.
 """
 
 import os

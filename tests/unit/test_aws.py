@@ -149,7 +149,7 @@ def outputs(**more: Any) -> dict[str, Any]:
 def made_of(found: dict[str, Any]) -> dict[str, Any]:
     plan = planned()
     of = machines.of_outputs(found, plan)
-    return inventory_vars.make(plan, of, known.stack(plan.stack))
+    return inventory_vars.make(plan, of, known.stack(plan.stack), shared=False)
 
 
 def test_outputs_become_an_inventory_that_ansible_reads(

@@ -60,13 +60,13 @@ def write_local(plan, server=None):
     """As a deploy does."""
     options = Options(Path("x"))
     machines = known.target("local").provision(plan, options, print, lambda: None)
-    made = inventory_vars.make(plan, machines, known.stack(plan.stack), server)
+    made = inventory_vars.make(plan, machines, known.stack(plan.stack), server, shared=True)
     inventory.write(paths.target_dir("local") / "inventory.yml", made, machines.origin)
 
 
-def storage_1(**more):
+def storage_1():
     way = {"ansible_user": "root"}
-    return Machines([Machine("storage-1", "storage", "10.77.0.11", way)], "x", **more)
+    return Machines([Machine("storage-1", "storage", "10.77.0.11", way)], "x")
 
 
 def test_local_loader_hosts_have_folders_of_their_own_and_share_what_is_installed(
@@ -162,7 +162,7 @@ def test_hosts_of_the_lab_get_the_server_as_a_bundle(no_bundles, monkeypatch):
         ),
     )
     made = scylla("lab")
-    found = inventory_vars.make(made, storage_1(shared=True), known.stack("kairosdb"), SERVER)[
+    found = inventory_vars.make(made, storage_1(), known.stack("kairosdb"), SERVER, shared=True)[
         "all"
     ]
     of_all, host = found["vars"], found["children"]["storage"]["hosts"]["storage-1"]
@@ -176,7 +176,9 @@ def test_hosts_of_the_lab_get_the_server_as_a_bundle(no_bundles, monkeypatch):
 
 
 def test_without_a_server_hosts_get_the_package(no_bundles):
-    found = inventory_vars.make(scylla("hosts"), storage_1(), known.stack("kairosdb"))["all"]
+    found = inventory_vars.make(
+        scylla("hosts"), storage_1(), known.stack("kairosdb"), shared=False
+    )["all"]
     assert "scylla_from" not in found["vars"]
     host = found["children"]["storage"]["hosts"]["storage-1"]
     assert (host["nodetool"], host["keyspaces_dir"]) == ("nodetool", "/var/lib/scylla/data")

@@ -41,7 +41,7 @@ def planned(name: str = "laptop") -> plan.Plan:
 
 
 def completed(made: plan.Plan, file: Path) -> dict[str, Any]:
-    return inventory_vars.make(made, own.given(made, file), known.stack(made.stack))
+    return inventory_vars.make(made, own.given(made, file), known.stack(made.stack), shared=False)
 
 
 def test_what_the_file_says_stays_and_the_rest_is_added(tmp_path: Path) -> None:

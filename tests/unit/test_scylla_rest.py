@@ -343,7 +343,7 @@ def test_hosts_have_a_nodetool_by_rest_where_the_release_has_none(monkeypatch, v
     document |= {"storage": {"engine": "scylla", "scylla_version": version}}
     plan = known.plan(Experiment.model_validate(document), "lab")
     machines = Machines([Machine("storage-1", "storage", "192.0.2.1", {})], "c")
-    made = inventory_vars.make(plan, machines, known.stack(plan.stack))["all"]
+    made = inventory_vars.make(plan, machines, known.stack(plan.stack), shared=False)["all"]
     (of_host,) = made["children"]["storage"]["hosts"].values()
     assert of_host["nodetool"] == ("nodetool" if own else f"{of_host['home']}/bin/nodetool")
     program = Path(made["vars"]["scylla_rest_program"])

@@ -114,7 +114,7 @@ def test_other_reasons_are_told_once_too():
     judged = verdict(
         ["interrupted by the user (Ctrl-C)", "queue.jsonl ends early"], [], drain="unknown"
     )
-    judged.summary += ". During the run ended: storage-2."
+    judged.happened.append("During the run ended: storage-2")
     said = shown(judged)
     for text in ("interrupted by the user", "queue.jsonl ends early", "about drain"):
         assert said.count(text) == 1

@@ -49,11 +49,15 @@ class Deployed:
 
     def playbook(self, name: str, **variables: Any) -> None:
         """Run a playbook that changes no settings."""
-        deploy.playbook(self.name, name, operate_stream_seconds=STREAM_SECONDS, **variables)
+        deploy.playbook(
+            self.name, self.of.stack, name, operate_stream_seconds=STREAM_SECONDS, **variables
+        )
 
     def deploy(self, plan: Plan, playbook: str = "deploy", **variables: Any) -> None:
         """Bring the prepared hosts to a plan."""
-        deploy.apply(plan, playbook, operate_stream_seconds=STREAM_SECONDS, **variables)
+        deploy.apply(
+            plan, self.of.stack, playbook, operate_stream_seconds=STREAM_SECONDS, **variables
+        )
 
     def prepare(self, plan: Plan, let_go: str | None = None) -> None:
         """Have the hosts of a plan; the host `let_go` holds no data any more."""

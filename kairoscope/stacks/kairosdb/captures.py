@@ -274,18 +274,17 @@ class Captures:
         if self._window:
             self._window.end_at(end_s)
 
-    def loaded(self) -> list[str]:
-        """No more looks at `proxyhistograms`; why there were fewer than there should be."""
-        if self._during is None:
-            return []
-        self._during.stop()
-        return [self._during.error] if self._during.error else []
+    def loaded(self) -> None:
+        """No more looks at `proxyhistograms`."""
+        if self._during:
+            self._during.stop()
 
-    def stop(self) -> None:
-        """End what still looks, and write what there is of the window."""
+    def stop(self) -> list[str]:
+        """End what still looks, and write what there is of the window; looks that ended early."""
         self.loaded()
         if self._window:
             self._window.stop()
+        return [self._during.error] if self._during and self._during.error else []
 
     def after(self) -> None:
         """`proxyhistograms` once more, of the nodes that are still the target's."""

@@ -85,7 +85,7 @@ def spans(schedule: Schedule) -> Spans:
     return [(first, end - 1) for first, end in zip(starts, ends, strict=True)]
 
 
-def _telling_tag(spec: LoadSpec) -> str:
+def telling_tag(spec: LoadSpec) -> str:
     """The tag that tells the series of a metric apart; "" if each has a metric of its own."""
     if "{n}" in spec.metric:
         return ""
@@ -99,7 +99,7 @@ def _varying_tags(spec: LoadSpec) -> list[str]:
 def _metrics(schedule: Schedule, series: Iterable[Series]) -> Iterator[_Metric]:
     """Series by metric, as many together as may be in one answer."""
     spec = schedule.spec
-    tag = _telling_tag(spec)
+    tag = telling_tag(spec)
     filling: dict[str, _Metric] = {}
     for one in series:
         name = spec.metric_name(one.number)

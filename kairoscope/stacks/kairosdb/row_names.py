@@ -4,10 +4,9 @@ import re
 import struct
 from collections.abc import Callable
 
-from kairoscope.stacks.kairosdb import cql
+from kairoscope.stacks.kairosdb import cql, readback
+from loaders.schedule import naming
 from loaders.schedule.due import Group, Schedule, Series
-
-_PLACE = re.compile(r"\{n(?:%[1-9][0-9]*)?\}")
 
 
 class Names:
@@ -22,9 +21,8 @@ class Names:
         groups = [g for worker in range(spec.workers) for g in schedule.groups(worker)]
         self._groups: list[Group] = sorted(groups, key=lambda group: group.rank)
         self._metric = _pattern(spec.metric)
-        tag = next((k for k, text in spec.tags.items() if "{n}" in text), None)
         self._tag = None
-        if "{n}" not in spec.metric and tag is not None:
+        if tag := readback.telling_tag(spec):
             # As `row_key` writes it: among the others, each with its end.
             name, value = cql.escaped(tag, ":"), _escaped_pattern(spec.tags[tag])
             self._tag = re.compile(f"(?:^|.*?:){re.escape(name)}={value}:.*")
@@ -83,8 +81,8 @@ def _escaped_pattern(text: str) -> str:
 
 def _with_places(text: str, literal: Callable[[str], str]) -> str:
     parts, last = [], 0
-    for place in _PLACE.finditer(text):
+    for place in naming.PLACE.finditer(text):
         parts.append(literal(text[last : place.start()]))
-        parts.append("([0-9]{1,18})" if place[0] == "{n}" else "[0-9]+")
+        parts.append("[0-9]+" if place[1] else "([0-9]{1,18})")
         last = place.end()
     return "".join([*parts, literal(text[last:])])

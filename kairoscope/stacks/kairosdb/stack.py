@@ -8,7 +8,7 @@ from typing import Any
 
 from kairoscope import paths
 from kairoscope.hosts.inventory import Inventory
-from kairoscope.hosts.machines import Layout, Machine, Machines
+from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Target
@@ -97,10 +97,15 @@ class KairosDB:
         return variables.fresh_tokens(plan, node)
 
     def of_all(
-        self, plan: Plan, machines: Machines, folders: Mapping[str, str], brought: Server | None
+        self,
+        plan: Plan,
+        layout: Layout,
+        shared: bool,
+        folders: Mapping[str, str],
+        brought: Server | None,
     ) -> dict[str, Any]:
         """Inventory variables of all hosts; see `variables.of_all`."""
-        return variables.of_all(plan, machines, folders, brought)
+        return variables.of_all(plan, layout, shared, folders, brought)
 
     def of_machine(
         self, plan: Plan, machine: Machine, layout: Layout, brought: Server | None

@@ -7,7 +7,7 @@ from typing import Any
 
 from kairoscope import paths
 from kairoscope.hosts import inventory
-from kairoscope.hosts.machines import Layout, Machine, Machines
+from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb import nodetool
 from kairoscope.stacks.kairosdb.scylla_server import Server
@@ -60,17 +60,17 @@ def fresh_tokens(plan: Plan, node: int) -> list[str]:
 
 
 def of_all(
-    plan: Plan, machines: Machines, folders: Mapping[str, str], brought: Server | None
+    plan: Plan, layout: Layout, shared: bool, folders: Mapping[str, str], brought: Server | None
 ) -> dict[str, Any]:
     """Variables of all hosts.
 
     Args:
         plan: what is deployed.
-        machines: what it is deployed to.
+        layout: of the machines.
+        shared: whether all servers share the cores of one machine.
         folders: where each run-time bundle lies there, by its name, and the user's server's.
         brought: ScyllaDB of the user's, in place of the package.
     """
-    shared = machines.shared
     options: dict[str, Any] = jvm_options(plan, *(["-XX:+UseSerialGC"] if shared else []))
     values: dict[str, Any] = {
         "storage_engine": plan.engine,
@@ -80,7 +80,7 @@ def of_all(
         "kairosdb_driver": driver(str(plan.kairosdb["driver"])),
         **options,
     }
-    if not machines.layout.managed:
+    if not layout.managed:
         values[f"{plan.engine}_nice"] = _NICE
     if plan.engine == "cassandra":
         values["cassandra_bundle_dir"] = folders["cassandra"]
@@ -91,7 +91,7 @@ def of_all(
     # Each node joins the ones before it; Cassandra's have tokens given, and need not.
     values |= {"storage_serial": 1, "scylla_rest_program": str(nodetool.REST_PROGRAM)}
     if shared:
-        values |= scylla_of_shared_cores(plan, grows=machines.layout.managed)
+        values |= scylla_of_shared_cores(plan, grows=layout.managed)
     if brought is None:
         return values | {"scylla_version": plan.experiment.storage.scylla_version}
     folder = Path(folders["scylla"])

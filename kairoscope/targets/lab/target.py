@@ -63,7 +63,6 @@ class LabTarget(Target):
         return Machines(
             machines,
             cluster_name="kairoscope lab",
-            shared=True,
             variables={
                 # The hosts share this machine's clock.
                 "common_time_sync": False,

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -89,8 +90,6 @@ class Backlog:
         self.file = file
 
     def sample(self) -> None:
-        import time  # noqa: PLC0415
-
         self.file.write(t=time.time(), node="stub-1", waiting=0)
 
     def nudge(self) -> None:
@@ -109,11 +108,11 @@ class Captures:
     def end_at(self, end_s: float) -> None:
         pass
 
-    def loaded(self) -> list[str]:
-        return []
-
-    def stop(self) -> None:
+    def loaded(self) -> None:
         pass
+
+    def stop(self) -> list[str]:
+        return []
 
     def after(self) -> None:
         pass
@@ -219,7 +218,7 @@ class StubStack:
     def fresh_tokens(self, plan: Plan, node: int) -> list[str]:
         return []
 
-    def of_all(self, plan: Plan, machines: Any, folders: Any, brought: Any) -> dict[str, Any]:
+    def of_all(self, *_: Any) -> dict[str, Any]:
         return {}
 
     def of_machine(self, plan: Plan, machine: Any, layout: Any, brought: Any) -> dict[str, Any]:
