@@ -152,6 +152,7 @@ def made_of(found: dict[str, Any]) -> dict[str, Any]:
     return inventory_vars.make(plan, of, known.stack(plan.stack), shared=False)
 
 
+@pytest.mark.usefixtures("no_bundles")
 def test_outputs_become_an_inventory_that_ansible_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +182,7 @@ def test_outputs_become_an_inventory_that_ansible_reads(
     assert first["storage_engine"] == "scylla"
 
 
+@pytest.mark.usefixtures("no_bundles")
 def test_with_ssm_hosts_are_reached_by_their_ids() -> None:
     made = made_of(outputs(access="ssm", bastion=None))
     variables = made["all"]["vars"]

@@ -70,12 +70,11 @@ def storage_1():
 
 
 def test_local_loader_hosts_have_folders_of_their_own_and_share_what_is_installed(
-    monkeypatch, tmp_path
+    no_bundles, monkeypatch, tmp_path
 ):
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
     monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", "127.9.8")
     monkeypatch.setattr(local, "java17", lambda: "/java")
-    monkeypatch.setattr(bundles.Bundle, "folder", property(lambda self: f"{self.name}-of-hash"))
     made = known.plan(experiment.load("laptop"), "local")
     cluster = made.experiment.cluster.model_copy(update={"loader_hosts": 3})
     made = made.model_copy(
@@ -110,15 +109,14 @@ SERVER = Server(
 
 
 @pytest.fixture
-def no_bundles(monkeypatch, tmp_path):
+def home(no_bundles, monkeypatch, tmp_path):
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
     monkeypatch.setattr(local, "java17", lambda: "/java")
     monkeypatch.setattr(bundles, "java17", lambda: "/java")
     monkeypatch.setattr(bundles, "full_version", lambda _: "17")
-    monkeypatch.setattr(bundles.Bundle, "folder", property(lambda self: f"{self.name}-of-hash"))
 
 
-def test_local_scylla_nodes_listen_on_their_own_addresses(no_bundles, monkeypatch):
+def test_local_scylla_nodes_listen_on_their_own_addresses(home, monkeypatch):
     monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", "127.9.8")
     write_local(scylla("local"), SERVER)
     found = inventory.load("local")
@@ -153,7 +151,7 @@ def test_local_scylla_nodes_listen_on_their_own_addresses(no_bundles, monkeypatc
     assert first["scylla_nice"] == 10
 
 
-def test_hosts_of_the_lab_get_the_server_as_a_bundle(no_bundles, monkeypatch):
+def test_hosts_of_the_lab_get_the_server_as_a_bundle(home, monkeypatch):
     monkeypatch.setattr(
         bundles,
         "pack",
@@ -175,7 +173,7 @@ def test_hosts_of_the_lab_get_the_server_as_a_bundle(no_bundles, monkeypatch):
     assert (host["prometheus_address"], host["api_address"]) == ("10.77.0.11", "127.0.0.1")
 
 
-def test_without_a_server_hosts_get_the_package(no_bundles):
+def test_without_a_server_hosts_get_the_package(home):
     found = inventory_vars.make(
         scylla("hosts"), storage_1(), known.stack("kairosdb"), shared=False
     )["all"]

@@ -31,7 +31,7 @@ def given(path: Path, **groups: Any) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _home(no_bundles: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "secrets"))
 

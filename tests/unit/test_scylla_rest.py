@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from kairoscope import paths
 from kairoscope.cli import known
-from kairoscope.deploy import bundles, inventory_vars
+from kairoscope.deploy import inventory_vars
 from kairoscope.deploy.operate import state
 from kairoscope.deploy.verify import judge
 from kairoscope.experiment import Experiment
@@ -334,8 +334,8 @@ def test_playbooks_call_nothing_that_there_is_not():
 @pytest.mark.parametrize(
     ("version", "own"), [("5.2.19", False), ("6.2.3", True), ("2026.1.11", True)]
 )
-def test_hosts_have_a_nodetool_by_rest_where_the_release_has_none(monkeypatch, version, own):
-    monkeypatch.setattr(bundles.Bundle, "folder", "as-built")
+@pytest.mark.usefixtures("no_bundles")
+def test_hosts_have_a_nodetool_by_rest_where_the_release_has_none(version, own):
     document = {"name": "mine", "description": "A small one."}
     nodes = {"storage_nodes": 3, "replication_factor": 3, "kairosdb_nodes": 1}
     document |= {"cluster": {**nodes, "shards": 2}}

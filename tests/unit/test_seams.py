@@ -22,12 +22,11 @@ load: {sensors: 20, rate: 1.0, duration_s: 12, warmup_s: 2}
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(no_bundles: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "secrets"))
     # The run-time bundles are KairosDB's and the loaders'; neither is built for this.
     monkeypatch.setattr(bundles, "build", lambda *_, **__: False)
-    monkeypatch.setattr(bundles.Bundle, "folder", property(lambda self: f"{self.name}-of-hash"))
     return tmp_path / "home"
 
 
