@@ -7,10 +7,14 @@ histogram, not a mean of the workers'.
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+import numpy as np
+import numpy.typing as npt
 from hdrh.codec import HdrCookieException, HdrLengthException
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
@@ -152,3 +156,54 @@ def intervals(paths: Iterable[Path]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Latencies by block of time, sparse: of the buckets that any block has a count in.
+
+    Attributes:
+        values_us: int64[values], ascending: the end of each bucket in µs, as percentiles have it.
+        counts: int64[blocks, values], in points; a block without any is a row of zeros.
+    """
+
+    values_us: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.int64]
+
+
+def blocks(paths: Iterable[Path], start_s: float, length_s: float, blocks: int) -> Blocks:
+    """The measured latencies (not the warm-up's) merged over workers by block of time.
+
+    A point is in the block in which it was acknowledged or given up, to the second: an interval of
+    a log is in the block that has its start. What was measured before the first block counts in it,
+    and what came after the last one in that: all blocks together are `merged`.
+
+    Args:
+        paths: interval logs as `LogWriter` writes them.
+        start_s: start of the first block, in seconds since the start of the logs.
+        length_s: length of a block in seconds, 1 at least.
+        blocks: how many, 1 at least.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a file is not an interval log.
+    """
+    found: list[Counter[int]] = [Counter() for _ in range(blocks)]
+    for path in paths:
+        for begin_s, histogram in _read(path):
+            if histogram.get_tag() == WARMUP:
+                continue
+            # An interval begins some milliseconds after its second.
+            block = min(max(int((begin_s - start_s + 0.5) // length_s), 0), blocks - 1)
+            filled = np.frombuffer(histogram.counts, dtype=np.uint64)
+            for index in np.flatnonzero(filled):
+                found[block][int(index)] += int(filled[index])
+    indices = sorted(set().union(*found))
+    scale = new_histogram()
+    values = [
+        scale.get_highest_equivalent_value(scale.get_value_from_index(index)) for index in indices
+    ]
+    counts = [[each[index] for index in indices] for each in found]
+    return Blocks(
+        np.array(values, dtype=np.int64), np.array(counts, np.int64).reshape(blocks, len(indices))
+    )

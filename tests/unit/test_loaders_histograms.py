@@ -118,3 +118,29 @@ def test_damage_in_the_middle_is_an_error(tmp_path: Path) -> None:
     path.write_text("".join([*lines[:-2], lines[-2][:40] + "\n", lines[-1]]))
     with pytest.raises(ValueError, match=r"worker-0\.hlog"):
         histograms.merged([path])
+
+
+@settings(max_examples=20)
+@given(logs, st.integers(0, 3), st.integers(1, 3), st.integers(1, 4))
+def test_blocks_together_are_the_merged_histogram(
+    workers: list[list[tuple[bool, list[tuple[int, int]]]]], start: int, length: int, count: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = write(Path(folder), workers)
+        found = histograms.blocks(paths, start, length, count)
+        whole = histograms.merged(paths)
+    assert found.counts.shape == (count, len(found.values_us))
+    by_value = dict(zip(found.values_us.tolist(), found.counts.sum(axis=0).tolist(), strict=True))
+    assert by_value == {
+        whole.get_highest_equivalent_value(whole.get_value_from_index(index)): n
+        for index, n in enumerate(whole.counts)
+        if n
+    }
+
+
+def test_an_interval_is_in_the_block_of_its_second(tmp_path: Path) -> None:
+    rows = [(False, [(1000, second + 1)]) for second in range(7)]
+    paths = write(tmp_path, [rows, [(True, [(5000, 99)])]])
+    found = histograms.blocks(paths, 1, 2, 3)
+    assert found.values_us.tolist() == [1000]
+    assert found.counts.tolist() == [[1 + 2 + 3], [4 + 5], [6 + 7]]
