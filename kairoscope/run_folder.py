@@ -176,6 +176,12 @@ def histogram_logs(folder: Path, what: str) -> list[Path]:
     ]
 
 
+def histogram_log(folder: Path, name: str) -> Path | None:
+    """One of them, such as "worker-0"; None if there is none."""
+    logs = (folder / place / f"{name}.hlog" for place in (LATENCY, LOAD))
+    return next((log for log in logs if log.exists()), None)
+
+
 def move_histogram_logs(folder: Path) -> None:
     """Bring the interval logs to where they are looked for. OSError if they cannot be moved."""
     for log in (folder / LOAD).glob("*.hlog"):
@@ -266,7 +272,7 @@ class Facts:
     ended: bool = False
     files: dict[str, int] = field(default_factory=dict)
 
-    FORMAT = 1
+    FORMAT = 2
     """Raised when a reader of the old one would misread the new one."""
 
     def write(self, folder: Path) -> None:

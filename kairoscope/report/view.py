@@ -84,7 +84,7 @@ class NodeCaptures:
 
 
 PARTS = (
-    ("schedule", "Schedule", "achieved against the schedule"),
+    ("schedule", "Schedule", "all that was due arrives, and in time"),
     ("latency", "Latency", "p99 from the planned send time"),
     ("queue", "Queue", "KairosDB's queue does not grow"),
     ("drain", "Drain", "the queue empties after the load"),
@@ -127,7 +127,7 @@ def _questions(run: RunData) -> tuple[tuple[str, str, str], ...]:
     if run.acknowledges:
         return PARTS
     telnet = {
-        "schedule": "handed to the socket against the schedule",
+        "schedule": "all that was due is handed to the socket, and in time",
         "latency": "p99 from the planned send time until handed to the socket",
         "readback": "every point sent is read back",
     }

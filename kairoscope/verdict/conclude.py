@@ -13,21 +13,21 @@ from kairoscope.errors import UserError
 from kairoscope.verdict import (
     completeness,
     inputs,
+    latencies,
     ledger,
     measurements,
     outcomes,
     settlement,
     sustained,
+    timely,
 )
 from kairoscope.verdict.inputs import Inputs
 from kairoscope.verdict.ledger import Ledger
 from kairoscope.verdict.outcomes import Outcomes
 from kairoscope.verdict.settlement import Gap, ReadBack
-from loaders.record import files, histograms
+from loaders.record import files
 from loaders.schedule.due import Schedule
 from loaders.send.failover import NODE_DOWN
-
-PERCENTILES = (50, 75, 90, 95, 98, 99, 99.9)
 
 _REPLAYED = "history has no planned send times: it is sent as fast as it is acknowledged"
 _KILLED = "the run did not come to its end: it was killed, or still goes on"
@@ -102,7 +102,7 @@ def failing(folder: Path) -> str | None:
     window = measured_window(schedule, run.load)
     found = outcomes.read(schedule, run.load)
     book = ledger.not_read_back(ledger.open_ledger(found), "not yet")
-    latency = _latency(schedule, window, folder, "worker")
+    latency = latencies.of_load(schedule, window, folder, _loader_hosts(run))
     parts = _parts(run, schedule, window, latency, found, book, 0)
     failed = [part.text for part in parts.values() if part.outcome == "fail"]
     return failed[0] if failed else None
@@ -117,11 +117,13 @@ def judge(folder: Path) -> Conclusion:
     run = inputs.read(folder)
     incomplete = [*([] if run.facts.ended else [_KILLED]), *run.facts.incomplete]
     schedule = run.schedule
+    if schedule is not None:
+        incomplete += _stopped(run, schedule)
     if schedule is None:
         reasons = incomplete or ["the load never started"]
         return Conclusion(folder, sustained.judge({}, [], reasons))
     window = measured_window(schedule, run.load)
-    latency = _latency(schedule, window, folder, "worker")
+    latency = latencies.of_load(schedule, window, folder, _loader_hosts(run))
     found = outcomes.read(schedule, run.load)
     why = incomplete[0] if incomplete else "no read-back"
     book = settled(run, schedule, found) or ledger.not_read_back(ledger.open_ledger(found), why)
@@ -215,7 +217,9 @@ def _parts(
     """The five parts of the verdict."""
     limits = run.plan.experiment.limits
     spec = schedule.spec
-    timely = sustained.schedule_part(book, found.counts, limits.achieved, replay=spec.replay)
+    due = timely.due_after_warmup(schedule)
+    quiet = _silence(run, schedule)
+    arrived = timely.schedule_part(book, found.counts, due, quiet, limits, replay=spec.replay)
     if spec.replay:
         fast = sustained.not_judged(limits.p99_ms, "ms", _REPLAYED)
         why = f"a replay fills the queue as far as {spec.replay_queue_points:,} points a node"
@@ -223,16 +227,14 @@ def _parts(
             why = "a replay fills the queue"
         steady = sustained.not_judged(limits.queue_growth, "fraction of the rate", why)
     else:
-        fast = sustained.latency_part(
-            latency["p99_ms"], latency["count"], limits.p99_ms, acknowledges=spec.acknowledges
-        )
+        fast = latencies.latency_part(latency, limits.p99_ms, acknowledges=spec.acknowledges)
         # A queue that keeps points for a window fills for so long, however well they are stored.
         full = spec.start_ms / 1000 + run.plan.kairosdb.get("queue_window_ms", 0) / 1000
         samples = _queue_samples(
             run.folder / run_folder.QUEUE, (max(window[0], full), window[1]), len(run.kairosdb)
         )
-        due = measurements.points_due(schedule, spec.warmup_ticks) / (window[1] - window[0])
-        steady = sustained.queue_part(samples, limits.queue_growth, due)
+        rate = measurements.points_due(schedule, spec.warmup_ticks) / (window[1] - window[0])
+        steady = sustained.queue_part(samples, limits.queue_growth, rate)
     drain = run.facts.drain
     if drain is None:
         text = "the queue was not watched to its end after the load"
@@ -243,7 +245,7 @@ def _parts(
     else:
         drained = sustained.drain_part(drain.seconds, drain.left, limits.drain_s)
     return {
-        "schedule": timely,
+        "schedule": arrived,
         "latency": fast,
         "queue": steady,
         "drain": drained,
@@ -272,16 +274,41 @@ def _disturbances(run: Inputs, schedule: Schedule) -> list[str]:
     return sentences
 
 
+def _loader_hosts(run: Inputs) -> list[str]:
+    """Names of the loader hosts, in order."""
+    path = run.folder / run_folder.LOAD_HOSTS
+    return [host["host"] for host in run_folder.read_json(path)] if path.exists() else []
+
+
+def _stopped(run: Inputs, schedule: Schedule) -> list[str]:
+    """Workers that somebody ended before their schedule did: what they lack is not the store's."""
+    early = [s for s in outcomes.finals(run.load, schedule.spec.workers) if s["stopped_early"]]
+    if not early:
+        return []
+    which = ", ".join(str(said["worker"]) for said in early)
+    left = sum(said["not_sent"] for said in early)
+    return [
+        f"loader worker{'s' * (len(early) > 1)} {which} stopped before the end of the schedule: "
+        f"{left:,} points not sent"
+    ]
+
+
+def _silence(run: Inputs, schedule: Schedule) -> timely.Silence | None:
+    """The longest silence of the load; a replay has none, as nothing is due at a time."""
+    if schedule.spec.replay:
+        return None
+    return timely.silence(outcomes.finals(run.load, schedule.spec.workers), run.kairosdb)
+
+
 def _loader_limits(run: Inputs, schedule: Schedule) -> list[str]:
     """Why the loader, not the store, was the limit: its send-time error past the limit."""
     limit_ms = run.plan.experiment.limits.send_error_p99_ms
-    path = run.folder / run_folder.LOAD_HOSTS
-    hosts = run_folder.read_json(path) if path.exists() else []
+    hosts = _loader_hosts(run)
     found = []
     for said in outcomes.finals(run.load, schedule.spec.workers):
         error_ms = said["send_error_us"]["p99"] / 1000
         if error_ms > limit_ms:
-            host = hosts[said["host"]]["host"] if said["host"] < len(hosts) else "?"
+            host = hosts[said["host"]] if said["host"] < len(hosts) else "?"
             found.append(
                 f"loader: worker {said['worker']} on {host} sent late, 99th percentile "
                 f"{error_ms:,.0f} ms (limit {limit_ms:,.0f} ms) over "
@@ -290,37 +317,11 @@ def _loader_limits(run: Inputs, schedule: Schedule) -> list[str]:
     return found
 
 
-def _latency(
-    schedule: Schedule, window: tuple[float, float], folder: Path, what: str
-) -> dict[str, Any]:
-    """Percentiles in ms from the planned time, and intervals, of all `<what>-<i>.hlog` merged."""
-    logs = run_folder.histogram_logs(folder, what)
-    whole = histograms.merged(logs)
-    count = whole.get_total_count()
-    document: dict[str, Any] = {"count": count}
-    for p in PERCENTILES:
-        name = f"p{p:g}_ms".replace(".", "_", 1) if p != int(p) else f"p{p}_ms"
-        document[name] = whole.get_value_at_percentile(p) / 1000 if count else None
-    document["max_ms"] = whole.get_max_value() / 1000 if count else None
-    document["mean_ms"] = whole.get_mean_value() / 1000 if count else None
-    document["warmup_count"] = histograms.merged(logs, warmup=True).get_total_count()
-    spec = schedule.spec
-    warmup_ms = schedule.timestamp_ms(0, spec.warmup_ticks) - spec.start_ms
-    document["warmup_s"] = warmup_ms / 1000
-    document["intervals"] = histograms.intervals(logs)
-    if spec.replay:
-        # Logs count from the start of the history, a reader from the start of the load.
-        ago = round(window[0] - spec.start_ms / 1000)
-        for interval in document["intervals"]:
-            interval["t"] -= ago
-    return document
-
-
 def _queries(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> dict[str, Any]:
     """What became of the queries beside the load, and how long they took."""
     return {
         "answers": outcomes.answers(run.load, schedule.spec.hosts),
-        "latency": _latency(schedule, window, run.folder, "queries"),
+        "latency": latencies.document(schedule, window, run.folder, "queries"),
     }
 
 
@@ -365,13 +366,16 @@ def _measurements(
 ) -> dict[str, Any]:
     spec = schedule.spec
     workers = outcomes.finals(run.load, spec.workers)
-    rate: dict[str, float | None] = {
-        "target": schedule.points / spec.duration_s,
-        "achieved": found.counts.sent_in_time / spec.duration_s,
-    }
-    if spec.replay:
+    length = window[1] - window[0]
+    quiet = _silence(run, schedule)
+    if not spec.replay:
+        due = timely.due_after_warmup(schedule)
+        rate: dict[str, float | None] = {
+            "target": due / length,
+            "achieved": found.counts.in_time / length,
+        }
+    else:
         arrived = found.counts.acknowledged if spec.acknowledges else found.counts.sent
-        length = window[1] - window[0]
         rate = {"target": None, "achieved": arrived / length if length else None}
     return {
         **measurements.measurements(
@@ -384,5 +388,6 @@ def _measurements(
             run.plan.experiment.cluster.replication_factor,
             (sum(w["cpu_s"] for w in workers), sum(w["sent"] for w in workers)),
         ),
+        "longest_silence": quiet.to_json() if quiet else None,
         "kairosdb_nodes": measurements.node_balance(run.kairosdb, schedule, found),
     }

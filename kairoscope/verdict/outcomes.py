@@ -32,15 +32,15 @@ Codes = npt.NDArray[np.uint8]
 class Counts:
     """Points by outcome; scheduled = sent + not_sent, sent = acknowledged + rejected + unknown.
 
-    `sent_in_time` are those acknowledged, or over telnet handed to the socket, in time.
+    `in_time` are those after the warm-up that were acknowledged, or over telnet handed to the
+    socket, within the latency limit of their planned time.
     """
 
     scheduled: int = 0
     sent: int = 0
     not_sent: int = 0
     acknowledged: int = 0
-    acknowledged_in_time: int = 0
-    sent_in_time: int = 0
+    in_time: int = 0
     rejected: int = 0
     unknown: int = 0
 
@@ -140,9 +140,7 @@ def _of_last_words(scheduled: int, last: dict[str, Any]) -> Counts:
         sent=sent,
         not_sent=scheduled - sent,
         acknowledged=acknowledged,
-        # When it died nobody was counting any more: nothing of it is claimed to be in time.
-        acknowledged_in_time=0,
-        sent_in_time=0,
+        in_time=int(last.get("in_time", 0)),
         rejected=rejected,
         unknown=sent - acknowledged - rejected,
     )

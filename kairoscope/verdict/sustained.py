@@ -14,7 +14,6 @@ import numpy as np
 
 from kairoscope.verdict import ledger as ledgers
 from kairoscope.verdict.ledger import Ledger
-from kairoscope.verdict.outcomes import Counts
 
 Outcome = Literal["pass", "fail", "unknown", "not judged"]
 Word = Literal["pass", "fail", "invalid", "incomplete"]
@@ -66,46 +65,6 @@ class Verdict:
             "parts": {name: asdict(part) for name, part in self.parts.items()},
             "reasons": self.reasons,
         }
-
-
-def schedule_part(ledger: Ledger, counts: Counts, limit: float, *, replay: bool = False) -> Part:
-    """Share of the scheduled points that arrived by the schedule's end plus the latency limit.
-
-    Arrived is acknowledged; over telnet, which acknowledges nothing, handed to the socket. A
-    replayed history has no time to be in: there it is the share that arrived at all.
-    """
-    if ledger.acknowledges:
-        done = ledger.acknowledged if replay else counts.acknowledged_in_time
-        what = "acknowledged"
-    else:
-        done = ledger.sent if replay else counts.sent_in_time
-        what = "handed to the socket (telnet acknowledges nothing)"
-    figure = done / ledger.scheduled
-    text = f"{done:,} of {ledger.scheduled:,} scheduled points {what}"
-    return Part(
-        figure,
-        limit,
-        "fraction of the schedule",
-        "pass" if figure >= limit else "fail",
-        text + (", in whatever time" if replay else " in time"),
-    )
-
-
-def latency_part(
-    p99_ms: float | None, count: int, limit_ms: float, *, acknowledges: bool = True
-) -> Part:
-    """99th percentile from the planned send time over `count` points after the warm-up."""
-    if p99_ms is None or count == 0:
-        return Part(None, limit_ms, "ms", "unknown", "no latency was recorded after the warm-up")
-    until = "" if acknowledges else " until handed to the socket"
-    return Part(
-        p99_ms,
-        limit_ms,
-        "ms",
-        "pass" if p99_ms <= limit_ms else "fail",
-        f"99th percentile {p99_ms:,.1f} ms from the planned send time{until}, "
-        f"over {count:,} points after the warm-up",
-    )
 
 
 def not_judged(limit: float, unit: str, why: str) -> Part:

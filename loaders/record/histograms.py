@@ -120,6 +120,16 @@ def merged(paths: Iterable[Path], warmup: bool = False) -> HdrHistogram:
     return total
 
 
+def count(path: Path) -> int:
+    """Points in an interval log, those of the warm-up included; half a line at the end has none.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: it is not an interval log.
+    """
+    return sum(histogram.get_total_count() for _, histogram in _read(path))
+
+
 def intervals(paths: Iterable[Path]) -> list[dict[str, Any]]:
     """Latency over time, merged over workers per second, warm-up included.
 

@@ -6,6 +6,8 @@ import enum
 from collections import Counter
 from dataclasses import dataclass, field
 
+from loaders.record.silence import Silences
+
 _FIRST_ERRORS = 10
 
 
@@ -29,8 +31,10 @@ class Tally:
     as an attempt may have reached the server. When all is settled, scheduled = sent + not_sent and
     sent = acknowledged + rejected + unknown.
 
-    `in_time` are points acknowledged (over telnet: handed over) by the end of the schedule plus the
-    latency limit. Those by node are of the node that a request was sent to last.
+    `in_time` are points after the warm-up that were acknowledged (over telnet: handed over) within
+    the latency limit of their planned time. `untimed` are those that have no latency: refused, or
+    never begun as the worker was stopped. Those by node are of the node that a request was sent to
+    last.
     """
 
     taken: int = 0
@@ -39,6 +43,8 @@ class Tally:
     sent_by_node: Counter[int] = field(default_factory=Counter)
     acknowledged_by_node: Counter[int] = field(default_factory=Counter)
     in_time: int = 0
+    untimed: int = 0
+    silences: Silences = field(default_factory=Silences)
     retries: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     first_errors: list[str] = field(default_factory=list)
@@ -58,5 +64,6 @@ class Tally:
         """The point counters under the names used in files."""
         return {
             "sent": self.sent,
+            "in_time": self.in_time,
             **{outcome.value: count for outcome, count in self.settled.items()},
         }

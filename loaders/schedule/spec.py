@@ -95,8 +95,8 @@ class LoadSpec:
         retry_for_s: how long a request is tried again, from its planned time.
         failover_after_s: a node that was asked and has not answered for so long, while another
             one does, is down: its sensors go to the others until it answers again.
-        latency_limit_ms: an acknowledgement later than the end of the schedule plus this
-            is not in time.
+        latency_limit_ms: an acknowledgement later than this after its point's planned time is not
+            in time.
         connections_per_node: most connections of one worker to one KairosDB node.
         queries: reads beside the writes, or None.
 

@@ -18,13 +18,38 @@ REFUSED_IN_PART = "refused in part: "
 """Begins the reason of a request of which some points were taken, and others refused."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What became of a request.
+
+    Attributes:
+        reason: "" if the outcome is what the protocol gives when all is well.
+        at_us: when it was settled, epoch µs.
+    """
+
+    outcome: Outcome
+    reason: str
+    at_us: int
+
+    @property
+    def arrived(self) -> bool:
+        """Acknowledged or, over telnet, handed over: nothing went wrong, nothing is confirmed."""
+        handed_over = self.outcome is Outcome.UNKNOWN and not self.reason
+        return self.outcome is Outcome.ACKNOWLEDGED or handed_over
+
+    @property
+    def refused(self) -> bool:
+        """The server refused all of it or some: no acknowledgement, however fast it comes."""
+        return self.outcome is Outcome.REJECTED or self.reason.startswith(REFUSED_IN_PART)
+
+
 @dataclass(slots=True)
 class _Request:
-    """What is known of a request under way."""
+    """What is known of a request under way; `node` is where it is due."""
 
     batch: Batch
     planned_us: int
-    node: int = 0
+    node: int | None = None
     holds: _Slots | None = None
     attempts: int = 0
     sent_to: int | None = None
@@ -98,9 +123,10 @@ class Delivery:
 
     def node_went_down(self, node: int) -> None:
         """What waits for this node's connections goes elsewhere."""
+        self._tally.silences.node_went_down(node, self._clock.now_us())
         self._slots[node].call_off()
 
-    async def deliver(self, batch: Batch, planned_us: int) -> tuple[Outcome, str]:
+    async def deliver(self, batch: Batch, planned_us: int) -> Ending:
         """Send a batch, again if need be, until the outcome is final.
 
         Being cancelled is an outcome too: it means that the worker was stopped.
@@ -110,10 +136,11 @@ class Delivery:
             planned_us: planned send time, epoch µs.
 
         Returns:
-            The outcome, and the reason if it is neither ACKNOWLEDGED nor HANDED_OVER. The tally's
-            counters of outcomes are left to the caller, but for those by node.
+            What became of it. The tally's counters of outcomes are left to the caller, but for
+            those by node.
         """
         request = _Request(batch, planned_us)
+        self._tally.silences.due(planned_us)
         try:
             outcome, reason = await self._attempts(request)
         except asyncio.CancelledError:
@@ -125,7 +152,9 @@ class Delivery:
             self._tally.sent_by_node[request.sent_to] += batch.points
             if outcome is Outcome.ACKNOWLEDGED:
                 self._tally.acknowledged_by_node[request.sent_to] += batch.points
-        return outcome, reason
+        ending = Ending(outcome, reason, self._clock.now_us())
+        self._tally.silences.settled(request.node, ending.at_us, arrived=ending.arrived)
+        return ending
 
     async def _attempts(self, request: _Request) -> tuple[Outcome, str]:
         retry_until_us = request.planned_us + self._retry_for_us
@@ -162,6 +191,7 @@ class Delivery:
         """Hold a connection slot of the node that is right now; False if there is none in time."""
         while self._clock.now_us() < until_us:
             node = self._failover.route(request.batch.group)
+            self._move(request, node)
             slots = self._slots[node]
             if request.holds is not slots:
                 request.release()
@@ -170,9 +200,18 @@ class Delivery:
                 request.holds = slots
                 if self._failover.route(request.batch.group) != node:
                     continue  # it went down, or came back, while this waited
-            request.node = node
             return True
         return False
+
+    def _move(self, request: _Request, node: int) -> None:
+        """From now on a request is due at this node."""
+        if request.node is None:
+            self._tally.silences.placed(node, request.planned_us)
+        elif request.node != node:
+            now_us = self._clock.now_us()
+            self._tally.silences.moved(request.node, now_us)
+            self._tally.silences.placed(node, now_us)
+        request.node = node
 
     async def _wait(self, slots: _Slots, until_us: int) -> bool:
         try:
@@ -183,6 +222,8 @@ class Delivery:
 
     async def _attempt(self, request: _Request) -> tuple[bool, Answer]:
         """One attempt: whether it may have reached the server, and the answer."""
+        node = request.node
+        assert node is not None  # it was placed
         reached = False
 
         def on_reach() -> None:
@@ -190,18 +231,18 @@ class Delivery:
             reached = True
             if request.sent_to is None:
                 self._tally.sent += request.batch.points
-            request.sent_to = request.node
+            request.sent_to = node
 
         request.attempts += 1
         if request.attempts > 1:
             self._tally.retries += 1
-        self._failover.asked(request.node)
-        reply = await self._protocol.send(request.node, request.batch, on_reach)
+        self._failover.asked(node)
+        reply = await self._protocol.send(node, request.batch, on_reach)
         request.retry_after_us = int(reply.retry_after_s * 1e6)
         if reply.unwilling:
-            self._failover.refused(request.node)
+            self._failover.refused(node)
         elif not reply.silent:
-            self._failover.answered(request.node)
+            self._failover.answered(node)
         if reply.kind:
             request.reason = reply.detail
             self._tally.error(reply.kind, reply.detail)

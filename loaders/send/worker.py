@@ -29,12 +29,13 @@ from loaders import process
 from loaders.credentials import Credentials
 from loaders.record.files import WorkerFiles
 from loaders.record.recorder import Recorder
+from loaders.record.silence import Silences
 from loaders.record.tally import Outcome, Tally
 from loaders.schedule import cut, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
 from loaders.schedule.spec import LoadSpec
-from loaders.send.delivery import REFUSED_IN_PART, Delivery
+from loaders.send.delivery import Delivery
 from loaders.send.failover import NODE_DOWN, Event, Failover
 from loaders.send.protocol import Batch, Protocol
 from loaders.send.rest import Rest
@@ -79,11 +80,12 @@ class Worker:
         self._schedule = Schedule(spec)
         self._groups = self._schedule.groups(index)
         self._scheduled = sum(map(self._schedule.points_of, self._groups))
-        self._in_time_us = self._end_of_time_us()
+        self._limit_us = int(spec.latency_limit_ms * 1000)
         self._outdir = outdir
 
         self._clock = Clock()
-        self._tally = Tally()
+        warm_ms = self._schedule.timestamp_ms(0, spec.warmup_ticks)
+        self._tally = Tally(silences=Silences(warm_ms * 1000))
         self._files = WorkerFiles(outdir, index, spec.start_ms)
         self._recorder = Recorder(spec, self._clock.now_us())
         self._protocol = protocol or _protocol(self._schedule, self._groups, credentials)
@@ -182,10 +184,6 @@ class Worker:
         done.cancel()
         stop.cancel()
 
-    def _end_of_time_us(self) -> int:
-        """Until when an acknowledgement is in time, epoch µs."""
-        return self._spec.end_ms * 1000 + int(self._spec.latency_limit_ms * 1000)
-
     def _look_for_cut(self) -> None:
         """End the schedule earlier, if somebody wants that by now.
 
@@ -201,7 +199,6 @@ class Worker:
         self._spec = self._spec.cut_to(ticks)
         self._schedule = Schedule(self._spec)
         self._scheduled = sum(map(self._schedule.points_of, self._groups))
-        self._in_time_us = self._end_of_time_us()
 
     async def _pace(self) -> None:
         """Start every request at its planned time; if that is past, at once."""
@@ -264,19 +261,20 @@ class Worker:
         """Bring a request to its outcome, and account for it."""
         points = batch.points
         self._recorder.started(batch.last, max(0, self._clock.now_us() - planned_us), points)
-        outcome, reason = await self._delivery.deliver(batch, planned_us)
-        now_us = self._clock.now_us()
-        self._tally.settled[outcome] += points
-        # Over telnet there is no reason to give: nothing went wrong, and nothing is confirmed.
-        done = outcome is Outcome.ACKNOWLEDGED or (outcome is Outcome.UNKNOWN and not reason)
-        if done and now_us <= self._in_time_us:
+        ending = await self._delivery.deliver(batch, planned_us)
+        latency_us = ending.at_us - planned_us
+        self._tally.settled[ending.outcome] += points
+        measured = batch.last >= self._spec.warmup_ticks
+        if ending.arrived and measured and latency_us <= self._limit_us:
             self._tally.in_time += points
-        if outcome is not Outcome.REJECTED and not reason.startswith(REFUSED_IN_PART):
-            # A refusal is no acknowledgement, and a quick one must not look like a fast one.
-            self._recorder.ended(batch.last, now_us - planned_us, points, done=done)
-        if not done:
+        if ending.refused:
+            # No acknowledgement, and a quick one must not look like a fast one.
+            self._tally.untimed += points
+        else:
+            self._recorder.ended(batch.last, latency_us, points, done=ending.arrived)
+        if not ending.arrived:
             ticks = range(batch.first, batch.first + batch.count)
-            self._files.outcome(batch.group.index, ticks, outcome, reason, points)
+            self._files.outcome(batch.group.index, ticks, ending.outcome, ending.reason, points)
 
     def _give_up_unstarted(self) -> None:
         """After a stop, list the rest of the schedule as not sent."""
@@ -286,6 +284,7 @@ class Worker:
                 points = len(group.slots) * len(left)
                 self._tally.taken += points
                 self._tally.settled[Outcome.NOT_SENT] += points
+                self._tally.untimed += points
                 self._files.outcome(group.index, left, Outcome.NOT_SENT, "stopped", points)
 
     def _failover_event(self, event: Event) -> None:
@@ -327,14 +326,14 @@ class Worker:
             "host": self._index // self._spec.workers_per_host,
             "scheduled": self._scheduled,
             **tally.counters(),
-            "acknowledged_in_time": tally.in_time if self._spec.acknowledges else 0,
-            "sent_in_time": tally.in_time,
+            "untimed": tally.untimed,
             "sent_by_node": [tally.sent_by_node[node] for node in nodes],
             "acknowledged_by_node": [tally.acknowledged_by_node[node] for node in nodes],
             "failovers": self._failovers,
             "retries": tally.retries,
             "errors": dict(tally.errors),
             "first_errors": tally.first_errors,
+            "silence": tally.silences.to_json(len(nodes), self._clock.now_us()),
             "send_error_us": self._recorder.send_error_us(),
             "cpu_s": round(cpu_s, 3),
             "max_rss_bytes": _max_rss_bytes(),

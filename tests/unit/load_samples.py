@@ -21,6 +21,9 @@ MODELS = (
     ("temperature_{n%3}", {"status": "good", "sensor": "s-{n}"}),
 )
 
+QUIET: dict[str, Any] = {"longest_s": 0.01, "from_t": 1_700_000_001.0, "long": []}
+"""A silence that is none, as in workers' final figures."""
+
 Became = dict[tuple[int, int, int], str]
 """Outcome by (worker, group, tick)."""
 
@@ -80,6 +83,13 @@ def cells(schedule: Schedule) -> list[tuple[int, int, int]]:
     ]
 
 
+def last_of_round(spec: LoadSpec, first_tick: int, tick: int) -> int:
+    """The last tick of the request that a tick of a group travels in."""
+    together = spec.points_per_request
+    beyond = first_tick + ((tick - first_tick) // together + 1) * together
+    return min(beyond, spec.ticks) - 1
+
+
 def write_worker_files(schedule: Schedule, folder: Path, became: Became) -> None:
     """Worker files as a loader leaves them."""
     spec = schedule.spec
@@ -88,10 +98,16 @@ def write_worker_files(schedule: Schedule, folder: Path, became: Became) -> None
         counts: Counter[str] = Counter()
         by_node = [[0] * len(spec.nodes), [0] * len(spec.nodes)]
         lines: list[dict[str, Any]] = []
+        in_time = 0
         for group in schedule.groups(worker):
             for tick in range(group.first_tick, spec.ticks):
                 word, points = became[worker, group.index, tick], len(group.slots)
                 counts[word] += points
+                if (
+                    word == usual
+                    and last_of_round(spec, group.first_tick, tick) >= spec.warmup_ticks
+                ):
+                    in_time += points
                 by_node[0][group.node] += points * (word != "not_sent")
                 by_node[1][group.node] += points * (word == "acknowledged")
                 if word == usual:
@@ -111,8 +127,10 @@ def write_worker_files(schedule: Schedule, folder: Path, became: Became) -> None
             "scheduled": scheduled,
             "sent": sent,
             **{word: counts[word] for word in WORDS},
-            "acknowledged_in_time": counts["acknowledged"],
-            "sent_in_time": counts[usual],
+            "in_time": in_time,
+            "untimed": counts["rejected"],
+            "stopped_early": False,
+            "silence": {**QUIET, "by_node": [QUIET] * len(spec.nodes)},
             "sent_by_node": by_node[0],
             "acknowledged_by_node": by_node[1],
         }

@@ -17,7 +17,7 @@ from kairoscope.run.state import State
 from kairoscope.run_folder import Drain, Expected, Facts, JsonLines
 from kairoscope.stacks.kairosdb import readback
 from kairoscope.verdict import conclude, outcomes, settlement, sustained
-from loaders.record.histograms import LogWriter, new_histogram, record
+from loaders.record.histograms import WARMUP, LogWriter, new_histogram, record
 from loaders.schedule.due import Schedule
 
 NOW_S = 1_790_000_000
@@ -181,8 +181,22 @@ def _loaded(run: Run) -> None:
             started_ms=round(run.began_s * 1000),
             ended_ms=round(run.began_s * 1000) + 20_000,
         )
-        with (folder / f"worker-{worker}.hlog").open("w") as file:
+        write_latencies(run, worker)
+
+
+def write_latencies(run: Run, worker: int, *intervals: tuple[int, int]) -> None:
+    """A worker's interval log: of each interval (µs, points), or 75 points of 20 ms; the rest of
+    what it sent is in the warm-up."""
+    spec = run.schedule.spec
+    points = sum(map(run.schedule.points_of, run.schedule.groups(worker)))
+    measured = intervals or ((20_000, 75),)
+    with (run.folder / "load" / f"worker-{worker}.hlog").open("w") as file:
+        log = LogWriter(file, spec.start_ms)
+        began_s = run.began_s - spec.start_ms / 1000
+        warm = new_histogram()
+        record(warm, 20_000, points - sum(count for _, count in measured))
+        log.write(warm, began_s, 1.0, tag=WARMUP)
+        for second, (latency_us, count) in enumerate(measured):
             histogram = new_histogram()
-            record(histogram, 20_000, 75)
-            log = LogWriter(file, spec.start_ms)
-            log.write(histogram, run.began_s - spec.start_ms / 1000, 1.0)
+            record(histogram, latency_us, count)
+            log.write(histogram, began_s + second, 1.0)

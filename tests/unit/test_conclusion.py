@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from run_samples import NODES, NOW_S, STORAGE, captures_of, run_of
+from run_samples import NODES, NOW_S, STORAGE, captures_of, run_of, write_latencies
 
 from kairoscope import run_folder
 from kairoscope.run import run as runs
@@ -90,6 +90,72 @@ def test_a_late_worker_is_named_with_its_host(tmp_path):
     (reason,) = judged.reasons
     assert "worker 3 on loader-2 sent late, 99th percentile 900 ms" in reason
     assert "over 75 points" in reason
+
+
+def without(path):
+    path.unlink()
+
+
+def cut_in_mid_line(path):
+    path.write_text(path.read_text()[:-20])
+
+
+def without_its_last_interval(path):
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+
+
+@pytest.mark.parametrize("damage", [without, cut_in_mid_line, without_its_last_interval])
+def test_a_slow_worker_whose_latencies_are_not_all_there_is_no_pass(tmp_path, damage):
+    """One of four answers after 9 s; the other three logs alone say 20 ms."""
+    run = run_of(tmp_path)
+    run.read_back()
+    write_latencies(run, 3, (20_000, 70), (9_000_000, 5))
+    assert run.judge().parts["latency"].outcome == "fail"
+    damage(tmp_path / "latency" / "worker-3.hlog")
+    run.facts.ended = False
+    judged = run.judge()
+    part = judged.parts["latency"]
+    assert (judged.verdict, part.outcome, part.figure) == ("incomplete", "unknown", None)
+    assert "of worker 3 on loader-2" in part.text
+    whole = [each["holds"] for each in run.json("latency/merged.json")["workers"]]
+    assert whole == [True, True, True, False]
+
+
+def test_refused_points_have_no_latency_and_are_not_missed(tmp_path):
+    run = run_of(tmp_path)
+    run.read_back()
+    final = run.json("load/worker-1.json")
+    run.change("load/worker-1.json", untimed=5)
+    assert "has 100 of 95 points" in run.judge().parts["latency"].text
+    run.change("load/worker-1.json", untimed=final["untimed"])
+    assert run.judge().parts["latency"].outcome == "pass"
+
+
+def test_a_worker_that_somebody_stopped_makes_the_run_incomplete(tmp_path):
+    run = run_of(tmp_path)
+    run.read_back()
+    run.change("load/worker-2.json", stopped_early=True)
+    judged = run.judge()
+    assert judged.verdict == "incomplete"
+    assert judged.reasons == [
+        "loader worker 2 stopped before the end of the schedule: 0 points not sent"
+    ]
+
+
+def test_the_longest_silence_is_measured_and_limited(tmp_path):
+    run = run_of(tmp_path)
+    run.read_back()
+    quiet = run.json("load/worker-1.json")["silence"]
+    long = {"longest_s": 7.5, "from_t": NOW_S + 9.0, "long": []}
+    silence = quiet | {"by_node": [quiet["by_node"][0], long]}
+    run.change("load/worker-1.json", silence=silence)
+    judged = run.judge()
+    assert judged.verdict == "fail"
+    assert "longest silence 7.5 s (worker 1, KairosDB node kairosdb-2)" in judged.reasons[0]
+    found = run.json("measurements.json")["longest_silence"]
+    assert (found["seconds"], found["from_t"], found["node"]) == (7.5, NOW_S + 9.0, "kairosdb-2")
+    run.limit(longest_silence_s=8.0)
+    assert run.judge().verdict == "pass"
 
 
 def test_a_node_that_was_down_is_told(tmp_path):

@@ -269,8 +269,8 @@ def test_a_run_of_an_older_kairoscope_is_left_as_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "why"),
     [
-        (run_folder.FACTS, {"format": 2}, "another version"),
-        (run_folder.FACTS, {"format": 1, "incomplete": []}, "missing or unknown"),
+        (run_folder.FACTS, {"format": 1}, "another version"),
+        (run_folder.FACTS, {"format": 2, "incomplete": []}, "missing or unknown"),
         (run_folder.FACTS, [], "not a JSON object"),
         (run_folder.MANIFEST, {"run": "x"}, "another version"),
         (run_folder.PLAN, {"format": 1}, "plan.json"),

@@ -90,12 +90,12 @@ def test_a_worker_that_died_claims_no_more_than_it_said(tmp_path):
     cells = load_samples.cells(schedule)
     load_samples.write_worker_files(schedule, tmp_path, dict.fromkeys(cells, "acknowledged"))
     (tmp_path / "worker-1.json").unlink()
-    record = {"sent": 8, "acknowledged": 6, "rejected": 0, "unknown": 0}
+    record = {"sent": 8, "acknowledged": 6, "rejected": 0, "unknown": 0, "in_time": 4}
     (tmp_path / "worker-1.jsonl").write_text(json.dumps(record) + "\n" + '{"sent": 9, "ackno')
     found = outcomes.read(schedule, tmp_path)
     assert list(found.died) == [1]
     assert found.counts.acknowledged == 10 + 6
-    assert found.counts.acknowledged_in_time == 10
+    assert found.counts.in_time == 10 + 4
     assert (found.counts.unknown, found.counts.not_sent) == (2, 2)
     codes = {s.worker: set(found.of_series(s).tolist()) for s in schedule.series()}
     assert codes == {0: {outcomes.ACKNOWLEDGED}, 1: {outcomes.UNKNOWN}}

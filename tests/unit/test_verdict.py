@@ -2,13 +2,16 @@
 
 import dataclasses
 
+import load_samples
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope.verdict import sustained
+from kairoscope.experiment.schema import Limits
+from kairoscope.verdict import latencies, sustained, timely
 from kairoscope.verdict.ledger import Ledger
 from kairoscope.verdict.outcomes import Counts
+from loaders.schedule.due import Schedule
 
 
 def whole(**changes: int) -> Ledger:
@@ -34,35 +37,100 @@ def parts(**outcomes: sustained.Outcome) -> dict[str, sustained.Part]:
     return {n: sustained.Part(1, 1, "", outcomes.get(n, "pass"), f"about {n}") for n in names}
 
 
-@pytest.mark.parametrize(("in_time", "outcome"), [(999, "pass"), (1000, "pass"), (998, "fail")])
-def test_schedule(in_time, outcome):
-    counts = Counts(acknowledged_in_time=in_time, sent_in_time=in_time)
-    part = sustained.schedule_part(whole(), counts, 0.999)
-    assert (part.figure, part.outcome) == (in_time / 1000, outcome)
-    over_telnet = sustained.schedule_part(
-        telnet(), dataclasses.replace(counts, acknowledged_in_time=0), 0.999
+LIMITS = Limits(achieved=0.999, in_time=0.99, p99_ms=500, longest_silence_s=6)
+QUIET = timely.Silence(0.2, 1.7e9, 1, None, 0.0, [0.2])
+
+
+def schedule_of(book, in_time=900, quiet=QUIET, **more):
+    """Of 1,000 points 900 are after the warm-up."""
+    return timely.schedule_part(book, Counts(in_time=in_time), 900, quiet, LIMITS, **more)
+
+
+@pytest.mark.parametrize(("in_time", "outcome"), [(900, "pass"), (891, "pass"), (890, "fail")])
+@pytest.mark.parametrize("book", [whole(), telnet()], ids=["rest", "telnet"])
+def test_schedule(book, in_time, outcome):
+    part = schedule_of(book, in_time)
+    assert (part.figure, part.limit, part.outcome) == (in_time / 900, 0.99, outcome)
+    assert f"{in_time} of 900 points after the warm-up" in part.text
+    assert "within 500 ms of their planned time; of all, 1,000 of 1,000" in part.text
+    assert ("telnet acknowledges nothing" in part.text) != book.acknowledges
+
+
+@pytest.mark.parametrize("lacking", [{"unknown": 2}, {"rejected": 2}, {"not_sent": 2, "sent": 998}])
+def test_what_never_arrives_is_not_forgiven_as_late(lacking):
+    part = schedule_of(whole(acknowledged=998, **lacking), 898)
+    assert (part.figure, part.limit, part.outcome) == (0.998, 0.999, "fail")
+
+
+def test_a_long_silence_fails_however_small_its_share_is():
+    long = dataclasses.replace(QUIET, seconds=6.1, node="kairosdb-2")
+    part = schedule_of(whole(), quiet=long)
+    assert (part.figure, part.limit, part.unit, part.outcome) == (6.1, 6, "s", "fail")
+    assert "longest silence 6.1 s (worker 1, KairosDB node kairosdb-2), limit 6 s" in part.text
+    assert schedule_of(whole(), quiet=None).outcome == "unknown"
+
+
+def silent(worker, longest_s=0.0, long=(), by_node=(0.0, 0.0)):
+    def line(seconds, spans=()):
+        return {"longest_s": seconds, "from_t": 100.0, "long": [list(span) for span in spans]}
+
+    nodes = {"by_node": [line(seconds) for seconds in by_node]}
+    return {"worker": worker, "scheduled": 10, "silence": {**line(longest_s, long), **nodes}}
+
+
+def test_the_longest_silence_is_the_worst_of_workers_and_nodes():
+    names = ["kairosdb-1", "kairosdb-2"]
+    first = silent(0, 3.0, [(10, 13), (20, 21)], (1.0, 4.0))
+    second = silent(1, 2.0, [(5, 6), (12, 14), (20.5, 30)], (2.0, 1.0))
+    found = timely.silence([first, second], names)
+    assert (found.seconds, found.worker, found.node) == (4.0, 0, "kairosdb-2")
+    assert (found.of_all_s, found.by_node) == (1.0, [2.0, 4.0])
+    alone = timely.silence([first], names)
+    assert alone.of_all_s == 3.0
+    assert timely.silence([first, silent(1)], names).of_all_s == 0.0
+    assert timely.silence([], names) is None
+    even = timely.silence([silent(0, 2.0, by_node=(2.0, 0.0))], names)
+    assert "2.0 s (worker 0, all nodes)" in even.text
+
+
+@given(load_samples.specs())
+def test_points_due_after_the_warmup_are_those_of_measured_requests(spec):
+    spec = dataclasses.replace(spec, warmup_ticks=spec.ticks // 2)
+    schedule = Schedule(spec)
+    due = sum(
+        len(schedule.groups(worker)[group].slots)
+        for worker, group, tick in load_samples.cells(schedule)
+        if load_samples.last_of_round(spec, schedule.groups(worker)[group].first_tick, tick)
+        >= spec.warmup_ticks
     )
-    assert (over_telnet.figure, over_telnet.outcome) == (in_time / 1000, outcome)
-    assert "handed to the socket (telnet acknowledges nothing) in time" in over_telnet.text
+    assert timely.due_after_warmup(schedule) == due
 
 
 @pytest.mark.parametrize(("arrived", "outcome"), [(1000, "pass"), (998, "fail")])
 def test_a_replay_has_no_time_to_be_in(arrived, outcome):
-    book = whole(acknowledged=arrived, unknown=1000 - arrived)
-    part = sustained.schedule_part(book, Counts(), 0.999, replay=True)
+    part = schedule_of(whole(acknowledged=arrived, unknown=1000 - arrived), 0, None, replay=True)
     assert (part.figure, part.outcome) == (arrived / 1000, outcome)
     assert "in whatever time" in part.text
     book = telnet(sent=arrived, not_sent=1000 - arrived)
-    assert sustained.schedule_part(book, Counts(), 0.999, replay=True).outcome == outcome
+    assert schedule_of(book, 0, None, replay=True).outcome == outcome
+
+
+def latencies_of(p99_ms, count=12345, problems=()):
+    figures = {"p99_ms": p99_ms, "p99_9_ms": p99_ms, "max_ms": p99_ms}
+    return {**figures, "count": count, "problems": list(problems)}
 
 
 def test_latency():
-    assert sustained.latency_part(100, 10, 100).outcome == "pass"
-    assert sustained.latency_part(100.1, 10, 100).outcome == "fail"
-    assert sustained.latency_part(None, 0, 100).outcome == "unknown"
-    assert "over 12,345 points" in sustained.latency_part(1, 12345, 100).text
-    over_telnet = sustained.latency_part(1, 12345, 100, acknowledges=False)
+    part = latencies.latency_part
+    assert part(latencies_of(100), 100).outcome == "pass"
+    assert part(latencies_of(100.1), 100).outcome == "fail"
+    assert part(latencies_of(None, 0), 100).outcome == "unknown"
+    assert "over 12,345 points" in part(latencies_of(1), 100).text
+    over_telnet = part(latencies_of(1), 100, acknowledges=False)
     assert "until handed to the socket, over 12,345 points" in over_telnet.text
+    lacking = part(latencies_of(1, problems=[f"worker {n}" for n in range(5)]), 100)
+    assert (lacking.outcome, lacking.figure) == ("unknown", None)
+    assert lacking.text.endswith("worker 0; worker 1; worker 2; and 2 more")
 
 
 @given(st.floats(-500, 500), st.floats(0, 1e6), st.integers(5, 60))

@@ -1,0 +1,158 @@
+"""Whether what was scheduled arrived, and in time: the verdict's part *schedule*.
+
+In time is within the latency limit of a point's own planned time: what a loader sends later, to
+catch up after an outage, is late. A share forgives an outage by the length of the run, so the
+longest silence has a limit of its own.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kairoscope.experiment.schema import Limits
+from kairoscope.verdict.ledger import Ledger
+from kairoscope.verdict.outcomes import Counts
+from kairoscope.verdict.sustained import Part
+from loaders.schedule.due import Schedule
+
+_UNIT = "fraction of the schedule"
+
+
+@dataclass(frozen=True)
+class Silence:
+    """The longest time in which points were due and none was acknowledged (telnet: handed over).
+
+    Attributes:
+        seconds: of one worker, over all its points or those of one node, whichever is longer; after
+            the warm-up.
+        from_t: when it began, epoch s.
+        worker: whose it was.
+        node: name of the KairosDB node; None: the worker had no acknowledgement from any.
+        of_all_s: the longest that all workers had at the same time; those under a quarter of a
+            second count as 0.
+        by_node: the longest of each node in s, in order.
+    """
+
+    seconds: float
+    from_t: float | None
+    worker: int
+    node: str | None
+    of_all_s: float
+    by_node: list[float]
+
+    def to_json(self) -> dict[str, Any]:
+        """As measurements.json has it."""
+        return asdict(self)
+
+    @property
+    def text(self) -> str:
+        """In a few words."""
+        where = f"KairosDB node {self.node}" if self.node else "all nodes"
+        return f"longest silence {self.seconds:,.1f} s (worker {self.worker}, {where})"
+
+
+def silence(finals: Sequence[dict[str, Any]], nodes: Sequence[str]) -> Silence | None:
+    """The longest silence, of the workers' final figures; None if there are none."""
+    found = [
+        (float(line["longest_s"]), line["from_t"], int(said["worker"]), name)
+        for said in finals
+        for name, line in (
+            (None, said["silence"]),
+            *zip(nodes, said["silence"]["by_node"], strict=True),
+        )
+    ]
+    if not found:
+        return None
+    # Of equals that of all nodes, which comes first.
+    seconds, from_t, worker, node = max(found, key=lambda each: each[0])
+    together = _together([said["silence"]["long"] for said in finals if said["scheduled"]])
+    by_node = [
+        max(float(said["silence"]["by_node"][index]["longest_s"]) for said in finals)
+        for index in range(len(nodes))
+    ]
+    return Silence(seconds, from_t, worker, node, together, by_node)
+
+
+def _together(spans: Sequence[Sequence[Sequence[float]]]) -> float:
+    """The longest time, in s, that is within a span of every worker's."""
+    edges = sorted(
+        (edge, change)
+        for of_worker in spans
+        for first, last in of_worker
+        for edge, change in ((first, 1), (last, -1))
+    )
+    longest, silent, since = 0.0, 0, 0.0
+    for edge, change in edges:
+        if silent == len(spans):
+            longest = max(longest, edge - since)
+        silent += change
+        since = edge
+    return longest
+
+
+def due_after_warmup(schedule: Schedule) -> int:
+    """Points of the requests that count as measured: the last of their points is after the warm-up.
+
+    As workers count those in time, request by request.
+    """
+    spec = schedule.spec
+    together = spec.points_per_request
+    due = 0
+    for worker in range(spec.workers):
+        for group in schedule.groups(worker):
+            first = group.first_tick
+            warm = max(0, spec.warmup_ticks - first) // together * together
+            due += len(group.slots) * (spec.ticks - first - warm)
+    return due
+
+
+def schedule_part(
+    book: Ledger,
+    counts: Counts,
+    due: int,
+    quiet: Silence | None,
+    limits: Limits,
+    *,
+    replay: bool = False,
+) -> Part:
+    """Points that arrived, those that did so in time, and the longest silence; each has a limit.
+
+    The figure is that of the first that does not hold, else the share in time.
+
+    Args:
+        book, counts: of the whole load.
+        due: points after the warm-up.
+        quiet: None: not known.
+        limits: of the experiment.
+        replay: history has no time to be in: there it is the share that arrived at all.
+    """
+    arrived = book.acknowledged if book.acknowledges else book.sent
+    what = "acknowledged" if book.acknowledges else "handed to the socket"
+    share = arrived / book.scheduled
+    text = f"{arrived:,} of {book.scheduled:,} scheduled points {what}"
+    text += "" if book.acknowledges else " (telnet acknowledges nothing)"
+    whole = share >= limits.achieved
+    if replay:
+        text += ", in whatever time"
+        return Part(share, limits.achieved, _UNIT, "pass" if whole else "fail", text)
+    in_time = counts.in_time / due
+    text = (
+        f"{counts.in_time:,} of {due:,} points after the warm-up {what} within "
+        f"{limits.p99_ms:,.0f} ms of their planned time; of all, {text}"
+    )
+    if not whole:
+        return Part(share, limits.achieved, _UNIT, "fail", f"{text}{_silent(quiet)}")
+    if in_time < limits.in_time:
+        return Part(in_time, limits.in_time, "fraction in time", "fail", f"{text}{_silent(quiet)}")
+    if quiet is None:
+        text += "; no worker said how long none was acknowledged"
+        return Part(None, limits.longest_silence_s, "s", "unknown", text)
+    text += _silent(quiet)
+    if quiet.seconds > limits.longest_silence_s:
+        text += f", limit {limits.longest_silence_s:g} s"
+        return Part(quiet.seconds, limits.longest_silence_s, "s", "fail", text)
+    return Part(in_time, limits.in_time, "fraction in time", "pass", text)
+
+
+def _silent(quiet: Silence | None) -> str:
+    return f"; {quiet.text}" if quiet else ""
