@@ -35,7 +35,7 @@ MANIFEST = {
     "command": "make demo",
 }
 PLAN = {
-    "format": 1,
+    "format": 2,
     "experiment_file": "experiments/laptop.yml",
     "target": "local",
     "engine": "cassandra",
