@@ -37,6 +37,9 @@ SMALL: dict[str, Any] = {
         "send_error_p99_ms": 60_000,
         "queue_growth": 1,
         "drain_s": 240,
+        # Other tests run beside it, and are others.
+        "foreign_cpu": 1,
+        "steal": 1,
     },
     "capture": {"proxyhistograms_every_s": 30, "processes_every_s": 1},
     "assume": {"commitlog_mib_per_node": 128},

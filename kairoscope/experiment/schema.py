@@ -660,6 +660,23 @@ class Limits(Section):
         gt=0,
         le=60_000,
     )
+    foreign_cpu: float = described(
+        "share",
+        "Most of a machine's cores that processes of others may use while the load is measured; "
+        "above it the run measures them too and is invalid. A fifth: of a machine that a load "
+        "fills to a half or two thirds that much changes what it costs and how long it takes.",
+        default=0.2,
+        ge=0,
+        le=1,
+    )
+    steal: float = described(
+        "share",
+        "Most of a machine's cores that its hypervisor may give to others while the load is "
+        "measured; above it the run is invalid. A tenth: nothing that runs can do anything then.",
+        default=0.1,
+        ge=0,
+        le=1,
+    )
     clock_offset_ms: float = described(
         "ms",
         "Most that a loader host's clock may differ from this machine's: timestamps and latencies "

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -56,27 +56,96 @@ def usage(pid: int | str) -> dict[str, Any] | None:
     }
 
 
-def workers() -> dict[str, Any]:
-    """Usage of every loader worker by its number."""
+class Process(NamedTuple):
+    """One of the host's: `cpu_s` of itself and of the children that it has waited for."""
+
+    parent: int
+    kernel: bool
+    cpu_s: float
+
+
+def processes() -> dict[int, Process]:
+    """All processes of the host by pid."""
     found = {}
     for pid in (path.name for path in Path("/proc").glob("[0-9]*")):
-        line = text(f"/proc/{pid}/cmdline").split("\0")
-        if "loaders.send.worker" in line:
-            # … -m loaders.send.worker SPEC INDEX OUTDIR
-            found[line[line.index("loaders.send.worker") + 2]] = usage(pid)
+        if stat := text(f"/proc/{pid}/stat"):
+            fields = stat.rpartition(")")[2].split()
+            # Fields 4, 9 and 14 to 17 of proc(5): parent, flags, user and system time, and those of
+            # children. 0x200000 is the kernel's PF_KTHREAD.
+            used = sum(map(int, fields[11:15])) / TICK
+            found[int(pid)] = Process(int(fields[1]), bool(int(fields[6]) & 0x200000), used)
     return found
 
 
-def host() -> dict[str, Any]:
-    """Busy and stolen CPU seconds of the whole host, and its available memory."""
+def tree(roots: set[int], everything: dict[int, Process]) -> set[int]:
+    """The processes `roots`, as far as they live, and all that descend from them."""
+    found, new = set(), roots & set(everything)
+    while new:
+        found |= new
+        new = {pid for pid, process in everything.items() if process.parent in new} - found
+    return found
+
+
+class Ours:
+    """CPU seconds of what is ours of a host, with what has ended since the first look."""
+
+    def __init__(self) -> None:
+        self._last: dict[int, Process] = {}
+        self._used = 0.0
+
+    def seconds(self, pids: set[int], everything: dict[int, Process]) -> float:
+        """What they have used so far; `pids` are those of now."""
+        now = {pid: everything[pid] for pid in pids}
+        before = {pid: process.cpu_s for pid, process in self._last.items()}
+        self._used += sum(process.cpu_s - before.get(pid, 0.0) for pid, process in now.items())
+        # The time of one that ended is in that of its parent now, if that is ours.
+        self._used -= sum(used for pid, used in before.items() if self._inherited(pid, now))
+        self._last = now
+        return self._used
+
+    def _inherited(self, pid: int, now: dict[int, Process]) -> bool:
+        """Whether a process has ended, and one of ours that lives has waited for it."""
+        if pid in now:
+            return False
+        while pid in self._last and pid not in now:
+            pid = self._last[pid].parent
+        return pid in now
+
+
+def commands() -> dict[int, list[str]]:
+    """The command line of every process by pid."""
+    found = {}
+    for pid in (path.name for path in Path("/proc").glob("[0-9]*")):
+        found[int(pid)] = text(f"/proc/{pid}/cmdline").split("\0")
+    return found
+
+
+def workers(lines: dict[int, list[str]]) -> dict[str, Any]:
+    """Usage of every loader worker by its number."""
+    return {
+        # … -m loaders.send.worker SPEC INDEX OUTDIR
+        line[line.index("loaders.send.worker") + 2]: usage(pid)
+        for pid, line in lines.items()
+        if "loaders.send.worker" in line
+    }
+
+
+def of_ours(line: list[str]) -> bool:
+    """Whether a command line is of a loader, or of a capture by nodetool."""
+    return any(
+        part.startswith("loaders.") or part.endswith(("/nodetool", ".NodeTool")) for part in line
+    )
+
+
+def machine_cpu(everything: dict[int, Process]) -> dict[str, float]:
+    """CPU seconds of all cores: busy, of that the kernel's own (interrupts and threads), stolen."""
     # user nice system idle iowait irq softirq steal guest guest_nice; guest is in user already.
     cpu = [int(x) / TICK for x in text("/proc/stat").split("\n", 1)[0].split()[1:9]]
-    memory = dict(line.split(":", 1) for line in text("/proc/meminfo").splitlines())
+    threads = sum(process.cpu_s for process in everything.values() if process.kernel)
     return {
-        "cpus": os.cpu_count(),
-        "cpu_busy_s": sum(cpu) - cpu[3] - cpu[4],
+        "cpu_busy_s": sum(cpu) - cpu[3] - cpu[4] - cpu[7],
+        "cpu_kernel_s": cpu[5] + cpu[6] + threads,
         "cpu_steal_s": cpu[7],
-        "mem_available_bytes": int(memory["MemAvailable"].split()[0]) * 1024,
     }
 
 
@@ -92,15 +161,38 @@ def folder_bytes(folder: str) -> int:
     return total
 
 
+def available_bytes() -> int:
+    """Memory that is there for who asks."""
+    memory = dict(line.split(":", 1) for line in text("/proc/meminfo").splitlines())
+    return int(memory["MemAvailable"].split()[0]) * 1024
+
+
+def look(options: dict[str, Any], ours: Ours) -> dict[str, Any]:
+    """What the host, its service and its loader workers have used so far."""
+    lines, everything = commands(), processes()
+    record: dict[str, Any] = {"t": time.time(), "workers": workers(lines)}
+    roots = {os.getpid(), *(pid for pid, line in lines.items() if of_ours(line))}
+    if options["unit"]:
+        record["state"], pid = unit_state(options["unit"])
+        record["service"] = usage(pid) if pid else None
+        roots.add(pid)
+    record["host"] = {
+        "cpus": os.cpu_count(),
+        # Of hosts that are containers of one machine it is the same.
+        "boot_id": text("/proc/sys/kernel/random/boot_id").strip(),
+        **machine_cpu(everything),
+        "cpu_ours_s": ours.seconds(tree(roots, everything), everything),
+        "mem_available_bytes": available_bytes(),
+    }
+    return record
+
+
 def main(options: dict[str, Any]) -> None:
     """Print a record every `every_s` seconds until nobody reads."""
-    rounds = 0
+    rounds, ours = 0, Ours()
     while True:
         began = time.monotonic()
-        record: dict[str, Any] = {"t": time.time(), "host": host(), "workers": workers()}
-        if options["unit"]:
-            record["state"], pid = unit_state(options["unit"])
-            record["service"] = usage(pid) if pid else None
+        record = look(options, ours)
         if options["home"]:
             if rounds % options["disk_every"] == 0:
                 record["disk_bytes"] = folder_bytes(options["home"])

@@ -66,6 +66,8 @@ class Processes:
         self._low_disk = low_disk
         self._restarts = Restarts(events)
         self._samples = 0
+        self._ours = host_probe.Ours()
+        self._keepers: set[int] = set()
 
     def sample(self) -> None:
         """One record for every process and one for the machine."""
@@ -86,7 +88,7 @@ class Processes:
                     # … -m loaders.send.worker SPEC INDEX OUTDIR
                     index = command[command.index("loaders.send.worker") + 2]
                     self._one(f"loader-worker-{index}", "loader", child.pid, None)
-        self._machine()
+        self._machine({process.pid for process in found.values()} - {0})
 
     def _one(self, name: str, role: str, pid: int, disk: int | None) -> None:
         try:
@@ -106,18 +108,19 @@ class Processes:
         except psutil.Error:  # It ended between two looks; the next one notes it.
             return
 
-    def _machine(self) -> None:
-        cpu = psutil.cpu_times()
-        busy = sum(cpu) - cpu.idle - cpu.iowait
-        # Guest time is inside user time already.
-        busy -= getattr(cpu, "guest", 0) + getattr(cpu, "guest_nice", 0)
+    def _machine(self, servers: set[int]) -> None:
+        everything = host_probe.processes()
+        # What is ours: this run with its loaders and captures, and the servers with what keeps
+        # them, which has the time of those that have ended.
+        self._keepers |= {everything[pid].parent for pid in servers & set(everything)}
+        pids = host_probe.tree({os.getpid()} | self._keepers, everything)
         self._file.write(
             t=time.time(),
             name="machine",
             role="machine",
-            cpu_busy_s=busy,
-            cpu_steal_s=getattr(cpu, "steal", 0),
-            mem_available_bytes=psutil.virtual_memory().available,
+            **host_probe.machine_cpu(everything),
+            cpu_ours_s=self._ours.seconds(pids, everything),
+            mem_available_bytes=host_probe.available_bytes(),
         )
         free = shutil.disk_usage(self._supervisor_dir).free
         if free < MIN_FREE_BYTES:

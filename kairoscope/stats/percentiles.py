@@ -153,7 +153,7 @@ def _of(values: Floats, figure: float, confidence: float, size: float) -> Interv
 
 def _run_length(blocks: int) -> int:
     """Consecutive blocks that are drawn together: the cube root, as is usual."""
-    return max(1, round(blocks ** (1 / 3)))
+    return max(1, round(float(np.cbrt(blocks))))
 
 
 def _sample_size(counts: Counts) -> float:
@@ -192,4 +192,5 @@ def _at(values: Ints, totals: Floats, p: float) -> Floats:
     # HdrHistogram rounds what is asked for to a whole count, and asks for one at least.
     wanted = np.maximum(1, np.floor(p / 100 * cumulative[:, -1:] + 0.5))
     at = np.minimum((cumulative < wanted).sum(axis=-1), len(values) - 1)
-    return values[at].astype(np.float64)
+    found: Floats = values[at].astype(np.float64)
+    return found

@@ -12,6 +12,7 @@ from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.verdict import (
     completeness,
+    conditions,
     inputs,
     latencies,
     ledger,
@@ -127,7 +128,9 @@ def judge(folder: Path) -> Conclusion:
     found = outcomes.read(schedule, run.load)
     why = incomplete[0] if incomplete else "no read-back"
     book = settled(run, schedule, found) or ledger.not_read_back(ledger.open_ledger(found), why)
-    measured = _measurements(run, schedule, window, latency, found, book)
+    sampled = list(run_folder.records(run.folder / run_folder.PROCESSES))
+    condition = conditions.Machines(sampled, run.cpus).within(*window)
+    measured = _measurements(run, schedule, window, latency, found, book, sampled, condition)
     documents = {
         run_folder.LATENCY_MERGED: latency,
         run_folder.LEDGER: book.to_json(),
@@ -140,9 +143,11 @@ def judge(folder: Path) -> Conclusion:
     if run.facts.captured:
         incomplete += _not_captured(run, schedule, window, measured)
     parts = _parts(run, schedule, window, latency, found, book, wrong_answers)
-    judged = sustained.judge(parts, _loader_limits(run, schedule), incomplete)
+    limits = run.plan.experiment.limits
+    invalid = [*_loader_limits(run, schedule), *condition.not_ours(limits)]
+    judged = sustained.judge(parts, invalid, incomplete)
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
-    judged.happened += _disturbances(run, schedule)
+    judged.happened += [*_disturbances(run, schedule), *condition.named(limits)]
     return Conclusion(folder, judged, _times(schedule, window), documents, book.gaps)
 
 
@@ -363,6 +368,8 @@ def _measurements(
     latency: dict[str, Any],
     found: Outcomes,
     book: Ledger,
+    sampled: list[dict[str, Any]],
+    condition: conditions.Conditions,
 ) -> dict[str, Any]:
     spec = schedule.spec
     workers = outcomes.finals(run.load, spec.workers)
@@ -379,10 +386,10 @@ def _measurements(
         rate = {"target": None, "achieved": arrived / length if length else None}
     return {
         **measurements.measurements(
-            list(run_folder.records(run.folder / run_folder.PROCESSES)),
+            sampled,
             window,
             latency["count"],
-            run.cpus,
+            condition,
             rate,
             {**run.facts.disk_bytes, "points": book.rows_expected},
             run.plan.experiment.cluster.replication_factor,

@@ -7,27 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 from kairoscope import run_folder
+from kairoscope.verdict.conditions import Conditions
 from kairoscope.verdict.outcomes import Outcomes
+from kairoscope.verdict.usage import LEAST_COVERED, Usage
 from loaders.schedule.due import Schedule
-
-
-def cpu_seconds(samples: Iterable[dict[str, Any]], start: float, end: float) -> dict[str, float]:
-    """CPU seconds that each process used between `start` and `end` (epoch s).
-
-    `samples` are records of processes.jsonl. A restarted process counts with all its pids; what a
-    pid used before its first sample in the window is not counted, nor after its last.
-    """
-    first: dict[tuple[str, int], float] = {}
-    last: dict[tuple[str, int], float] = {}
-    for sample in samples:
-        if start <= sample["t"] <= end and "cpu_s" in sample:
-            key = (sample["name"], sample["pid"])
-            first.setdefault(key, sample["cpu_s"])
-            last[key] = sample["cpu_s"]
-    used: dict[str, float] = defaultdict(float)
-    for key, value in last.items():
-        used[key[0]] += value - first[key]
-    return dict(used)
 
 
 def shards_seen(looks: Iterable[dict[str, Any]], start: float, end: float) -> set[str]:
@@ -46,30 +29,24 @@ def shards_seen(looks: Iterable[dict[str, Any]], start: float, end: float) -> se
     }
 
 
-def machine_busy_fraction(
-    samples: Iterable[dict[str, Any]], start: float, end: float, cpus: int
-) -> float | None:
-    """Share of all cores that was busy between `start` and `end`; None without two samples.
-
-    Of the machine that the run was made on, which has `cpus`, or on average of the hosts, which say
-    how many they have.
-    """
-    by_name: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for sample in samples:
-        if sample["role"] in ("machine", "host") and start <= sample["t"] <= end:
-            by_name[sample["name"]].append(sample)
-    shares = []
-    for first, *_, last in (window for window in by_name.values() if len(window) > 1):
-        busy = float(last["cpu_busy_s"] - first["cpu_busy_s"])
-        shares.append(busy / (float(last["t"] - first["t"]) * first.get("cpus", cpus)))
-    return sum(shares) / len(shares) if shares else None
+def cost_per_point(
+    usage: Usage, seconds: dict[str, float], points: float
+) -> dict[str, float | None]:
+    """CPU µs a point by role, None of a role that was not seen; `seconds` by process of `usage`."""
+    by_role: dict[str, float] = defaultdict(float)
+    for name, used in seconds.items():
+        by_role[usage.role[name]] += used
+    return {
+        role: by_role[role] / points * 1e6 if points and role in by_role else None
+        for role in ("storage", "kairosdb", "loader")
+    }
 
 
 def measurements(
     samples: list[dict[str, Any]],
     window: tuple[float, float],
     points: int,
-    cpus: int,
+    condition: Conditions,
     rate: dict[str, float | None],
     disk: dict[str, int | None],
     replication_factor: int,
@@ -77,25 +54,23 @@ def measurements(
 ) -> dict[str, Any]:
     """The content of measurements.json.
 
-    `window` (epoch s) is the measured part of the load, in which `points` were due; `rate` the
-    target and achieved points/s; `disk` the store's data in bytes before and after, flushed, and
-    the points stored between; `loaders` CPU seconds and points sent by the workers' own count, for
-    loader hosts whose processes cannot be sampled from here. Costs are means over the window and
-    include everything that a process did in it (compaction, garbage collection, capture by nodetool
-    excepted: those are processes of their own).
+    `window` (epoch s) is the measured part of the load, in which `points` were due; `condition` is
+    that of the machines then; `rate` the target and achieved points/s; `disk` the store's data in
+    bytes before and after, flushed, and the points stored between; `loaders` CPU seconds and points
+    sent by the workers' own count, for loader hosts whose processes cannot be sampled from here.
+    Costs are means over the window and include everything that a process did in it (compaction,
+    garbage collection, capture by nodetool excepted: those are processes of their own).
     """
     notes: list[str] = []
     start, end = window
-    used = cpu_seconds(samples, start, end)
-    roles = {s["name"]: s["role"] for s in samples}
-    by_role: dict[str, float] = defaultdict(float)
-    for name, seconds in used.items():
-        by_role[roles[name]] += seconds
+    usage = Usage(samples)
+    used = usage.seconds(start, end)
+    per_point = cost_per_point(usage, used, points)
     length = max(end - start, 1e-9)
-    per_point = {
-        role: by_role[role] / points * 1e6 if points and role in by_role else None
-        for role in ("storage", "kairosdb", "loader")
-    }
+    if used and (covered := usage.covered(start, end)) < LEAST_COVERED:
+        notes.append(
+            f"CPU: only {covered:.0%} of the measured time is known, the rest is taken for alike"
+        )
     if per_point["loader"] is None and loaders is not None and loaders[1]:
         per_point["loader"] = loaders[0] / loaders[1] * 1e6
         notes.append(
@@ -117,7 +92,8 @@ def measurements(
     return {
         "cpu_us_per_point": per_point,
         "cpu_cores": {name: seconds / length for name, seconds in used.items()},
-        "machine_cpu_busy_fraction": machine_busy_fraction(samples, start, end, cpus),
+        "machine_cpu_busy_fraction": condition.busy_share,
+        "conditions": condition.to_json(),
         "bytes_per_point": {
             "on_disk_all_replicas": per_point_bytes,
             "per_replica": per_point_bytes / replication_factor if per_point_bytes else None,

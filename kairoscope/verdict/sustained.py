@@ -1,7 +1,7 @@
 """The one definition of "sustained", in five parts. Pure arithmetic, no I/O.
 
-A run passes when all five hold; it is *invalid* when the loader, not the store, was the limit, and
-*incomplete* when something that a part needs was not captured. A failed part is never hidden by
+A run passes when all five hold; it is *invalid* when the loader, not the store, was the limit, or others used
+the machine, and *incomplete* when something that a part needs was not captured. A failed part is never hidden by
 either: its outcome stays beside the verdict. Parts that a kind of load has no figure for are not
 judged, and say why: a replayed history has no planned send times.
 """
@@ -180,7 +180,8 @@ def _number(value: int | None) -> str:
 def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> Verdict:
     """The verdict of a run from its five parts.
 
-    `invalid`: why the loader was the limit; `incomplete`: what was not captured or not finished.
+    `invalid`: why the loader was the limit, or the machine not ours; `incomplete`: what was not
+    captured or not finished.
     """
     failed = [f"{name}: {p.text}" for name, p in parts.items() if p.outcome == "fail"]
     unknown = [f"{name}: {p.text}" for name, p in parts.items() if p.outcome == "unknown"]

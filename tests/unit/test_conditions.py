@@ -1,0 +1,132 @@
+"""What others did on the machine: told apart from what is ours, named, and a reason."""
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import run_samples
+
+from kairoscope import run_folder
+from kairoscope.experiment.schema import Limits
+from kairoscope.run import host_probe
+from kairoscope.run.host_probe import Process
+from kairoscope.verdict.conditions import Machines
+
+
+def looks(
+    name: str = "machine", ours: float = 1.0, foreign: float = 0.0, steal: float = 0.0, **more: Any
+) -> list[dict[str, Any]]:
+    """Looks every two seconds at a machine on which so many cores went to each."""
+    role = "machine" if name == "machine" else "host"
+    return [
+        {
+            "t": t,
+            "name": name,
+            "role": role,
+            "cpu_busy_s": 500 + (ours + foreign + 0.05) * t,
+            "cpu_kernel_s": 20 + 0.05 * t,
+            "cpu_ours_s": ours * t,
+            "cpu_steal_s": steal * t,
+            **more,
+        }
+        for t in range(0, 200, 2)
+    ]
+
+
+def test_foreign_is_what_is_neither_ours_nor_the_kernels() -> None:
+    found = Machines(looks(ours=1.2, foreign=0.5), 2).within(15.5, 120.5)
+    assert found.foreign_cores == pytest.approx(0.5)
+    assert found.busy_share == pytest.approx(1.75 / 2)
+    assert found.steal_share == 0
+
+
+def test_what_was_stolen_is_not_busy() -> None:
+    found = Machines(looks(ours=0.5, steal=1.0), 2).within(15, 120)
+    assert found.busy_share == pytest.approx(0.55 / 2)
+    assert found.steal_share == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("foreign", "steal", "named", "invalid"),
+    [
+        (0.05, 0.02, 0, 0),
+        (0.2, 0.0, 1, 0),
+        (0.2, 0.1, 2, 0),
+        (0.5, 0.0, 0, 1),
+        (0.5, 0.3, 0, 2),
+    ],
+)
+def test_named_from_a_quarter_of_the_limit_on_and_past_it_a_reason(
+    foreign: float, steal: float, named: int, invalid: int
+) -> None:
+    found = Machines(looks(foreign=foreign, steal=steal), 2).within(15, 120)
+    limits = Limits()
+    assert len(found.named(limits)) == named
+    reasons = found.not_ours(limits)
+    assert len(reasons) == invalid
+    assert all(reason.startswith("the machine was not ours: ") for reason in reasons)
+
+
+def test_of_hosts_that_share_a_machine_it_is_not_known_what_is_foreign() -> None:
+    apart = [*looks("host a", foreign=1.5, boot_id="1", cpus=4), *looks("host b", boot_id="2")]
+    assert len(Machines(apart, 2).within(15, 120).not_ours(Limits())) == 1
+    shared = [*looks("host a", foreign=1.5, boot_id="1"), *looks("host b", boot_id="1")]
+    found = Machines(shared, 2).within(15, 120)
+    assert found.foreign_cores is None
+    assert found.not_ours(Limits()) == []
+
+
+def test_a_machine_that_was_not_asked_what_is_ours_has_no_foreign() -> None:
+    old = [{k: v for k, v in look.items() if k != "cpu_ours_s"} for look in looks(foreign=1.0)]
+    assert Machines(old, 2).within(15, 120).foreign_cores is None
+    assert Machines([], 2).within(15, 120).busy_share is None
+
+
+def test_a_host_that_started_again_goes_on_from_where_it_was() -> None:
+    again = looks(foreign=0.1)[:40]
+    again += [{**look, "t": look["t"] + 80.0} for look in looks(foreign=0.1)[:40]]
+    for look in again[40:]:
+        look["cpu_busy_s"] -= 500
+        look["cpu_kernel_s"] -= 20
+    found = Machines(again, 2).within(15, 120)
+    assert found.foreign_cores == pytest.approx(0.1, abs=0.02)
+
+
+@pytest.mark.parametrize(("foreign", "word"), [(0.0, "pass"), (0.3, "pass"), (0.6, "invalid")])
+def test_a_machine_used_by_others_is_in_the_sentence(tmp_path, foreign, word) -> None:
+    run = run_samples.run_of(tmp_path / "run")
+    run.read_back()
+    path = run.folder / run_folder.PROCESSES
+    path.write_text("".join(s for s in path.open() if '"machine"' not in s))
+    with path.open("a") as file:
+        for look in looks(ours=1.0, foreign=foreign):
+            file.writelines(run_folder.lines_text([{**look, "t": run.began_s - 2 + look["t"]}]))
+    verdict = run.judge()
+    assert verdict.verdict == word
+    assert ("cores of machine" in verdict.summary) is (foreign > 0)
+    measured = run.json(run_folder.MEASUREMENTS)["conditions"]
+    assert measured["foreign_cores"] == pytest.approx(foreign, abs=0.001)
+
+
+def test_what_has_ended_is_counted_once() -> None:
+    ours = host_probe.Ours()
+    server, capture, outside = Process(1, False, 10.0), Process(5, False, 0.0), 99
+    assert ours.seconds({5}, {5: server}) == 10.0
+    working = {5: server, 6: capture._replace(cpu_s=3.0), 7: Process(outside, False, 4.0)}
+    assert ours.seconds({5, 6, 7}, working) == 17.0
+    # 5 has waited for 6 and has its time; nobody of ours has that of 7.
+    assert ours.seconds({5}, {5: server._replace(cpu_s=13.5)}) == pytest.approx(17.5)
+
+
+def test_the_processes_of_this_machine_are_in_a_tree() -> None:
+    code = "import subprocess,sys; subprocess.run([sys.executable,'-c','input()'])"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as child:
+        everything = host_probe.processes()
+        found = host_probe.tree({os.getpid()}, everything)
+        assert {os.getpid(), child.pid} <= found
+        assert os.getppid() not in found
+        assert not any(everything[pid].kernel for pid in found)
+        child.communicate(b"\n")
+    assert host_probe.tree({child.pid}, host_probe.processes()) == set()
