@@ -17,6 +17,8 @@ INVENTORY ?=
 BACKEND ?=
 ONLY ?=
 PROCESS ?= kairosdb-1
+A ?=
+WITH ?=
 WHAT ?=
 VERB ?=
 LIMIT ?=
@@ -95,6 +97,10 @@ judge: $(VENV)/installed ## Judge the latest run again from its files: verdict, 
 .PHONY: report
 report: $(VENV)/installed ## Write report.html and report.md of the latest run anew
 	@$(KAIROSCOPE) report
+
+.PHONY: compare
+compare: $(VENV)/installed ## Compare runs: A="run …" WITH="run …"; page, JSON, text (docs/comparing.md)
+	@$(KAIROSCOPE) compare $(foreach run,$(A),'$(run)') $(foreach run,$(WITH),--with '$(run)') $(ARGS)
 
 .PHONY: destroy
 destroy: $(VENV)/installed ## End all of TARGET: its processes, or its hosts; runs and reports stay

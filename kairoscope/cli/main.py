@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 
 from kairoscope import __version__, paths
+from kairoscope.cli.compare import compare_commands
 from kairoscope.cli.lab import lab
 from kairoscope.cli.operate import operate_commands
 from kairoscope.cli.options import (
@@ -296,5 +297,5 @@ def rotate(target: str, what: str) -> None:
 main.add_command(lab)
 main.add_command(operate_commands)
 main.add_command(queue_commands)
-for _command in role_commands:
+for _command in (*compare_commands, *role_commands):
     main.add_command(_command)

@@ -39,12 +39,22 @@ class Series:
 
 
 @dataclass(frozen=True)
+class Band:
+    """Between what a line may lie, for each x of its chart; None where that is not known."""
+
+    low: tuple[Value, ...]
+    high: tuple[Value, ...]
+    colour: str
+
+
+@dataclass(frozen=True)
 class Chart:
     """A picture: lines over a common x.
 
     `x` is in seconds since the start of the load when `time` is set. `shade` is a span of x drawn
     darker (the warm-up), `marks` are x of vertical lines (events), `ticks` are fixed (x, label)
     pairs. `sparse` charts have few measurements: they show each one and connect them over gaps.
+    `bands` are drawn behind the lines, in charts of so few x that none is left out.
     `summary` says in words what a reader who cannot see the picture should know.
     """
 
@@ -61,6 +71,14 @@ class Chart:
     shade: tuple[float, float] | None = None
     marks: tuple[float, ...] = ()
     ticks: tuple[tuple[float, str], ...] = ()
+    bands: tuple[Band, ...] = ()
+
+    @property
+    def extremes(self) -> list[float]:
+        """All values that there must be room for."""
+        lines = [s.values for s in self.series]
+        lines += [line for band in self.bands for line in (band.low, band.high)]
+        return [v for line in lines for v in line if v is not None]
 
 
 def thinned(chart: Chart, limit: int) -> Chart:
@@ -248,6 +266,11 @@ PERCENTILES = (
 )
 
 
+def nines(percentile: float) -> float:
+    """Where a percentile (0 to 100) stands: 90 at 1, 99 at 2, 99.9 at 3."""
+    return -math.log10(1 - percentile / 100)
+
+
 def percentiles(run: RunData) -> Chart | None:
     """Client latency by percentile; every nine more of the percentile is one step to the right."""
     points = [(p, _positive(number(run.latency.get(key)))) for p, key in PERCENTILES]
@@ -255,7 +278,7 @@ def percentiles(run: RunData) -> Chart | None:
     total, worst = number(run.latency.get("count")), _positive(number(run.latency.get("max_ms")))
     if not points or not total:
         return None
-    x = [-math.log10(1 - float(p) / 100) for p, _ in points]
+    x = [nines(float(p)) for p, _ in points]
     ticks = [(at, f"{p} %") for at, (p, _) in zip(x, points, strict=True)]
     if worst is not None and math.log10(total) > x[-1]:
         # The largest of n values stands at the percentile 1 - 1/n.

@@ -72,6 +72,14 @@ def uplot(chart: Chart) -> Markup:
         "shade": chart.shade,
         "marks": chart.marks,
         "ticks": chart.ticks,
+        "bands": [
+            {
+                "colour": band.colour,
+                "low": [_short(v) for v in band.low],
+                "high": [_short(v) for v in band.high],
+            }
+            for band in chart.bands
+        ],
     }
     text = json.dumps(description, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     # A label such as "</script>" must not end the element that carries it.
@@ -95,6 +103,9 @@ def _draw(figure: Figure, chart: Chart) -> None:
         axes.text(chart.shade[0], 0.985, " warm-up", va="top", size=8, transform=over, clip_on=True)
     for mark in chart.marks:
         axes.axvline(mark, color=_INK, alpha=0.55, linewidth=0.9, linestyle=":")
+    for band in chart.bands:
+        low, high = ([math.nan if v is None else v for v in line] for line in (band.low, band.high))
+        axes.fill_between(chart.x, low, high, color=band.colour, alpha=0.2, linewidth=0)
     for s in chart.series:
         style: dict[str, Any] = {"color": s.colour, "linewidth": 1.5}
         if s.dashed:
@@ -131,8 +142,7 @@ def _scale(axes: Axes, chart: Chart) -> None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: units.offset(x)))
     if chart.log:
         axes.set_yscale("log")
-        values = [v for s in chart.series for v in s.values if v is not None]
-        bottom, top = _log_range(min(values), max(values))
+        bottom, top = _log_range(min(chart.extremes), max(chart.extremes))
         axes.set_ylim(bottom, top)
         few = top / bottom < 500
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if few else (1,), numticks=12))

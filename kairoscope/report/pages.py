@@ -28,27 +28,39 @@ _SHARDS_OPEN = 12
 
 def html(run: RunData, charts: dict[str, Chart], comparisons: tuple[Comparison, ...]) -> str:
     """The whole report as one page that fetches nothing."""
+    return page(
+        "report.html.j2",
+        charts,
+        **_common(run, comparisons),
+        gaps_open=_GAPS_OPEN,
+        shards_open=_SHARDS_OPEN,
+    )
+
+
+def page(template: str, charts: dict[str, Chart], **context: Any) -> str:
+    """A page from one of the templates, with its charts, that fetches nothing."""
     drawn = {
         name: {"chart": chart, "svg": draw.svg(chart), "json": draw.uplot(chart)}
         for name, chart in charts.items()
     }
-    template = _environment(escape=True).get_template("report.html.j2")
-    return template.render(
-        **_common(run, comparisons),
-        charts=drawn,
-        gaps_open=_GAPS_OPEN,
-        shards_open=_SHARDS_OPEN,
-        style=_asset("uPlot.min.css") + _asset("report.css"),
-        # The licence asks to go with every copy, and each report is one.
-        script=Markup("\n").join(
-            (
-                Markup("/*!"),
-                _asset("uPlot.LICENSE.txt"),
-                Markup("*/"),
-                _asset("uPlot.iife.min.js"),
-                _asset("charts.js"),
-            )
-        ),
+    return (
+        _environment(escape=True)
+        .get_template(template)
+        .render(
+            **context,
+            charts=drawn,
+            style=_asset("uPlot.min.css") + _asset("report.css"),
+            # The licence asks to go with every copy, and each page is one.
+            script=Markup("\n").join(
+                (
+                    Markup("/*!"),
+                    _asset("uPlot.LICENSE.txt"),
+                    Markup("*/"),
+                    _asset("uPlot.iife.min.js"),
+                    _asset("charts.js"),
+                )
+            ),
+        )
     )
 
 

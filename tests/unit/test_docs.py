@@ -56,7 +56,8 @@ _PATH = re.compile(
 _MADE = (
     "terraform/account.tfvars",
     "terraform/backend.hcl",
-    *(f"results/{made}" for made in ("bench", "profiles", "releases", "runs")),
+    "results/history.jsonl",
+    *(f"results/{made}" for made in ("bench", "compare", "profiles", "releases", "runs", "series")),
 )
 
 

@@ -12,7 +12,7 @@
   const steps = [1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200];
 
   // A little more than the values span, and at least a decade.
-  const spread = (u, low, high) => {
+  const spread = (low, high) => {
     const widen = Math.max(1.4, Math.sqrt((10 * low) / high));
     return low > 0 ? [low / widen, high * widen] : [0.1, 1];
   };
@@ -43,6 +43,7 @@
       x.splits = () => chart.ticks.map((tick) => tick[0]);
       x.values = (u, at) => at.map((v) => label.get(v));
     }
+    const banded = chart.bands.flatMap((band) => band.low.concat(band.high)).filter((v) => v != null);
     const behind = (u) => {
       const { left, top, width, height } = u.bbox;
       const at = (v) => Math.min(left + width, Math.max(left, u.valToPos(v, "x", true)));
@@ -55,6 +56,18 @@
         u.ctx.textAlign = "left";
         u.ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
         u.ctx.fillText("warm-up", at(chart.shade[0]) + 4, top + 4);
+      }
+      for (const band of chart.bands) {
+        const known = chart.x.map((_, i) => i).filter((i) => band.low[i] != null && band.high[i] != null);
+        const y = (v) => Math.min(top + height, Math.max(top, u.valToPos(v, "y", true)));
+        u.ctx.beginPath();
+        known.forEach((i) => u.ctx.lineTo(at(chart.x[i]), y(band.high[i])));
+        known.reverse().forEach((i) => u.ctx.lineTo(at(chart.x[i]), y(band.low[i])));
+        u.ctx.closePath();
+        u.ctx.globalAlpha = 0.2;
+        u.ctx.fillStyle = band.colour;
+        u.ctx.fill();
+        u.ctx.globalAlpha = 1;
       }
       u.ctx.strokeStyle = fade(0.55);
       u.ctx.setLineDash([2, 3]);
@@ -78,7 +91,7 @@
           range: (u, low, high) => [chart.time && low === chart.x[0] ? Math.min(0, low) : low, high],
         },
         y: chart.log
-          ? { distr: 3, range: spread }
+          ? { distr: 3, range: (u, low, high) => spread(Math.min(low, ...banded), Math.max(high, ...banded)) }
           : { range: (u, low, high) => [0, high > 0 ? high * 1.08 : 1] },
       },
       axes: [

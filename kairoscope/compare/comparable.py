@@ -1,0 +1,228 @@
+"""Whether two sides can be compared at all, and what differs between them. Pure.
+
+A difference that decides a figure by itself (another load, another consistency, a warm server
+beside a cold one) makes them not comparable, unless it is named as what differs on purpose.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kairoscope.compare.runs import Run, at
+
+Facets = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of a setting or a condition: what it is on either side."""
+
+    what: str
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Factor:
+    """Something that must be equal on both sides unless it is what is looked into.
+
+    Attributes:
+        facets: of a run, what must be equal, by name.
+    """
+
+    name: str
+    what: str
+    facets: Callable[[Run], Facets]
+
+
+_NOT_OF_THE_LOAD = {"queries", "latency_limit_ms", "hosts", "workers", "workers_per_host"}
+
+
+def _load(run: Run) -> Facets:
+    load = at(run.plan, "load") or {}
+    asked = at(run.plan, "experiment", "queries")
+    return {k: v for k, v in load.items() if k not in _NOT_OF_THE_LOAD} | {"queries": asked}
+
+
+def _cluster(run: Run) -> Facets:
+    shape = at(run.plan, "experiment", "cluster") or {}
+    names = ("storage_nodes", "kairosdb_nodes", "loader_hosts")
+    return {name: shape.get(name) for name in names} | {"workers": at(run.plan, "load", "workers")}
+
+
+def _consistency(run: Run) -> Facets:
+    return {
+        "replication_factor": at(run.plan, "experiment", "cluster", "replication_factor"),
+        **{
+            name: at(run.plan, "kairosdb", name)
+            for name in ("write_consistency", "read_consistency")
+        },
+    }
+
+
+def _durability(run: Run) -> Facets:
+    storage = at(run.plan, "storage") or {}
+    return {"queue_sync_ms": at(run.plan, "kairosdb", "queue_sync_ms") or 0} | {
+        name: value for name, value in storage.items() if name.startswith("commitlog_sync")
+    }
+
+
+def _freshness(run: Run) -> Facets:
+    return {
+        "queue": at(run.plan, "kairosdb", "queue"),
+        "queue_window_ms": at(run.plan, "kairosdb", "queue_window_ms") or 0,
+    }
+
+
+def _engine(run: Run) -> Facets:
+    return {"engine": at(run.manifest, "versions", "engine")}
+
+
+def _machine(run: Run) -> Facets:
+    hosts = run.manifest.get("hosts") or []
+    kinds = sorted(
+        json.dumps({k: v for k, v in host.items() if k in _OF_A_HOST}, sort_keys=True)
+        for host in hosts
+        if isinstance(host, dict)
+    )
+    return {"target": run.manifest.get("target"), **(run.manifest.get("machine") or {})} | {
+        "hosts": kinds
+    }
+
+
+_OF_A_HOST = {"role", "cpus", "cpu_model", "memory_bytes", "kernel"}
+
+
+def _warmth(run: Run) -> Facets:
+    return {"servers": warmth(run)}
+
+
+def warmth(run: Run) -> str | None:
+    """Whether the servers had just started, as the manifest's conditions say it; None: not said."""
+    said = at(run.manifest, "conditions", "warm")
+    if isinstance(said, bool):
+        return "warm" if said else "cold"
+    return said if isinstance(said, str) else None
+
+
+FACTORS: Sequence[Factor] = (
+    Factor("load", "the load", _load),
+    Factor("cluster", "the cluster's shape", _cluster),
+    Factor("consistency", "copies and consistency", _consistency),
+    Factor("durability", "what an acknowledged point survives", _durability),
+    Factor("freshness", "how long a point may wait in the queue", _freshness),
+    Factor("engine", "the storage engine", _engine),
+    Factor("machine", "the machine", _machine),
+    Factor("warmth", "how warm the servers were", _warmth),
+)
+
+
+@dataclass(frozen=True)
+class Comparability:
+    """Why two sides are not comparable, and what differs on purpose; sentences."""
+
+    why_not: list[str]
+    on_purpose: list[str]
+
+
+def comparable(
+    first: Sequence[Run], second: Sequence[Run], on_purpose: Sequence[str] = ()
+) -> Comparability:
+    """Look at every factor, of runs that have been judged; `on_purpose` are names of factors."""
+    why_not, meant = [], []
+    for label, runs in (("first", first), ("second", second)):
+        if not runs:
+            why_not.append(f"no run of the {label} side was judged: all are invalid or incomplete")
+            continue
+        for factor in FACTORS:
+            if mixed := _within(factor, runs):
+                why_not.append(f"the {label} side's runs are not of one kind: {mixed}")
+    if first and second:
+        for factor in FACTORS:
+            if found := differences(factor.facets(first[0]), factor.facets(second[0])):
+                text = f"{factor.what}: {described(found)}"
+                if factor.name in on_purpose:
+                    meant.append(text)
+                else:
+                    why_not.append(f"{text} (if it is meant to differ: --factor {factor.name})")
+    return Comparability(why_not, meant)
+
+
+def _within(factor: Factor, runs: Sequence[Run]) -> str | None:
+    """What differs between the runs of a side, if anything does."""
+    for run in runs[1:]:
+        if found := differences(factor.facets(runs[0]), factor.facets(run)):
+            return f"{factor.what} ({runs[0].name} and {run.name}): {described(found)}"
+    return None
+
+
+def described(found: Sequence[Difference], most: int = 4) -> str:
+    """In a sentence's part: the first few."""
+    parts = [f"{each.what} {each.first} and {each.second}" for each in found[:most]]
+    more = f", and {len(found) - most} more" if len(found) > most else ""
+    return ", ".join(parts) + more
+
+
+def differences(first: Facets, second: Facets) -> list[Difference]:
+    """What differs, in the order of the names."""
+    return [
+        Difference(name, text(first.get(name)), text(second.get(name)))
+        for name in sorted(first.keys() | second.keys())
+        if first.get(name) != second.get(name)
+    ]
+
+
+def text(value: Any) -> str:
+    """A value as it is told."""
+    if value is None:
+        return "not said"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def settings(first: Run, second: Run) -> list[Difference]:
+    """All resolved settings and limits that differ between two runs' plans."""
+    return differences(_settings(first), _settings(second))
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for part in ("kairosdb", "storage", "load"):
+        flat = at(run.plan, part) or {}
+        found |= {f"{part}.{name}": value for name, value in flat.items()}
+    for part in ("limits", "capture", "queries", "cluster"):
+        given = at(run.plan, "experiment", part) or {}
+        found |= {f"{part}.{name}": value for name, value in given.items()}
+    return found
+
+
+def conditions(first: Run, second: Run) -> list[Difference]:
+    """Versions, commit and what else was recorded of the circumstances, where it differs."""
+    return differences(_conditions(first), _conditions(second))
+
+
+def _conditions(run: Run) -> dict[str, Any]:
+    git = run.manifest.get("git") or {}
+    commit = str(git.get("commit") or "")[:12] or None
+    versions = {f"version of {k}": v for k, v in (at(run.manifest, "versions") or {}).items()}
+    plain = {
+        name: value
+        for name, value in (at(run.manifest, "conditions") or {}).items()
+        if isinstance(value, str | int | float | bool)
+    }
+    return {
+        **versions,
+        **plain,
+        "commit": f"{commit}, changed" if git.get("dirty") and commit else commit,
+        "machine busy, share of its cores": _rounded(
+            run.measurements.get("machine_cpu_busy_fraction")
+        ),
+    }
+
+
+def _rounded(value: Any) -> Any:
+    return round(value, 2) if isinstance(value, float) else value
