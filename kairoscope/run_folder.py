@@ -48,10 +48,11 @@ READBACK_GAPS = "readback-gaps.jsonl"
 LATENCY_MERGED = "latency/merged.json"
 QUERIES = "queries.json"
 MEASUREMENTS = "measurements.json"
+BLOCKS = "blocks.json"
 LEDGER = "ledger.json"
 LEDGER_GAPS = "ledger-gaps.jsonl"
 VERDICT = "verdict.json"
-RESULTS = (LATENCY_MERGED, QUERIES, MEASUREMENTS, LEDGER, LEDGER_GAPS, VERDICT)
+RESULTS = (LATENCY_MERGED, QUERIES, MEASUREMENTS, BLOCKS, LEDGER, LEDGER_GAPS, VERDICT)
 REPORT_HTML = "report.html"
 REPORT_MARKDOWN = "report.md"
 

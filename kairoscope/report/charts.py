@@ -276,13 +276,15 @@ def percentiles(run: RunData) -> Chart | None:
     points = [(p, _positive(number(run.latency.get(key)))) for p, key in PERCENTILES]
     points = [(p, v) for p, v in points if v is not None]
     total, worst = number(run.latency.get("count")), _positive(number(run.latency.get("max_ms")))
+    # Points of a request share its latency: the largest is that of one request, not of one point.
+    observed = number(run.latency.get("requests")) or total
     if not points or not total:
         return None
     x = [nines(float(p)) for p, _ in points]
     ticks = [(at, f"{p} %") for at, (p, _) in zip(x, points, strict=True)]
-    if worst is not None and math.log10(total) > x[-1]:
+    if worst is not None and observed and math.log10(observed) > x[-1]:
         # The largest of n values stands at the percentile 1 - 1/n.
-        x.append(math.log10(total))
+        x.append(math.log10(observed))
         points.append(("max", worst))
         ticks.append((x[-1], "max"))
     return Chart(
@@ -290,7 +292,7 @@ def percentiles(run: RunData) -> Chart | None:
         title="Client latency by percentile",
         summary="Client latency at "
         + ", ".join(f"{'' if p == 'max' else 'p'}{p} {units.milliseconds(v)}" for p, v in points)
-        + f", of {units.count(total)} points.",
+        + f", of {units.count(total)} points in {units.count(observed)} requests.",
         x=tuple(x),
         x_label="percentile of points (each further nine is one step)",
         y_label="ms",

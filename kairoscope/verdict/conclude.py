@@ -11,6 +11,7 @@ from typing import Any
 from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.verdict import (
+    blocks,
     completeness,
     conditions,
     inputs,
@@ -26,6 +27,7 @@ from kairoscope.verdict.inputs import Inputs
 from kairoscope.verdict.ledger import Ledger
 from kairoscope.verdict.outcomes import Outcomes
 from kairoscope.verdict.settlement import Gap, ReadBack
+from kairoscope.verdict.usage import Usage
 from loaders.record import files
 from loaders.schedule.due import Schedule
 from loaders.send.failover import NODE_DOWN
@@ -104,6 +106,7 @@ def failing(folder: Path) -> str | None:
     found = outcomes.read(schedule, run.load)
     book = ledger.not_read_back(ledger.open_ledger(found), "not yet")
     latency = latencies.of_load(schedule, window, folder, _loader_hosts(run))
+    latency |= blocks.precision(schedule, blocks.latencies(schedule, window, folder))
     parts = _parts(run, schedule, window, latency, found, book, 0)
     failed = [part.text for part in parts.values() if part.outcome == "fail"]
     return failed[0] if failed else None
@@ -125,16 +128,32 @@ def judge(folder: Path) -> Conclusion:
         return Conclusion(folder, sustained.judge({}, [], reasons))
     window = measured_window(schedule, run.load)
     latency = latencies.of_load(schedule, window, folder, _loader_hosts(run))
+    by_block = blocks.latencies(schedule, window, folder)
+    latency |= blocks.precision(schedule, by_block)
     found = outcomes.read(schedule, run.load)
     why = incomplete[0] if incomplete else "no read-back"
     book = settled(run, schedule, found) or ledger.not_read_back(ledger.open_ledger(found), why)
     sampled = list(run_folder.records(run.folder / run_folder.PROCESSES))
-    condition = conditions.Machines(sampled, run.cpus).within(*window)
+    machines = conditions.Machines(sampled, run.cpus)
+    condition = machines.within(*window)
     measured = _measurements(run, schedule, window, latency, found, book, sampled, condition)
     documents = {
         run_folder.LATENCY_MERGED: latency,
         run_folder.LEDGER: book.to_json(),
         run_folder.MEASUREMENTS: measured,
+        run_folder.BLOCKS: blocks.document(
+            schedule,
+            by_block,
+            run.plan.kairosdb.get("queue_window_ms", 0) / 1000,
+            folder,
+            blocks.Captured(
+                Usage(sampled),
+                machines,
+                list(run_folder.records(run.folder / run_folder.QUEUE)),
+                run.load,
+                len(run.kairosdb),
+            ),
+        ),
     }
     wrong_answers = 0
     if schedule.spec.queries is not None:
@@ -233,6 +252,7 @@ def _parts(
         steady = sustained.not_judged(limits.queue_growth, "fraction of the rate", why)
     else:
         fast = latencies.latency_part(latency, limits.p99_ms, acknowledges=spec.acknowledges)
+        fast = blocks.with_precision(fast, latency)
         # A queue that keeps points for a window fills for so long, however well they are stored.
         full = spec.start_ms / 1000 + run.plan.kairosdb.get("queue_window_ms", 0) / 1000
         samples = _queue_samples(

@@ -1,9 +1,9 @@
 """The one definition of "sustained", in five parts. Pure arithmetic, no I/O.
 
-A run passes when all five hold; it is *invalid* when the loader, not the store, was the limit, or others used
-the machine, and *incomplete* when something that a part needs was not captured. A failed part is never hidden by
-either: its outcome stays beside the verdict. Parts that a kind of load has no figure for are not
-judged, and say why: a replayed history has no planned send times.
+A run passes when all five hold; it is *invalid* when the loader, not the store, was the limit, or
+others used the machine, and *incomplete* when something that a part needs was not captured. A
+failed part is never hidden by either: its outcome stays beside the verdict. Parts that a kind of
+load has no figure for are not judged, and say why: a replayed history has no planned send times.
 """
 
 from collections.abc import Sequence

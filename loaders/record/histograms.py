@@ -213,7 +213,9 @@ def blocks(paths: Iterable[Path], start_s: float, length_s: float, blocks: int) 
     values = [
         scale.get_highest_equivalent_value(scale.get_value_from_index(index)) for index in indices
     ]
-    counts = [[each[index] for index in indices] for each in found]
-    return Blocks(
-        np.array(values, dtype=np.int64), np.array(counts, np.int64).reshape(blocks, len(indices))
-    )
+    column = {index: number for number, index in enumerate(indices)}
+    counts = np.zeros((blocks, len(indices)), dtype=np.int64)
+    for number, each in enumerate(found):
+        for index, points in each.items():
+            counts[number, column[index]] = points
+    return Blocks(np.array(values, dtype=np.int64), counts)

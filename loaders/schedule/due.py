@@ -264,6 +264,27 @@ class Schedule:
         whole = np.where(ticks < self.spec.ticks, ticks // together * together, ticks)
         return int((sizes * np.maximum(0, whole - joins)).sum())
 
+    def requests_due(self, worker: int, now_ms: int) -> int:
+        """Requests of a worker whose time had come by `now_ms` (jitter not counted)."""
+        ranks, joins, _ = self._arrays(worker)
+        if not len(ranks):
+            return 0
+        ticks = self._ticks_before(ranks, now_ms + 1)
+        together = self.spec.points_per_request
+        # Groups join at the beginning of a round.
+        rounds = np.where(ticks < self.spec.ticks, ticks // together, -(-ticks // together))
+        return int(np.maximum(0, rounds - joins // together).sum())
+
+    def requests_from(self, tick: int) -> int:
+        """Requests of the run whose last points are of that tick or later ones."""
+        together = self.spec.points_per_request
+        rounds = -(-self.spec.ticks // together)
+        return sum(
+            max(0, rounds - max(tick, group.first_tick) // together)
+            for mine in self._groups
+            for group in mine
+        )
+
     @functools.cache  # noqa: B019 - a schedule lives as long as its process
     def _arrays(self, worker: int) -> tuple[Int64s, Int64s, Int64s]:
         """Ranks, first ticks and numbers of sensors of a worker's groups, int64[groups] each."""
