@@ -173,12 +173,11 @@ def load(*, always_read_back: bool, until: Path | None, **wanted: Any) -> None:
     from kairoscope.run import run
 
     made = make_plan(**wanted)
+    there = run.until_there(made, until) if until else None
     enter(made.target)
-    sys.exit(
-        run.load(
-            made, known.stack(made.stack), console, always_read_back=always_read_back, until=until
-        )
-    )
+    stack = known.stack(made.stack)
+    ran = run.load(made, stack, console, always_read_back=always_read_back, until=there)
+    sys.exit(ran.status)
 
 
 @main.command()

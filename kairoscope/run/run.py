@@ -10,7 +10,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -44,39 +44,54 @@ START_DELAY_S = 5
 _SIGTERM = "SIGTERM"
 
 
+Until = Callable[[Path, LoadProgress], str | None]
+"""Of a run folder and how its load goes: why the load is to end now; None if it is not to."""
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A run that has ended: where it is, the exit status of its verdict, whether it was interrupted
+    by Ctrl-C or SIGTERM."""
+
+    folder: Path
+    status: int
+    interrupted: bool
+
+
 def load(
     plan: Plan,
     stack: Stack,
     console: Console,
     *,
     always_read_back: bool = True,
-    until: Path | None = None,
-) -> int:
-    """Run the plan's load on its deployed target; returns the exit status of the verdict.
+    until: Until | None = None,
+    into: Path | None = None,
+) -> Ran:
+    """Run the plan's load on its deployed target.
 
-    `stack` is what the plan says is deployed there.
+    `stack` is what the plan says is deployed there; `into` is where the run folder is made, the
+    runs' folder by default.
 
     Without `always_read_back`, a load that cannot pass any more is incomplete: nothing is read
-    back, which takes a while and changes nothing then. Once there is a file `until` the schedule
-    ends at its next tick; all else is as ever.
+    back, which takes a while and changes nothing then. Once `until`, which is asked about once a
+    second, says why, the schedule ends at its next tick; all else is as ever.
     """
-    if until:
-        _check_until(plan, until)
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
-    if problem := ready.folder_problem(paths.runs_dir(), "the runs' folder", "Make it writable."):
+    into = into or paths.runs_dir()
+    if problem := ready.folder_problem(into, "the runs' folder", "Make it writable."):
         raise UserError(problem)
     refusal = f"Another load runs on target {plan.target}: each would measure the other."
     with operation.hold(operation.load_lock(plan.target), refusal):
         limit_ms = plan.experiment.limits.clock_offset_ms
         # Before there is a run folder: a host that is not fit leaves no run.
         with (
-            _terminated_as_interrupted(),
+            terminated_as_interrupted(),
             stack.connect(plan, hosts) as session,
             loader_hosts.connect(hosts.loader, limit_ms) as fleet,
         ):
             session.check_ready()
-            state = _open(plan, hosts, session)
+            state = _open(plan, hosts, session, into)
             return _run(state, session, fleet, console, always_read_back, until)
 
 
@@ -86,8 +101,8 @@ def _run(
     fleet: loader_hosts.Fleet,
     console: Console,
     always_read_back: bool,
-    until: Path | None,
-) -> int:
+    until: Until | None,
+) -> Ran:
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
         _measured_load(state, session, fleet, console, until)
@@ -96,6 +111,7 @@ def _run(
         else:
             _settle(state, session, console)
     except KeyboardInterrupt as interrupt:
+        state.interrupted = True
         how = _SIGTERM if _SIGTERM in interrupt.args else "Ctrl-C"
         state.facts.incomplete.insert(0, f"interrupted by the user ({how})")
         state.note("interrupted", how)
@@ -106,16 +122,18 @@ def _run(
     except Exception as error:  # a bug of ours; what was captured must not be lost
         state.facts.incomplete.insert(0, f"unexpected error in Kairoscope: {error!r}")
         state.note("unexpected error", traceback.format_exc())
-    return _finish(state, console)
+    return Ran(state.folder, _finish(state, console), state.interrupted)
 
 
-def _check_until(plan: Plan, until: Path) -> None:
+def until_there(plan: Plan, file: Path) -> Until:
+    """An `until` that waits for a file. UserError if that would end the load at once or never."""
     if plan.load["replay"]:
         raise UserError("--until: a replay is history, which has its end already.")
-    if until.exists():
-        raise UserError(f"--until: {until} is there already, so that the load would end at once.")
-    if not until.parent.is_dir():
-        raise UserError(f"--until: there is no folder {until.parent} in which it could appear.")
+    if file.exists():
+        raise UserError(f"--until: {file} is there already, so that the load would end at once.")
+    if not file.parent.is_dir():
+        raise UserError(f"--until: there is no folder {file.parent} in which it could appear.")
+    return lambda *_: f"{file} is there" if file.exists() else None
 
 
 def _check_deployed(plan: Plan, hosts: Inventory) -> None:
@@ -137,10 +155,10 @@ def _check_deployed(plan: Plan, hosts: Inventory) -> None:
         )
 
 
-def _open(plan: Plan, hosts: Inventory, session: Session) -> State:
+def _open(plan: Plan, hosts: Inventory, session: Session, into: Path) -> State:
     """Create the run folder with what is known before anything is sent."""
     now = time.time()
-    folder = paths.runs_dir() / f"{run_folder.stamp(now)}-{plan.experiment.name}-{plan.target}"
+    folder = into / f"{run_folder.stamp(now)}-{plan.experiment.name}-{plan.target}"
     # What takes time comes before the folder, so that Ctrl-C leaves none, or one with a verdict.
     manifest = _manifest(plan, folder.name, now, hosts, session)
     for sub in run_folder.SUBFOLDERS:
@@ -154,8 +172,7 @@ def _open(plan: Plan, hosts: Inventory, session: Session) -> State:
     session.begin(folder, now, state.events)
     state.facts.incomplete += session.untold()
     state.save()
-    latest = paths.runs_dir() / "latest"
-    partial = paths.runs_dir() / ".latest"
+    latest, partial = into / "latest", into / ".latest"
     partial.unlink(missing_ok=True)
     partial.symlink_to(folder.name)
     partial.replace(latest)
@@ -200,7 +217,7 @@ def _measured_load(
     session: Session,
     fleet: loader_hosts.Fleet,
     console: Console,
-    until: Path | None,
+    until: Until | None,
 ) -> None:
     """Capture before, load with all samplers running, watch the backlog drain, capture after."""
     captures = session.captures()
@@ -289,7 +306,7 @@ def _emulate(
     fleet: loader_hosts.Fleet,
     console: Console,
     backlog: Backlog,
-    until: Path | None,
+    until: Until | None,
     on_cut: Callable[[LoadSpec], None],
 ) -> None:
     """Run the sensors to the end of their schedule, with a live line.
@@ -309,8 +326,12 @@ def _emulate(
         task = bar.add_task("load", total=points, figures="starting")
         last_line = -live.LINE_EVERY_S
 
+        now_at: LoadProgress | None = None
+        why: str | None = None
+
         def show(now: LoadProgress) -> None:
-            nonlocal last_line
+            nonlocal last_line, now_at
+            now_at = now
             figures = tell.figures(spec, points, now, backlog.total)
             # A replay has no clock to be measured by, only how much of it is done.
             arrived = now.acknowledged if spec.acknowledges else now.sent
@@ -319,12 +340,17 @@ def _emulate(
                 last_line = now.elapsed_s
                 console.print(f"  {figures}")
 
+        def ends() -> bool:
+            nonlocal why
+            why = until(state.folder, now_at) if until and now_at else None
+            return why is not None
+
         def shorten(shorter: LoadSpec) -> None:
             nonlocal points
             on_cut(shorter)
             points = Schedule(shorter).points
             bar.update(task, total=points)
-            console.print(f"  {until} is there: the load ends after {shorter.duration_s:,.0f} s")
+            console.print(f"  {why}: the load ends after {shorter.duration_s:,.0f} s")
 
         results = fleet.run(
             spec,
@@ -332,7 +358,7 @@ def _emulate(
             show,
             state.stop,
             credentials=session.credentials,
-            until=until.exists if until else None,
+            until=ends if until else None,
             on_cut=shorten,
         )
     state.facts.incomplete += [*_died(results), *fleet.readers_died]
@@ -433,14 +459,19 @@ def _finish(state: State, console: Console) -> int:
 
 
 @contextlib.contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Within the block a SIGTERM does what Ctrl-C does: the run is judged as far as it got."""
+def terminated_as_interrupted() -> Iterator[None]:
+    """Within the block a SIGTERM does what Ctrl-C does: the run is judged as far as it got.
+
+    Both are as before after it, though a run that is being judged ignores them.
+    """
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt(_SIGTERM)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

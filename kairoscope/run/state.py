@@ -25,6 +25,7 @@ class State:
     facts: Facts = field(default_factory=Facts)
     stop: threading.Event = field(default_factory=threading.Event)
     schedule: Schedule | None = None
+    interrupted: bool = False
 
     def note(self, what: str, detail: str) -> None:
         """Add an event of now. OSError if the disk is full."""

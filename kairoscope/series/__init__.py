@@ -1,0 +1,5 @@
+"""Many loads on one deployment: the search for what is sustained.
+
+`bounds` and `capacity` are pure, and so is `search`: a trial is a function there. `trials` makes
+one of a run on a target; `page` shows what came out.
+"""
