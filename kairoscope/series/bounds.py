@@ -144,7 +144,7 @@ class _Ladder(MultipleLossRatioSearch):  # type: ignore[misc]
 
     @property
     def _first_s(self) -> float:
-        return min(target.trial_duration for target in self.scaling.targets)
+        return min(float(target.trial_duration) for target in self.scaling.targets)
 
     def _round(self, load: float) -> DiscreteLoad:
         within = min(max(load, self.config.min_load), self.config.max_load)
