@@ -26,7 +26,7 @@ from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
 from kairoscope.run import fleet as loader_hosts
-from kairoscope.run import load_spec, tell
+from kairoscope.run import load_spec, tell, warmth
 from kairoscope.run.samplers import HostProbes, Processes
 from kairoscope.run.state import State
 from kairoscope.run_folder import JsonLines
@@ -201,6 +201,9 @@ def _manifest(
             **session.versions(),
             "python": platform.python_version(),
         },
+        "conditions": warmth.conditions(
+            hosts, plan.target, paths.runs_dir(), session.waiting_now()
+        ),
         "load": None,
     }
 

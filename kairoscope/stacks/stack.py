@@ -169,6 +169,10 @@ class Session(Protocol):
     def credentials(self) -> Credentials | None:
         """What loaders prove themselves with; None if nobody asks."""
 
+    def waiting_now(self) -> list[dict[str, Any]]:
+        """What waits on each node that takes points, for the manifest: `node`, `waiting` (points)
+        and `disk_bytes`, null where it does not tell."""
+
     def backlog(self) -> Backlog:
         """What waits on the servers."""
 

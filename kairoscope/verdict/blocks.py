@@ -123,7 +123,7 @@ def document(
     ]
     rows = []
     for number, (start, end) in enumerate(spans):
-        row = {"t": start - found.grid.start, "length_s": end - start}
+        row: dict[str, Any] = {"t": start - found.grid.start, "length_s": end - start}
         for column in columns:
             row |= column[number]
         conditions = captured.machines.within(start, end)
@@ -183,7 +183,9 @@ def _latencies(found: histograms.Blocks) -> list[dict[str, Any]]:
     rows = []
     for counts in found.counts:
         one = Counts(found.values_us, counts[np.newaxis])
-        at = {name: _ms(percentiles.percentile(one, p)) for name, p in PERCENTILES.items()}
+        at: dict[str, float | None] = {
+            name: _ms(percentiles.percentile(one, p)) for name, p in PERCENTILES.items()
+        }
         rows.append(
             {"count": int(counts.sum()), **at, "max_ms": _ms(percentiles.percentile(one, 100))}
         )
@@ -249,7 +251,7 @@ def with_precision(part: Part, found: dict[str, Any]) -> Part:
     """The latency part with how sure its figure is; `found` as of latency/merged.json."""
     if part.figure is None:
         return part
-    text = f"{part.text}, in {found['requests']:,} requests"
+    text = f"{part.text}; {found['requests']:,} requests"
     if not (interval := found["sure"]["p99_ms"]):
         return replace(part, text=f"{text}; too short a time to say how sure that is")
     low, high = interval

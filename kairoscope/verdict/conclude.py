@@ -166,8 +166,17 @@ def judge(folder: Path) -> Conclusion:
     invalid = [*_loader_limits(run, schedule), *condition.not_ours(limits)]
     judged = sustained.judge(parts, invalid, incomplete)
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
-    judged.happened += [*_disturbances(run, schedule), *condition.named(limits)]
+    judged.happened += [
+        *_disturbances(run, schedule),
+        *condition.named(limits),
+        *conditions.at_start(run.conditions, _load_start(schedule, window)),
+    ]
     return Conclusion(folder, judged, _times(schedule, window), documents, book.gaps)
+
+
+def _load_start(schedule: Schedule, window: tuple[float, float]) -> float:
+    """When the first point was sent, epoch s."""
+    return window[0] if schedule.spec.replay else schedule.spec.start_ms / 1000
 
 
 def _times(schedule: Schedule, window: tuple[float, float]) -> dict[str, Any] | None:
@@ -274,8 +283,15 @@ def _parts(
         "latency": fast,
         "queue": steady,
         "drain": drained,
-        "readback": sustained.readback_part(book, wrong_answers),
+        "readback": sustained.readback_part(book, wrong_answers, _unseen_replicas(run)),
     }
+
+
+def _unseen_replicas(run: Inputs) -> int:
+    """Replicas beside the one that a read-back asked of each point; 0 if it asked a majority."""
+    if run.plan.kairosdb.get("read_consistency") not in ("ONE", "LOCAL_ONE"):
+        return 0
+    return run.plan.experiment.cluster.replication_factor - 1
 
 
 def _disturbances(run: Inputs, schedule: Schedule) -> list[str]:

@@ -5,7 +5,7 @@ and threads), which works for all. Stolen is what a hypervisor gave to others; i
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +16,9 @@ from kairoscope.verdict.usage import Curve
 
 NAMED = 0.25
 """From this share of a limit on it is said, whatever the verdict."""
+
+WARM_AFTER_S = 300
+"""Java compiles while it runs: the embedded cluster's first minutes cost half as much again."""
 
 _COUNTERS = ("cpu_busy_s", "cpu_kernel_s", "cpu_ours_s", "cpu_steal_s")
 
@@ -100,6 +103,24 @@ class Conditions:
             "steal_share": self.steal_share,
             "foreign_cores": self.foreign_cores,
         }
+
+
+def at_start(found: Mapping[str, Any], start: float) -> list[str]:
+    """What of the servers' state when the run began is worth a sentence.
+
+    `found`: the manifest's `conditions`; `start`: of the load, epoch s. Cold is less than
+    `WARM_AFTER_S` after the youngest server's start.
+    """
+    said = []
+    starts = [s["started"] for s in found.get("servers", ()) if s["started"] is not None]
+    if starts and (age := start - max(starts)) < WARM_AFTER_S:
+        points = found.get("points_since")
+        since = f" and have taken {points:,} points of earlier loads" if points else ""
+        said.append(f"The servers were cold: they ran for {max(age, 0):,.0f} s{since}")
+    waited = sum(each["waiting"] or 0 for each in found.get("queue", ()))
+    if waited:
+        said.append(f"{waited:,} points waited in the queues already when the run began")
+    return said
 
 
 def _foreign(machine: Used) -> str:

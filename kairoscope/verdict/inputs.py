@@ -20,6 +20,7 @@ class Inputs:
         kairosdb, storage: names of the nodes, in order.
         expected: what should have been captured.
         cpus: cores of the machine that the run was made on.
+        conditions: in what state the load found the servers, {} where that was not looked at.
         schedule: of the load; None if it never started.
     """
 
@@ -30,6 +31,7 @@ class Inputs:
     storage: list[str]
     expected: Expected
     cpus: int
+    conditions: dict[str, Any]
     schedule: Schedule | None
 
     @property
@@ -55,7 +57,9 @@ def read(folder: Path) -> Inputs:
     plan = _plan(folder / run_folder.PLAN)
     facts.check_files(folder)
     kairosdb, storage, expected, cpus = _machines(manifest, manifest_path)
-    return Inputs(folder, plan, facts, kairosdb, storage, expected, cpus, _schedule(folder))
+    conditions = manifest.get("conditions", {})
+    schedule = _schedule(folder)
+    return Inputs(folder, plan, facts, kairosdb, storage, expected, cpus, conditions, schedule)
 
 
 def _plan(path: Path) -> Plan:

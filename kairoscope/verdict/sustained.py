@@ -120,12 +120,13 @@ def drain_part(seconds: float | None, left: int | None, limit_s: float) -> Part:
     return Part(None, limit_s, "s", "fail", text)
 
 
-def readback_part(ledger: Ledger, wrong_answers: int = 0) -> Part:
+def readback_part(ledger: Ledger, wrong_answers: int = 0, unseen_replicas: int = 0) -> Part:
     """Acknowledged points that came back with the right value, of all acknowledged ones.
 
     A point that no query finds counts as missing, even if some replica has it; the text says of how
     many that is so. Over telnet, which acknowledges nothing, it is all points sent.
-    `wrong_answers`: queries beside the load that were answered with wrong values.
+    `wrong_answers`: queries beside the load that were answered with wrong values;
+    `unseen_replicas`: of a point that one replica answered for, how many others there are.
     """
     claimed, stored = ledger.claimed, ledger.claimed_stored
     what = "acknowledged" if ledger.acknowledges else "sent"
@@ -141,6 +142,9 @@ def readback_part(ledger: Ledger, wrong_answers: int = 0) -> Part:
     whole = stored == claimed
     good = whole and claimed > 0 and ledger.balanced and not wrong
     text = f"{stored:,} of {claimed:,} {what} points read back"
+    if unseen_replicas:
+        others = "the other replica" if unseen_replicas == 1 else f"the {unseen_replicas} others"
+        text += f" at ONE, each from one replica (whether {others} have it is not known)"
     for count, how in (
         (ledger.claimed_missing, f"missing{_at_all(ledger)}"),
         (ledger.wrong_value, "with a wrong value"),
@@ -185,13 +189,15 @@ def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> 
     """
     failed = [f"{name}: {p.text}" for name, p in parts.items() if p.outcome == "fail"]
     unknown = [f"{name}: {p.text}" for name, p in parts.items() if p.outcome == "unknown"]
+    # A point that was acknowledged and is not there is lost, whoever else used the machine.
+    lost = "readback" in parts and parts["readback"].outcome == "fail"
     word: Word
     if incomplete or unknown:
         word, reasons = "incomplete", [*incomplete, *unknown, *failed]
-    elif invalid:
+    elif invalid and not lost:
         word, reasons = "invalid", [*invalid, *failed]
     elif failed:
-        word, reasons = "fail", failed
+        word, reasons = "fail", [*failed, *invalid]
     else:
         word, reasons = "pass", []
     spared = [name for name, p in parts.items() if p.outcome == "not judged"]

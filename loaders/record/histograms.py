@@ -216,6 +216,6 @@ def blocks(paths: Iterable[Path], start_s: float, length_s: float, blocks: int) 
     column = {index: number for number, index in enumerate(indices)}
     counts = np.zeros((blocks, len(indices)), dtype=np.int64)
     for number, each in enumerate(found):
-        for index, points in each.items():
-            counts[number, column[index]] = points
+        for bucket, points in each.items():
+            counts[number, column[bucket]] = points
     return Blocks(np.array(values, dtype=np.int64), counts)

@@ -97,7 +97,7 @@ def test_a_figure_near_the_limit_is_within_its_noise(tmp_path):
     assert low <= latency["p99_ms"] <= high
     assert high > 800
     assert latency["sure"]["p50_ms"] == [latency["p50_ms"], latency["p50_ms"]]
-    assert f"in {latency['requests']:,} requests; the 99th percentile is between" in part.text
+    assert f"; {latency['requests']:,} requests; the 99th percentile is between" in part.text
 
 
 def test_one_far_from_it_is_not(tmp_path):

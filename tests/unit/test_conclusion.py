@@ -316,3 +316,17 @@ def test_a_host_that_died_is_one_reason():
         f"{lost}; with it went workers 2, 3",
         "loader worker 1 died: signal 9 (SIGKILL) on loader-1",
     ]
+
+
+@pytest.mark.parametrize(("level", "said"), [("ONE", True), ("QUORUM", False)])
+def test_a_read_back_at_one_says_what_it_cannot_know(tmp_path, level, said):
+    run = run_of(tmp_path)
+    plan = run.json(run_folder.PLAN)
+    for setting in plan["settings"] if isinstance(plan.get("settings"), list) else []:
+        if setting["name"] == "kairosdb.read_consistency":
+            setting["value"] = level
+    plan["kairosdb"] = plan.get("kairosdb", {}) | {"read_consistency": level}
+    (tmp_path / run_folder.PLAN).write_text(json.dumps(plan))
+    run.read_back()
+    text = run.judge().parts["readback"].text
+    assert ("whether the 2 others have it is not known" in text) is said

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +12,9 @@ import run_samples
 
 from kairoscope import run_folder
 from kairoscope.experiment.schema import Limits
-from kairoscope.run import host_probe
+from kairoscope.run import host_probe, warmth
 from kairoscope.run.host_probe import Process
+from kairoscope.verdict import conditions
 from kairoscope.verdict.conditions import Machines
 
 
@@ -130,3 +133,58 @@ def test_the_processes_of_this_machine_are_in_a_tree() -> None:
         assert not any(everything[pid].kernel for pid in found)
         child.communicate(b"\n")
     assert host_probe.tree({child.pid}, host_probe.processes()) == set()
+
+
+def started(ago_s: float, points: int | None = 0, waiting: int | None = 0) -> dict[str, Any]:
+    servers = [{"name": name, "role": "storage", "started": 1000 - s} for name, s in (("a", 5000),)]
+    servers += [{"name": "b", "role": "kairosdb", "started": 1000 - ago_s}]
+    queue = [{"node": "b", "waiting": waiting, "disk_bytes": None}]
+    return {"servers": servers, "points_since": points, "queue": queue}
+
+
+def test_cold_servers_and_a_backlog_are_said() -> None:
+    assert conditions.at_start(started(3000), 1000) == []
+    assert conditions.at_start({}, 1000) == []
+    assert conditions.at_start(started(40), 1000) == ["The servers were cold: they ran for 40 s"]
+    (said,) = conditions.at_start(started(40, 70_000), 1000)
+    assert said.endswith("ran for 40 s and have taken 70,000 points of earlier loads")
+    (said,) = conditions.at_start(started(3000, waiting=970_000), 1000)
+    assert said.startswith("970,000 points waited in the queues already")
+    unknown = started(3000, points=None, waiting=None)
+    unknown["servers"][1]["started"] = None
+    assert conditions.at_start(unknown, 1000) == []
+
+
+def test_a_load_on_a_backlog_is_in_the_sentence(tmp_path: Path) -> None:
+    run = run_samples.run_of(tmp_path / "run")
+    found = started(10, waiting=970_000)
+    for server in found["servers"]:
+        server["started"] = run.began_s - 10
+    run.change(run_folder.MANIFEST, conditions=found)
+    run.read_back()
+    verdict = run.judge()
+    assert verdict.verdict == "pass"
+    assert "970,000 points waited" in verdict.summary
+    assert "The servers were cold" in verdict.summary
+
+
+def test_points_since_are_those_of_runs_of_the_target_since_then(tmp_path: Path) -> None:
+    for name, target, began, sent in (
+        ("1-x-local", "local", "2026-11-25T08:00:00+00:00", 1),
+        ("2-x-local", "local", "2026-11-25T08:10:00+00:00", 20),
+        ("3-x-local", "other", "2026-11-25T08:10:00+00:00", 300),
+        ("4-x-local", "local", "2026-11-25T08:20:00+00:00", 4000),
+    ):
+        (tmp_path / name).mkdir()
+        manifest = {"target": target, "started": began}
+        run_folder.write_json(tmp_path / name / run_folder.MANIFEST, manifest)
+        run_folder.write_json(tmp_path / name / run_folder.LEDGER, {"sent": sent})
+    (tmp_path / "5-x-local").mkdir()
+    (tmp_path / "5-x-local" / run_folder.MANIFEST).write_text("{")
+    since = datetime.fromisoformat("2026-11-25T08:05:00+00:00").timestamp()
+    assert warmth.points_since(tmp_path, "local", since) == 4020
+
+
+def test_compile_seconds_are_those_of_java() -> None:
+    assert warmth.compile_seconds(os.getpid()) is None
+    assert warmth.compile_seconds(2**22 + 1) is None

@@ -40,7 +40,10 @@ class KairosDB:
         self.asked: list[int] = []
         self.lacking = set(lacking)
 
-    async def read_all(self, schedule: Schedule, *args: Any, series: list[Series]) -> int:
+    async def read_all(
+        self, schedule: Schedule, *args: Any, series: list[Series], seen: dict[int, SeriesResult]
+    ) -> int:
+        assert all(not found.right.all() or found.unexpected for found in seen.values())
         on_result: Callable[[SeriesResult], None] = args[1]
         for one in series:
             self.asked.append(one.number)

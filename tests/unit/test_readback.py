@@ -267,3 +267,48 @@ def test_compare_takes_no_other_time_for_the_scheduled_one():
     result = readback.compare(schedule, series, np.array(points, dtype=np.int64))
     assert result.unexpected == 1
     assert result.right.all()
+
+
+def test_a_point_that_comes_twice_is_unexpected_and_right_only_if_both_are():
+    schedule = Schedule(load_samples.spec_of(sensors=1))
+    (series,) = schedule.series()
+    points = load_samples.points_of(schedule, series)
+    (t, value), *_ = points
+    for extra, right in (((t, value), True), ((t, value + 1), False)):
+        for both in ([extra, *points], [*points, extra]):
+            result = readback.compare(schedule, series, np.array(both, dtype=np.int64))
+            assert result.unexpected == 1
+            assert result.present.all()
+            assert bool(result.right[0]) is right
+            assert result.right[1:].all()
+
+
+def test_a_wrong_value_is_never_forgiven():
+    schedule = Schedule(load_samples.spec_of(sensors=1))
+    points = all_points(schedule)
+    wrong = dataclasses.replace(points[0], value=points[0].value + 1)
+    store = Store([wrong, *points[1:]])
+
+    async def heals(request: web.Request) -> web.Response:
+        if store.queries:
+            store.points = points
+        return await Store.answer(store, request)
+
+    store.answer = heals  # type: ignore[method-assign]
+    results, passes = read(store, schedule, settle_s=(0.0, 0.0), incomplete=True)
+    assert passes == 2
+    assert results[0].present.all()
+    assert results[0].right.tolist() == [False, True, True]
+
+
+def test_what_was_wrong_or_unexpected_before_stays_so():
+    schedule = Schedule(load_samples.spec_of(sensors=1))
+    (series,) = schedule.series()
+    every = np.ones(len(series.ticks), dtype=bool)
+    wrong, absent = every.copy(), every.copy()
+    wrong[1] = absent[2] = False
+    now = SeriesResult(series, every, every, 0)
+    found = readback._remembering(SeriesResult(series, absent, wrong & absent, 3), now)
+    assert found.right.tolist() == [True, False, True]
+    assert found.present.all()
+    assert found.unexpected == 3

@@ -18,6 +18,7 @@ description: A load on a system under test that is no KairosDB.
 stack: stub
 cluster: {storage_nodes: 1, replication_factor: 1, kairosdb_nodes: 1}
 load: {sensors: 20, rate: 1.0, duration_s: 12, warmup_s: 2}
+limits: {foreign_cpu: 1, steal: 1}  # other tests run beside it
 """
 
 

@@ -229,6 +229,9 @@ def test_words_and_exit_statuses():
     assert sustained.judge(parts(), [], []).verdict == "pass"
     assert sustained.judge(parts(drain="fail"), [], []).verdict == "fail"
     assert sustained.judge(parts(drain="fail"), ["loader late"], []).verdict == "invalid"
+    lost = sustained.judge(parts(readback="fail", drain="fail"), ["the machine was not ours"], [])
+    assert lost.verdict == "fail", "what is lost is lost on any machine"
+    assert lost.reasons[-1] == "the machine was not ours"
     assert sustained.judge(parts(), ["loader late"], ["Ctrl-C"]).verdict == "incomplete"
     assert sustained.judge(parts(queue="unknown"), [], []).verdict == "incomplete"
     assert sustained.EXIT_STATUS == {"pass": 0, "fail": 1, "invalid": 2, "incomplete": 2}

@@ -157,7 +157,14 @@ def read_run(
 
     passes = asyncio.run(
         readback.read_all(
-            schedule, incomplete, answered, settle_s, api.nodes, api.access, series=ask
+            schedule,
+            incomplete,
+            answered,
+            settle_s,
+            api.nodes,
+            api.access,
+            series=ask,
+            seen=scanned.others,
         )
     )
     sampled = len(chosen)

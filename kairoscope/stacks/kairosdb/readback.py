@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,8 +69,12 @@ def compare(
     present = np.zeros(len(expected), dtype=bool)
     right = np.zeros(len(expected), dtype=bool)
     present[index[hit]] = True
-    right[index[hit]] = values(series.number, got[hit, 0]) == got[hit, 1]
-    return SeriesResult(series, present, right, unexpected + int((~hit).sum()))
+    good = values(series.number, got[hit, 0]) == got[hit, 1]
+    right[index[hit]] = True
+    # A point that comes twice is right if all its values are, and once more than it should be.
+    right[index[hit][~good]] = False
+    twice = int(hit.sum()) - int(present.sum())
+    return SeriesResult(series, present, right, unexpected + int((~hit).sum()) + twice)
 
 
 def spans(schedule: Schedule) -> Spans:
@@ -251,8 +255,12 @@ async def read_all(
     nodes: list[str] | None = None,
     access: Access | None = None,
     series: Iterable[Series] | None = None,
+    seen: Mapping[int, SeriesResult] | None = None,
 ) -> int:
     """Read series back, all if none are given; ask again for those that `incomplete` names.
+
+    A value that was wrong once stays wrong, whatever comes back later, and what was unexpected
+    stays so; `seen` has what was found before, by number of the series.
 
     `on_result` gets each series once, with what came back last. Returns how many passes it took,
     with the pauses of `settle_s` between them.
@@ -266,22 +274,38 @@ async def read_all(
     """
     here = nodes or schedule.spec.nodes
     todo: Iterable[Series] = schedule.series() if series is None else series
+    before = dict(seen or {})
     passes = 1
     for pause in settle_s:
         again: list[Series] = []
         async for result in _read(schedule, todo, here, access):
+            merged = _remembering(before.get(result.series.number), result)
             if incomplete(result):
                 again.append(result.series)
+                before[result.series.number] = merged
             else:
-                on_result(result)
+                on_result(merged)
         if not again:
             return passes
         todo = again
         passes += 1
         await asyncio.sleep(pause)
     async for result in _read(schedule, todo, here, access):
-        on_result(result)
+        on_result(_remembering(before.get(result.series.number), result))
     return passes
+
+
+def _remembering(before: SeriesResult | None, now: SeriesResult) -> SeriesResult:
+    """What came back now, with the wrong and unexpected points of earlier looks at the series."""
+    if before is None:
+        return now
+    wrong = before.present & ~before.right
+    return SeriesResult(
+        now.series,
+        now.present | wrong,
+        now.right & ~wrong,
+        max(now.unexpected, before.unexpected),
+    )
 
 
 async def read_once(

@@ -149,6 +149,9 @@ class Session:
     def endpoints(self) -> tuple[list[str], list[str]]:
         return [self.server.url], []
 
+    def waiting_now(self) -> list[dict[str, Any]]:
+        return []
+
     def backlog(self) -> Backlog:
         return Backlog(JsonLines(self.folder / "queue.jsonl"))
 
