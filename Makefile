@@ -24,6 +24,9 @@ VERB ?=
 LIMIT ?=
 TO ?=
 FROM ?=
+PRECISION ?=
+VARY ?=
+CONFIRM ?=
 ARGS ?=
 VERSION ?=
 RAN ?= $(wildcard .kairoscope/tests/*.xml)
@@ -82,6 +85,12 @@ verify: $(VENV)/installed ## Check that TARGET is what it should be: ring, setti
 load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS=, RATE=, DURATION= scale it)
 	@$(KAIROSCOPE) load $(SCALED)
 
+.PHONY: search
+search: tools ## Find the most sensors that EXPERIMENT sustains on TARGET (PRECISION=5%, VARY=rate, FROM=, TO=, CONFIRM=1; docs/search.md)
+	@$(KAIROSCOPE) search '$(EXPERIMENT)' --target '$(TARGET)' $(HOSTS) $(if $(ENGINE),--engine '$(ENGINE)') \
+	  $(if $(PRECISION),--precision '$(PRECISION)') $(if $(VARY),--vary '$(VARY)') $(if $(FROM),--from '$(FROM)') \
+	  $(if $(TO),--to '$(TO)') $(if $(CONFIRM),--confirm) $(ARGS)
+
 .PHONY: rehearse
 rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that discards everything: can this machine carry them?
 	@$(KAIROSCOPE) rehearse $(SCALED)
@@ -130,7 +139,7 @@ setup: tools ## Install what is missing: virtual environment, Java 17, Maven, ru
 # What can refuse refuses first; `deploy` then refuses what takes the plan to know, and builds bundles itself.
 .PHONY: ready
 ready:
-	@scripts/ready 'java maven $(NEEDS_$(TARGET))' $(if $(filter demo deploy,$(MAKECMDGOALS)),deploy,setup) '$(TARGET)' '$(EXPERIMENT)' '$(VERB)' \
+	@scripts/ready 'java maven $(NEEDS_$(TARGET))' $(if $(filter demo deploy search,$(MAKECMDGOALS)),deploy,setup) '$(TARGET)' '$(EXPERIMENT)' '$(VERB)' \
 	  '$(SENSORS)' '$(RATE)' '$(DURATION)' '$(ENGINE)'
 
 .PHONY: tools

@@ -35,3 +35,8 @@ def results_dir() -> Path:
 def runs_dir() -> Path:
     """Folder of the run folders."""
     return results_dir() / "runs"
+
+
+def series_dir() -> Path:
+    """Folder of the searches and other series of runs, each a folder with its run folders."""
+    return results_dir() / "series"

@@ -39,17 +39,19 @@ def run_path(name: str) -> Path:
     return among.resolve() if not given.exists() and among.exists() else given.resolve()
 
 
-def _tolerance(context: click.Context, parameter: click.Parameter, value: str) -> float:
+def share(option: str, value: str) -> float:
     """A share from `5%` or `0.05`."""
     try:
-        share = float(value[:-1]) / 100 if value.endswith("%") else float(value)
+        found = float(value[:-1]) / 100 if value.endswith("%") else float(value)
     except ValueError:
-        share = -1.0
-    if not 0 < share < 1:
-        raise UserError(
-            f"--tolerance {value}: not a share such as 5% or 0.05, above 0, below 100 %"
-        )
-    return share
+        found = -1.0
+    if not 0 < found < 1:
+        raise UserError(f"{option} {value}: not a share such as 5% or 0.05, above 0, below 100 %")
+    return found
+
+
+def _tolerance(context: click.Context, parameter: click.Parameter, value: str) -> float:
+    return share("--tolerance", value)
 
 
 def _factors(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> Any:

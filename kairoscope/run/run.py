@@ -41,6 +41,9 @@ from loaders.schedule.spec import LoadSpec
 # Workers import numpy and aiohttp before they can send: on two busy cores that takes seconds.
 START_DELAY_S = 5
 
+NOT_READ_BACK = "not read back, as the load cannot pass"
+"""Begins the reason for which such a run is incomplete."""
+
 _SIGTERM = "SIGTERM"
 
 
@@ -107,7 +110,7 @@ def _run(
         console.print(f"run folder: {state.folder}", soft_wrap=True)
         _measured_load(state, session, fleet, console, until)
         if not always_read_back and (why := conclude.failing(state.folder)):
-            state.facts.incomplete.append(f"not read back, as the load cannot pass: {why}")
+            state.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
         else:
             _settle(state, session, console)
     except KeyboardInterrupt as interrupt:

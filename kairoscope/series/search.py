@@ -24,7 +24,7 @@ Purpose = Literal["warm-up", "search", "bound", "confirm"]
 How = Literal["found", "all sustained", "none sustained", "lost", "not judged"]
 
 
-class Interrupted(Exception):  # noqa: N818 - nothing went wrong
+class Interrupted(Exception):
     """A trial was interrupted: it tells nothing, and the next call has it again."""
 
 
@@ -113,7 +113,7 @@ class Result:
     why: str = ""
 
 
-class _End(Exception):  # noqa: N818 - an end is none
+class _End(Exception):
     def __init__(self, how: How, why: str) -> None:
         super().__init__(why)
         self.how, self.why = how, why

@@ -173,6 +173,9 @@ class Session(Protocol):
         """What waits on each node that takes points, for the manifest: `node`, `waiting` (points)
         and `disk_bytes`, null where it does not tell."""
 
+    def compacts(self) -> bool:
+        """Whether the store is known to merge files now, from what was written before."""
+
     def backlog(self) -> Backlog:
         """What waits on the servers."""
 

@@ -12,7 +12,7 @@ ledger rests on read-back alone.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
@@ -289,3 +289,15 @@ def not_read_back(ledger: Ledger, why: str) -> Ledger:
         "unknown points was not looked at"
     )
     return ledger
+
+
+def lost(document: Mapping[str, Any]) -> int:
+    """Points of a ledger.json that must be in the store and are neither there nor in a queue; those
+    with a wrong value, and those that KairosDB gave up, are among them. 0 if nobody looked."""
+    claimed, stored = "unknown", "unknown_stored"
+    if document.get("acknowledges"):
+        claimed, stored = "acknowledged", "stored"
+    if document.get(stored) is None:
+        return 0
+    gone: int = document[claimed] - document[stored] - (document["queued"] or 0)
+    return max(0, gone)

@@ -42,6 +42,8 @@ class Verdict:
     Attributes:
         sentence: in one, what the word rests on.
         happened: sentences on what disturbed the run, whatever the word.
+        invalid: why the loader was the limit, or the machine not ours, also where the word is not
+            that.
     """
 
     verdict: Word
@@ -49,6 +51,7 @@ class Verdict:
     parts: dict[str, Part]
     reasons: list[str]
     happened: list[str] = field(default_factory=list)
+    invalid: list[str] = field(default_factory=list)
 
     @property
     def summary(self) -> str:
@@ -64,6 +67,7 @@ class Verdict:
             "summary": self.summary,
             "parts": {name: asdict(part) for name, part in self.parts.items()},
             "reasons": self.reasons,
+            "invalid": self.invalid,
         }
 
 
@@ -210,4 +214,4 @@ def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> 
     else:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         summary = f"{reasons[0]}{more}"
-    return Verdict(word, summary, parts, reasons)
+    return Verdict(word, summary, parts, reasons, invalid=invalid)

@@ -49,7 +49,7 @@ def search(machine: Machine, past: list[Trial] | None = None, **more) -> tuple[S
 
 
 def test_bounds_and_interval_hold_the_capacity():
-    searching, result = search(Machine(21_000))
+    _, result = search(Machine(21_000))
     assert result.how == "found"
     assert result.bounds.lower <= 21_000 < result.bounds.upper
     assert result.bounds.lower >= result.bounds.upper * 0.95 - 1

@@ -78,6 +78,16 @@ def _run(host: Host, program: list[str], stdin: str | None, timeout_s: float) ->
         raise NodetoolError(str(error)) from error
 
 
+def compacts(host: Host) -> bool:
+    """Whether a storage node has compactions to do; not so if it cannot be asked."""
+    try:
+        said = run(host, "compactionstats")
+    except NodetoolError:
+        return False
+    pending = re.search(r"pending tasks: *(\d+)", said)
+    return bool(pending and int(pending[1]))
+
+
 def parse_proxyhistograms(text: str) -> dict[str, dict[str, float]]:
     """Latencies in µs by operation ("Read", "CAS Write", …) and row ("50%" … "Max").
 

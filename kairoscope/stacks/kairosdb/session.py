@@ -22,6 +22,7 @@ from kairoscope.stacks.kairosdb import (
     engine,
     failed_logs,
     given_up,
+    nodetool,
     read_run,
     readback,
     removed_nodes,
@@ -143,6 +144,10 @@ class Session:
             return {"node": host.name, **{key: said.get(key) for key in ("waiting", "disk_bytes")}}
 
         return ssh.on_all(self._hosts.kairosdb, ask)
+
+    def compacts(self) -> bool:
+        """Whether a storage node has compactions to do; one that cannot be asked has none."""
+        return any(ssh.on_all(self._hosts.storage, nodetool.compacts))
 
     def backlog(self) -> QueueDepth:
         """KairosDB's queues."""

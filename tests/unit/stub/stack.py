@@ -152,6 +152,9 @@ class Session:
     def waiting_now(self) -> list[dict[str, Any]]:
         return []
 
+    def compacts(self) -> bool:
+        return False
+
     def backlog(self) -> Backlog:
         return Backlog(JsonLines(self.folder / "queue.jsonl"))
 

@@ -1,0 +1,170 @@
+"""search.json: what a search wanted, its trials as they come, and what it came to."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kairoscope import __version__, run_folder
+from kairoscope.errors import UserError
+from kairoscope.series import capacity
+from kairoscope.series.search import Outcome, Result, Trial, Wanted
+
+FILE = "search.json"
+FORMAT = 1
+
+EXIT_STATUS = {
+    "found": 0,
+    "lost": 1,
+    "none sustained": 1,
+    "all sustained": 2,
+    "not judged": 2,
+}
+"""As of a comparison: 0 it is known and good, 1 it is known and bad, 2 it is not known."""
+
+
+def key(wanted: Mapping[str, Any]) -> str:
+    """Tells searches apart that must not go on with each other's trials."""
+    text = json.dumps([FORMAT, __version__, wanted], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass
+class Record:
+    """A search's folder and document."""
+
+    folder: Path
+    document: dict[str, Any]
+
+    @classmethod
+    def open(
+        cls, into: Path, name: str, wanted: dict[str, Any], now_s: float, *, anew: bool = False
+    ) -> "Record":
+        """The newest search for the same that was begun and not ended, or a new one: in any case
+        with `anew`. OSError if it cannot be written."""
+        own = key(wanted)
+        earlier = [] if anew else sorted(into.glob(f"*-search-{name}"), reverse=True)
+        for folder in earlier:
+            try:
+                document = run_folder.read_object(folder / FILE)
+            except (UserError, OSError):
+                continue
+            if document.get("key") == own:
+                if document.get("result") is None:
+                    return cls(folder, document)
+                break
+        folder = into / f"{run_folder.stamp(now_s)}-search-{name}"
+        folder.mkdir(parents=True)
+        document = {
+            "format": FORMAT,
+            "key": own,
+            **wanted,
+            "started_s": now_s,
+            "conditions": None,
+            "warm_ups": [],
+            "trials": [],
+            "result": None,
+        }
+        record = cls(folder, document)
+        record.write()
+        return record
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Those that were made."""
+        return [
+            Trial(Wanted(**trial["wanted"]), Outcome(**trial["outcome"]))
+            for trial in self.document["trials"]
+        ]
+
+    def add(self, trial: Trial) -> None:
+        """One more, on disk before the next one begins. OSError if that is full."""
+        if len(self.document["trials"]) == 0:
+            manifest = run_folder.read_object(self.folder / trial.outcome.run / "manifest.json")
+            self.document["conditions"] = {
+                name: manifest.get(name) for name in ("machine", "hosts", "versions", "git")
+            }
+        self.document["trials"].append(asdict(trial))
+        self.write()
+
+    def keep(self, trials: list[Trial]) -> None:
+        """Only those: what was made before them does not belong to this search any more."""
+        self.document["trials"] = [asdict(trial) for trial in trials]
+
+    def warmed_up(self, outcome: Outcome) -> None:
+        """A warm-up, which is no trial."""
+        self.document["warm_ups"].append(asdict(outcome))
+        self.write()
+
+    def end(self, result: Result, trials: list[Trial], confirm: bool) -> None:
+        """What it came to."""
+        self.keep(trials)
+        self.document["result"] = {
+            "how": result.how,
+            "sentence": sentence(result, self.document["vary"], confirm),
+            "lower": result.bounds.lower,
+            "upper": result.bounds.upper,
+            "capacity": asdict(result.capacity) if result.capacity else None,
+            "confidence": capacity.CONFIDENCE,
+            "at_least": result.at_least,
+            "confirmed": result.confirmed,
+            "why": result.why,
+            "exit_status": exit_status(result, confirm),
+        }
+        self.write()
+
+    def write(self) -> None:
+        """The document as it is."""
+        run_folder.write_json(self.folder / FILE, self.document)
+
+
+def exit_status(result: Result, confirm: bool) -> int:
+    """Of the command."""
+    unconfirmed = result.how == "found" and confirm and result.confirmed is None
+    return 1 if unconfirmed else EXIT_STATUS[result.how]
+
+
+def load_text(load: float, vary: str) -> str:
+    """A load as a person says it."""
+    if vary == "sensors":
+        return f"{load:,.0f} sensor{'s' * (round(load) != 1)}"
+    return f"{load:.4g} points/s of each sensor"
+
+
+def sentence(result: Result, vary: str, confirm: bool) -> str:
+    """The outcome in one or two sentences."""
+
+    def said(load: float | None) -> str:
+        return "nothing" if load is None else load_text(load, vary)
+
+    if result.how == "lost":
+        return f"Acknowledged points were lost, which ends a search: {result.why}."
+    if result.how == "none sustained":
+        return f"Nothing that was tried is sustained, not even {said(result.bounds.upper)}."
+    if result.how == "not judged":
+        known = f"At least {said(result.at_least)}" if result.at_least else "Nothing is known"
+        why = result.why.rstrip(".")
+        limit = " the loader was the limit:" if why.startswith("loader:") else ""
+        text = f"{known}; more could not be judged,{limit or ' as'} {why}."
+    elif result.how == "all sustained":
+        text = (
+            f"At least {said(result.bounds.lower)}: that is the upper end, which the servers are "
+            "deployed for. For more: --to."
+        )
+    else:
+        text = f"{said(result.bounds.lower)} sustained, {said(result.bounds.upper)} not."
+        if found := result.capacity:
+            text += (
+                f" By all trials together half of them would sustain "
+                f"{load_text(found.median, vary)}; {capacity.CONFIDENCE:.0%} interval "
+                f"{load_text(found.low, vary)} to {load_text(found.high, vary)}."
+            )
+    if confirm and result.how in ("found", "all sustained"):
+        text += (
+            f" A long run confirmed {said(result.confirmed)}."
+            if result.confirmed
+            else " No long run held."
+        )
+    return text
