@@ -111,6 +111,14 @@ report: $(VENV)/installed ## Write report.html and report.md of the latest run a
 compare: $(VENV)/installed ## Compare runs: A="run …" WITH="run …"; page, JSON, text (docs/comparing.md)
 	@$(KAIROSCOPE) compare $(foreach run,$(A),'$(run)') $(foreach run,$(WITH),--with '$(run)') $(ARGS)
 
+.PHONY: ab
+ab: $(VENV)/installed ## Run two experiments in turn and compare: A=<experiment> WITH=<experiment> (docs/comparing.md)
+	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(ARGS)
+
+.PHONY: trend
+trend: $(VENV)/installed ## Show where figures of EXPERIMENT changed for good, over all its runs
+	@$(KAIROSCOPE) trend '$(EXPERIMENT)' $(ARGS)
+
 .PHONY: destroy
 destroy: $(VENV)/installed ## End all of TARGET: its processes, or its hosts; runs and reports stay
 	@$(KAIROSCOPE) destroy --target '$(TARGET)'

@@ -53,6 +53,8 @@ LEDGER = "ledger.json"
 LEDGER_GAPS = "ledger-gaps.jsonl"
 VERDICT = "verdict.json"
 RESULTS = (LATENCY_MERGED, QUERIES, MEASUREMENTS, BLOCKS, LEDGER, LEDGER_GAPS, VERDICT)
+# What earlier runs like it came to, when it ended: not a function of this folder.
+BESIDE = "beside.json"
 REPORT_HTML = "report.html"
 REPORT_MARKDOWN = "report.md"
 

@@ -1,4 +1,4 @@
-"""Commands on several runs: compare."""
+"""Commands on several runs: compare, ab, trend."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kairoscope import paths, run_folder
+from kairoscope.cli.options import make_plan, scale_options
 from kairoscope.errors import UserError
 
 
@@ -118,4 +119,99 @@ def compare(
     sys.exit(found.exit_status)
 
 
-compare_commands = (compare,)
+@click.command()
+@click.argument("first", metavar="EXP1")
+@click.argument("second", metavar="EXP2")
+@click.option(
+    "--rounds",
+    type=click.IntRange(min=1, max=50),
+    default=6,
+    show_default=True,
+    help="Pairs that count; one more is made before, and thrown away",
+)
+@tolerance_option
+@factor_option
+@click.option(
+    "--resume", metavar="ID", help="Go on with an interrupted series of these experiments"
+)
+@scale_options
+def ab(
+    first: str,
+    second: str,
+    rounds: int,
+    tolerance: float,
+    factors: tuple[str, ...],
+    resume: str | None,
+    target: str,
+    **scale: str | None,
+) -> None:
+    """Run EXP1 and EXP2 in turn, A B B A …, and compare: exit as compare does."""
+    from kairoscope.cli.main import console
+    from kairoscope.compare import page
+    from kairoscope.series import ab as series_of
+    from kairoscope.series.driver import Verbs, Wanted
+
+    options = tuple(
+        text
+        for name, value in sorted(scale.items())
+        if value is not None
+        for text in (f"--{name.removesuffix('_s')}", value)
+    )
+    wanted = series_of.Series(
+        rounds=rounds,
+        target=target,
+        first=Wanted(_experiment(first), options),
+        second=Wanted(_experiment(second), options),
+        factors=list(factors),
+        tolerance=tolerance,
+    )
+    if resume:
+        folder = paths.results_dir() / "series" / resume
+        if not (folder / series_of.INDEX).exists():
+            raise UserError(f"--resume {resume}: there is no such series in {folder.parent}")
+        series = series_of.Series.read(folder)
+        asked = (wanted.first, wanted.second, wanted.target)
+        if (series.first, series.second, series.target) != asked:
+            raise UserError(
+                f"--resume {resume}: that series is of {series.first.experiment} and "
+                f"{series.second.experiment} on {series.target}, with other options"
+            )
+        series.rounds = rounds
+    else:
+        names = f"{Path(first).stem}-{Path(second).stem}"
+        folder = paths.results_dir() / "series" / f"{run_folder.stamp(time.time())}-{names}"
+        series = wanted
+        series_of.start(series, folder, lambda side: make_plan(side.experiment, target, **scale))
+    console.print(f"series: {folder}")
+    try:
+        found = series_of.run(series, folder, Verbs(target, console), console)
+    except KeyboardInterrupt:
+        raise UserError(
+            f"interrupted after {len(series.done)} runs; the same command goes on from there with "
+            f"--resume {folder.name}"
+        ) from None
+    page.show(found, console)
+    console.print(f"page: {folder / page.HTML}")
+    sys.exit(found.exit_status)
+
+
+def _experiment(name: str) -> str:
+    """An experiment's file as seen from anywhere, or the name of one of ours."""
+    return str(Path(name).absolute()) if Path(name).is_file() else name
+
+
+@click.command()
+@click.argument("experiment", default="laptop")
+@click.option("--metric", help="One figure only, such as p99_ms or storage_us  [default: all]")
+def trend(experiment: str, metric: str | None) -> None:
+    """Show where a figure of EXPERIMENT changed for good, over all its runs (history.jsonl)."""
+    from kairoscope.cli.main import console
+    from kairoscope.compare import history, runs
+    from kairoscope.compare import trend as trends
+
+    metrics = (runs.metric(metric),) if metric else runs.METRICS
+    known = trends.of(Path(experiment).stem, run_folder.records(paths.results_dir() / history.NAME))
+    trends.show(known, trends.trends(known, metrics), console)
+
+
+compare_commands = (compare, ab, trend)

@@ -168,7 +168,12 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
     type=click.Path(path_type=Path),
     help="End the load at its next tick once this file is there; it is judged as any other",
 )
-def load(*, always_read_back: bool, until: Path | None, **wanted: Any) -> None:
+@click.option(
+    "--into",
+    type=click.Path(path_type=Path),
+    help="Folder in which the run folder is made  [default: results/runs]",
+)
+def load(*, always_read_back: bool, until: Path | None, into: Path | None, **wanted: Any) -> None:
     """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete."""
     from kairoscope.cli import known
     from kairoscope.run import run
@@ -177,7 +182,9 @@ def load(*, always_read_back: bool, until: Path | None, **wanted: Any) -> None:
     there = run.until_there(made, until) if until else None
     enter(made.target)
     stack = known.stack(made.stack)
-    ran = run.load(made, stack, console, always_read_back=always_read_back, until=there)
+    ran = run.load(
+        made, stack, console, always_read_back=always_read_back, until=there, into=absolute(into)
+    )
     sys.exit(ran.status)
 
 

@@ -51,6 +51,11 @@ def target_option(command: click.decorators.FC) -> click.decorators.FC:
 
 def plan_options(command: click.decorators.FC) -> click.decorators.FC:
     """Which experiment, on which target, and scaled how."""
+    return click.argument("experiment", default="laptop")(scale_options(command))
+
+
+def scale_options(command: click.decorators.FC) -> click.decorators.FC:
+    """On which target an experiment runs, and scaled how."""
     for option in (
         click.option("--engine", help="ENGINE= what stores, cassandra or scylla"),
         click.option("--protocol", help="PROTOCOL= rest, rest-gzip, telnet-put or telnet-putm"),
@@ -62,7 +67,6 @@ def plan_options(command: click.decorators.FC) -> click.decorators.FC:
         click.option("--rate", help="RATE= points per second of each sensor"),
         click.option("--sensors", help="SENSORS= number of sensors"),
         target_option,
-        click.argument("experiment", default="laptop"),
     ):
         command = option(command)
     return command

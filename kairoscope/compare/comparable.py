@@ -106,6 +106,8 @@ def warmth(run: Run) -> str | None:
     return said if isinstance(said, str) else None
 
 
+MACHINE = Factor("machine", "the machine", _machine)
+
 FACTORS: Sequence[Factor] = (
     Factor("load", "the load", _load),
     Factor("cluster", "the cluster's shape", _cluster),
@@ -113,7 +115,7 @@ FACTORS: Sequence[Factor] = (
     Factor("durability", "what an acknowledged point survives", _durability),
     Factor("freshness", "how long a point may wait in the queue", _freshness),
     Factor("engine", "the storage engine", _engine),
-    Factor("machine", "the machine", _machine),
+    MACHINE,
     Factor("warmth", "how warm the servers were", _warmth),
 )
 

@@ -76,6 +76,7 @@ class RunData:
     workers: tuple[Json, ...] = ()
     progress: tuple[tuple[Json, ...], ...] = ()  # one tuple of interval records per worker
     queries: Json = field(default_factory=dict)  # of a run with reads beside the writes
+    beside: Json = field(default_factory=dict)  # earlier runs like it
     hosts: tuple[Json, ...] = ()  # the loader hosts, in the order of their workers
     missing: tuple[Missing, ...] = ()
 
@@ -189,6 +190,7 @@ def read(run_dir: Path) -> RunData:
         workers=tuple(objects(f"{run_folder.LOAD}/{name}") for name in finals),
         progress=tuple(lines(f"{run_folder.LOAD}/{name}") for name in logs),
         queries=objects(run_folder.QUERIES) if with_queries else {},
+        beside=objects(run_folder.BESIDE) if there(run_folder.BESIDE) else {},
         hosts=tuple(map(part, hosts)) if isinstance(hosts, list) else (),
     )
     if not finals:

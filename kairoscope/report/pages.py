@@ -103,6 +103,8 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "shard_pressure": shards.pressure(run),
         "processes": view.processes(run),
         "costs": view.costs(run),
+        "beside": view.beside(run),
+        "beside_note": view.beside_note(run),
         "notes": [str(note) for note in items(run.measurements, "notes")],
         "comparisons": comparisons,
         "settings": view.settings(run),

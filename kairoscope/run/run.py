@@ -19,6 +19,7 @@ import yaml
 from rich.console import Console
 
 from kairoscope import __version__, live, paths, ready, report, run_folder
+from kairoscope.compare import history
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, machine, operation
 from kairoscope.hosts.deployed import check_finished, deployed_plan
@@ -449,6 +450,7 @@ def _finish(state: State, console: Console) -> int:
         manifest["ended"] = datetime.now(UTC).isoformat()
         manifest["load"] = conclusion.times
         run_folder.write_json(state.folder / run_folder.MANIFEST, manifest)
+        _remember(state)
         html, _ = report.write(state.folder, paths.REFERENCE)
     except OSError as error:
         raise UserError(
@@ -462,6 +464,14 @@ def _finish(state: State, console: Console) -> int:
         # make says no more than that there was an error.
         console.print(f"exit status {status}: the verdict is {conclusion.verdict.verdict}")
     return status
+
+
+def _remember(state: State) -> None:
+    """Add the run to the history; a history that cannot be written does not end the run."""
+    try:
+        history.remember(state.folder, paths.results_dir() / history.NAME)
+    except (UserError, OSError) as error:
+        state.note("not in the history", str(error))
 
 
 @contextlib.contextmanager

@@ -1,0 +1,131 @@
+"""One deployment that many loads run on, by the same verbs that a person has.
+
+Each verb is a process of its own: a run that is interrupted then ends as it always does, and what
+one run leaves in memory does not reach the next.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from rich.console import Console
+
+from kairoscope import paths
+from kairoscope.errors import UserError
+from kairoscope.hosts import inventory
+from kairoscope.hosts.inventory import Inventory
+
+_RESTART_S = 300
+"""supervisord waits for a server as long as its program says, and then kills it."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An experiment as it is to be run: its name or file, and options that scale it."""
+
+    experiment: str
+    options: tuple[str, ...] = field(default=())
+
+
+class Driver(Protocol):
+    """What a series does with a deployment."""
+
+    def prepare(self, wanted: Wanted) -> None:
+        """Bring the target to the experiment, with KairosDB as it is after a start."""
+
+    def load(self, wanted: Wanted, into: Path) -> Path:
+        """Run the load; the run folder, which is in `into`."""
+
+
+class Verbs:
+    """A target of this installation."""
+
+    def __init__(self, target: str, console: Console) -> None:
+        self._target = target
+        self._console = console
+
+    def prepare(self, wanted: Wanted) -> None:
+        """Deploy, with KairosDB restarted: a deploy that changes nothing would leave it warm.
+
+        UserError if a verb fails.
+        """
+        try:
+            before = inventory.load(self._target)
+        except UserError:
+            before = None  # Nothing is deployed: what will be has just started.
+        if before is not None and not before.managed:
+            self._restart(before)
+        self._call("deploy", wanted.experiment, *wanted.options, quiet=True)
+        if before is not None and before.managed:
+            for host in inventory.load(self._target).kairosdb:
+                self._call("operate", "rolling-restart", "--limit", host.name, quiet=True)
+
+    def _restart(self, deployed: Inventory) -> None:
+        """Restart KairosDB of this machine; the deploy that follows waits until it is healthy."""
+        for host in deployed.kairosdb:
+            folder = Path(host.vars["supervisor_dir"])
+            control = [sys.executable, "-m", "supervisor.supervisorctl"]
+            # Where supervisord does not run the deploy starts it, and KairosDB with it.
+            subprocess.run(
+                [*control, "-c", folder / "supervisord.conf", "restart", host.name],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=_RESTART_S,
+            )
+
+    def load(self, wanted: Wanted, into: Path) -> Path:
+        """Run the load; UserError if it left no run folder."""
+        before = set(into.iterdir())
+        self._call("load", wanted.experiment, *wanted.options, "--into", str(into), ends=(0, 1, 2))
+        made = [path for path in into.iterdir() if path.is_dir() and not path.is_symlink()]
+        new = [path for path in made if path not in before]
+        if len(new) != 1:
+            raise UserError(f"`kairoscope load {wanted.experiment}` left no run folder in {into}")
+        return new[0]
+
+    def _call(self, *arguments: str, ends: Sequence[int] = (0,), quiet: bool = False) -> None:
+        """Run a verb; what it says goes to the console, or with `quiet` into a failure's text."""
+        program = Path(sys.executable).parent / "kairoscope"
+        process = subprocess.Popen(
+            [program, *arguments, "--target", self._target],
+            cwd=paths.CHECKOUT,
+            env=dict(os.environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if quiet else None,
+            stderr=subprocess.STDOUT if quiet else None,
+            text=True,
+            # Ctrl-C is passed on below, once: a terminal would send a second one by itself.
+            start_new_session=True,
+        )
+        with _interrupts_passed_on(process):
+            said, _ = process.communicate()
+        if process.returncode not in ends:
+            text = f": {said.strip()[-1500:]}" if said else ""
+            raise UserError(f"`kairoscope {arguments[0]}` ended with {process.returncode}{text}")
+
+
+@contextlib.contextmanager
+def _interrupts_passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Within the block Ctrl-C and SIGTERM reach the verb; after its end they interrupt us too."""
+    got: list[int] = []
+
+    def pass_on(number: int, _: object) -> None:
+        if not got:
+            process.send_signal(signal.SIGINT)
+        got.append(number)
+
+    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if got:
+        raise KeyboardInterrupt
