@@ -1,7 +1,9 @@
-"""Measures ours and a baseline in turn, several rounds, and says whether limits hold.
+"""Measures ours and others in turn, several rounds, and says whether limits hold.
 
 A machine that others use too gets faster and slower by the minute. So a figure of ours alone means
-little, and the ratio to a baseline measured seconds later more: each round has its own ratio.
+little, and its ratio to what was measured in turns with it more. The order is turned round with
+every round (A B, B A, A B …): what changes steadily falls on all sides alike. Every value is kept,
+with its place in the order and its time.
 """
 
 import contextlib
@@ -9,7 +11,7 @@ import json
 import platform
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,10 +22,14 @@ from rich.table import Table
 
 from kairoscope import __version__, paths
 from kairoscope.hosts import machine
+from kairoscope.stats import groups
 
 RATIO = "ratio"
-"""The baseline's cost divided by ours; `<figure>_ratio` is the same of a figure of both."""
+"""The baseline's cost divided by ours; `<figure>_ratio` is the same of a figure of both, and
+`<side>.ratio` of the cost of another side."""
 ROUNDS = 5
+
+Json = dict[str, Any]
 
 
 class BenchError(Exception):
@@ -37,25 +43,33 @@ class Round:
     Attributes:
         cost: in the bench's unit; less is better.
         figures: what else was measured, by name; names end in their unit.
+        run: the run folder it is of, where there is one.
     """
 
     cost: float
     figures: Mapping[str, float]
+    run: str | None = None
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What the median of a figure of ours, or of a ratio, must reach or must not pass."""
+    """What a figure of ours (its median), or a ratio, must reach or must not pass.
+
+    Of a ratio it is the end of its interval that must, where it has one: the figure itself may be
+    past a limit by luck.
+    """
 
     what: str
     figure: str
     at_least: float | None = None
     at_most: float | None = None
 
-    def judge(self, figure: float) -> dict[str, Any]:
+    def judge(self, figure: float, low: float | None = None, high: float | None = None) -> Json:
         """The limit's entry in the results."""
-        holds = self.at_least is None or figure >= self.at_least
-        holds = holds and (self.at_most is None or figure <= self.at_most)
+        least = figure if low is None else low
+        most = figure if high is None else high
+        holds = self.at_least is None or least >= self.at_least
+        holds = holds and (self.at_most is None or most <= self.at_most)
         bound = self.at_least if self.at_most is None else self.at_most
         return {"what": self.what, "figure": figure, "limit": bound, "holds": holds}
 
@@ -63,9 +77,15 @@ class Limit:
 Side = Callable[[], Round]
 
 
-def alone(ours: Side, baseline: Side) -> contextlib.nullcontext[tuple[Side, Side]]:
+Sides = Mapping[str, Side]
+"""By name: OURS and BASELINE, and whatever else is measured in turn with them."""
+
+OURS, BASELINE = "ours", "baseline"
+
+
+def alone(ours: Side, baseline: Side) -> contextlib.nullcontext[Sides]:
     """Two sides that need nothing around them."""
-    return contextlib.nullcontext((ours, baseline))
+    return contextlib.nullcontext({OURS: ours, BASELINE: baseline})
 
 
 @dataclass(frozen=True)
@@ -76,18 +96,33 @@ class Bench:
         name: of the results file, and of `make bench ONLY=`.
         what: what is measured, for a person.
         unit: of the cost.
-        sides: ours and the baseline, with what both need around all rounds; each measures one
-            round, and raises BenchError if it cannot be measured.
+        sides: all of them, with what they need around all rounds; each measures one round, and
+            raises BenchError if it cannot be measured.
         baseline_what: what the baseline is, for a person.
+        others: what the other sides are, by their names.
+        thrown_away: rounds before those that count: they meet what no later one meets.
     """
 
     name: str
     what: str
     unit: str
-    sides: Callable[[], contextlib.AbstractContextManager[tuple[Side, Side]]]
+    sides: Callable[[], contextlib.AbstractContextManager[Sides]]
     baseline_what: str
     limits: Sequence[Limit] = ()
     rounds: int = ROUNDS
+    others: Mapping[str, str] = field(default_factory=dict)
+    thrown_away: int = 0
+
+
+@dataclass(frozen=True)
+class Value:
+    """One side's part of a round, and when it was measured; rounds count from 1, 0 and below are
+    thrown away."""
+
+    number: int
+    side: str
+    began: str
+    found: Round
 
 
 def summary(values: Sequence[float]) -> dict[str, float]:
@@ -95,7 +130,7 @@ def summary(values: Sequence[float]) -> dict[str, float]:
     return {"median": statistics.median(values), "min": min(values), "max": max(values)}
 
 
-def measure(bench: Bench, console: Console) -> dict[str, Any]:
+def measure(bench: Bench, console: Console) -> Json:
     """Run all rounds of a bench, with progress; what results/README.md says of bench/.
 
     Raises:
@@ -103,55 +138,98 @@ def measure(bench: Bench, console: Console) -> dict[str, Any]:
     """
     console.print(f"\n[bold]{bench.name}[/bold]: {bench.what}")
     with bench.sides() as sides:
-        return results(bench, *_all_rounds(bench, *sides, console))
+        return results(bench, _all_rounds(bench, sides, console))
 
 
-def _all_rounds(
-    bench: Bench, our_side: Side, baseline: Side, console: Console
-) -> tuple[list[Round], list[Round]]:
-    ours: list[Round] = []
-    theirs: list[Round] = []
-    for number in range(1, bench.rounds + 1):
-        text = f"  round {number} of {bench.rounds}"
-        with _working(console, f"{text}: ours …"):
-            ours.append(our_side())
-        with _working(console, f"{text}: baseline …"):
-            theirs.append(baseline())
-        console.print(
-            f"{text}: ours {number_text(ours[-1].cost)}, baseline {number_text(theirs[-1].cost)} "
-            f"{bench.unit}, ratio {number_text(theirs[-1].cost / ours[-1].cost)}"
-        )
-    return ours, theirs
+def _all_rounds(bench: Bench, sides: Sides, console: Console) -> list[Value]:
+    made: list[Value] = []
+    names = list(sides)
+    for number in range(1 - bench.thrown_away, bench.rounds + 1):
+        text = f"  round {number} of {bench.rounds}" if number > 0 else "  a round to throw away"
+        for name in names:
+            began = datetime.now(UTC).isoformat(timespec="seconds")
+            with _working(console, f"{text}: {name} …"):
+                made.append(Value(number, name, began, sides[name]()))
+        costs = {value.side: value.found.cost for value in made[-len(names) :]}
+        told = ", ".join(f"{name} {number_text(costs[name])}" for name in sides)
+        ratio = number_text(costs[BASELINE] / costs[OURS])
+        console.print(f"{text}: {told} {bench.unit}, ratio {ratio}")
+        names.reverse()
+    return made
 
 
-def results(bench: Bench, ours: Sequence[Round], theirs: Sequence[Round]) -> dict[str, Any]:
-    """The content of a results file, from the rounds of both sides in the same order."""
-    ratios = [b.cost / a.cost for a, b in zip(ours, theirs, strict=True)]
-    ratio = summary(ratios)
+def results(bench: Bench, made: Sequence[Value]) -> Json:
+    """The content of a results file, from all that was measured, in its order."""
+    rounds: dict[str, list[Round]] = {}
+    for value in made:
+        if value.number > 0:
+            rounds.setdefault(value.side, []).append(value.found)
+    ours, theirs = rounds[OURS], rounds[BASELINE]
     figures = _figures(ours)
-    compared = [each.figure for each in bench.limits if each.figure.endswith(f"_{RATIO}")]
-    for limited in compared:
-        name = limited.removesuffix(f"_{RATIO}")
-        pairs = zip(ours, theirs, strict=True)
-        figures[limited] = summary([b.figures[name] / a.figures[name] for a, b in pairs])
-    medians = {name: figure["median"] for name, figure in figures.items()} | {
-        RATIO: ratio["median"]
+    ratios = {RATIO: ratio([r.cost for r in ours], [r.cost for r in theirs])}
+    for name in ours[0].figures.keys() & theirs[0].figures.keys():
+        values = [[each.figures[name] for each in side] for side in (ours, theirs)]
+        if min(min(side) for side in values) > 0:
+            ratios[f"{name}_{RATIO}"] = ratio(*values)
+    others = {
+        name: summary([r.cost for r in rounds[name]])
+        | {
+            "what": what,
+            "figures": _figures(rounds[name]),
+            # Ours beside this one too, after the ratio to the baseline.
+            RATIO: ratio([r.cost for r in ours], [r.cost for r in rounds[name]]),
+        }
+        for name, what in bench.others.items()
     }
     return {
         "name": bench.name,
         "what": bench.what,
         "unit": bench.unit,
         "rounds": len(ours),
-        "ours": summary([each.cost for each in ours]),
-        "baseline": summary([each.cost for each in theirs])
+        OURS: summary([each.cost for each in ours]),
+        BASELINE: summary([each.cost for each in theirs])
         | {"what": bench.baseline_what, "figures": _figures(theirs)},
-        "ratio": ratio,
+        RATIO: ratios[RATIO],
         "figures": figures,
-        "limits": [limit.judge(medians[limit.figure]) for limit in bench.limits],
+        "ratios": {name: found for name, found in ratios.items() if name != RATIO},
+        "others": others,
+        "limits": [_judged(limit, figures, ratios, others) for limit in bench.limits],
+        "values": [
+            {
+                "round": value.number,
+                "side": value.side,
+                "began": value.began,
+                "cost": value.found.cost,
+                "figures": dict(value.found.figures),
+                "run": value.found.run,
+            }
+            for value in made
+        ],
         "machine": machine.machine(),
         "versions": _versions(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+
+
+def _judged(limit: Limit, figures: Json, ratios: Json, others: Json) -> Json:
+    """A limit of a figure, of a ratio to the baseline, or (`<side>.ratio`) to another side."""
+    side, _, what = limit.figure.rpartition(".")
+    found = others[side][what] if side in others else ratios.get(limit.figure)
+    if found is not None:
+        return limit.judge(found["ratio"], found["low"], found["high"])
+    return limit.judge(figures[limit.figure]["median"])
+
+
+def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Json:
+    """Theirs by ours, geometric means, with the 95 % interval between rounds (Welch on logs).
+
+    `low` and `high` are None with too few rounds.
+    """
+    if min(len(ours), len(theirs)) < groups.LEAST_RUNS:
+        middle = statistics.geometric_mean(theirs) / statistics.geometric_mean(ours)
+        return {"ratio": middle, "low": None, "high": None, "confidence": None, "p": None}
+    found = groups.difference(ours, theirs)
+    return {**asdict(found.interval), "p": found.p}
 
 
 def _figures(rounds: Sequence[Round]) -> dict[str, dict[str, float]]:
@@ -171,21 +249,36 @@ def write(result: dict[str, Any]) -> Path:
     return path
 
 
-def table(result: dict[str, Any]) -> Table:
-    """A results file as a person reads it."""
-    grid = Table("", "median", "min", "max", title=f"{result['name']}, {result['rounds']} rounds")
+def table(result: Json) -> Table:
+    """A results file as a person reads it: ours beside the baseline first."""
+    grid = Table(
+        "", "median", "least", "most", title=f"{result['name']}, {result['rounds']} rounds"
+    )
 
-    def add(name: str, figure: dict[str, float]) -> None:
+    def add(name: str, figure: Json) -> None:
         grid.add_row(name, *(number_text(figure[key]) for key in ("median", "min", "max")))
 
+    def add_ratio(name: str, found: Json) -> None:
+        ends = ("–" if found[key] is None else number_text(found[key]) for key in ("low", "high"))
+        grid.add_row(f"{name} (95 % interval)", number_text(found["ratio"]), *ends)
+
+    add_ratio(f"ratio: {result['baseline']['what']}, by ours", result["ratio"])
+    for name, other in result["others"].items():
+        add_ratio(f"ratio: {name}, by ours", other["ratio"])
+    for name, found in result["ratios"].items():
+        add_ratio(name, found)
+    grid.add_section()
     add(f"ours ({result['unit']})", result["ours"])
     add(f"baseline ({result['unit']})", result["baseline"])
-    add("ratio", result["ratio"])
+    for name, other in result["others"].items():
+        add(f"{name} ({result['unit']})", other)
     grid.add_section()
     for name, figure in result["figures"].items():
         add(name, figure)
-    for name, figure in result["baseline"]["figures"].items():
-        add(f"baseline: {name}", figure)
+    for side in ("baseline", *result["others"]):
+        figures = (result["others"].get(side) or result["baseline"])["figures"]
+        for name, figure in figures.items():
+            add(f"{side}: {name}", figure)
     if result["limits"]:
         grid.add_section()
     for limit in result["limits"]:

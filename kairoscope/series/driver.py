@@ -60,25 +60,11 @@ class Verbs:
         except UserError:
             before = None  # Nothing is deployed: what will be has just started.
         if before is not None and not before.managed:
-            self._restart(before)
+            restart(before)
         self._call("deploy", wanted.experiment, *wanted.options, quiet=True)
         if before is not None and before.managed:
             for host in inventory.load(self._target).kairosdb:
                 self._call("operate", "rolling-restart", "--limit", host.name, quiet=True)
-
-    def _restart(self, deployed: Inventory) -> None:
-        """Restart KairosDB of this machine; the deploy that follows waits until it is healthy."""
-        for host in deployed.kairosdb:
-            folder = Path(host.vars["supervisor_dir"])
-            control = [sys.executable, "-m", "supervisor.supervisorctl"]
-            # Where supervisord does not run the deploy starts it, and KairosDB with it.
-            subprocess.run(
-                [*control, "-c", folder / "supervisord.conf", "restart", host.name],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=_RESTART_S,
-            )
 
     def load(self, wanted: Wanted, into: Path) -> Path:
         """Run the load; UserError if it left no run folder."""
@@ -109,6 +95,23 @@ class Verbs:
         if process.returncode not in ends:
             text = f": {said.strip()[-1500:]}" if said else ""
             raise UserError(f"`kairoscope {arguments[0]}` ended with {process.returncode}{text}")
+
+
+def restart(deployed: Inventory) -> None:
+    """Restart KairosDB of this machine; the deploy that follows waits until it is healthy."""
+    for host in deployed.kairosdb:
+        folder = Path(host.vars["supervisor_dir"])
+        # Where supervisord does not run the deploy starts it, and KairosDB with it.
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "supervisor.supervisorctl"),
+                *("-c", folder / "supervisord.conf", "restart", host.name),
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=_RESTART_S,
+        )
 
 
 @contextlib.contextmanager

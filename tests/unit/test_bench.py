@@ -1,5 +1,6 @@
 """The bench harness on given figures, and the loader's benches at a size of seconds."""
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_ratio_is_that_of_each_round_not_of_the_medians(console: Console) -> None:
+def test_a_ratio_has_its_interval_between_rounds(console: Console) -> None:
     result = harness.measure(example(), console)
     assert result["ours"] == {"median": 2.0, "min": 1.0, "max": 5.0}
     assert {k: result["baseline"][k] for k in ("median", "min", "max", "what")} == {
@@ -64,45 +65,70 @@ def test_ratio_is_that_of_each_round_not_of_the_medians(console: Console) -> Non
         "max": 10.0,
         "what": "another",
     }
-    assert result["ratio"] == {"median": 4.0, "min": 2.0, "max": 10.0}  # 8/2, 10/1, 10/5
+    ratio = result["ratio"]
+    assert ratio["ratio"] == pytest.approx((800 / 10) ** (1 / 3))
+    assert 0 < ratio["low"] < ratio["ratio"] < ratio["high"]
     assert result["figures"] == {"points_per_s": {"median": 500.0, "min": 200.0, "max": 1000.0}}
+    of_figure = result["ratios"]["points_per_s_ratio"]
+    assert of_figure["ratio"] == pytest.approx(1 / ratio["ratio"])
 
 
-def test_ours_and_baseline_alternate(console: Console) -> None:
-    order: list[str] = []
+def measured_in_turns(console: Console, *names: str, **more: Any) -> dict[str, Any]:
+    """A bench of these sides, whose cost is how many measurements there were before."""
+    count = iter(range(1, 100))
 
     def side(name: str) -> Callable[[], Round]:
-        def one_round() -> Round:
-            order.append(name)
-            return Round(1.0, {})
+        return lambda: Round(next(count), {}, f"runs/{name}")
 
-        return one_round
+    sides = contextlib.nullcontext({name: side(name) for name in names})
+    return harness.measure(Bench("x", "x", "s", lambda: sides, "x", rounds=2, **more), console)
 
-    sides = alone(side("ours"), side("theirs"))
-    harness.measure(Bench("x", "x", "s", lambda: sides, "x", rounds=2), console)
-    assert order == ["ours", "theirs", "ours", "theirs"]
+
+def test_sides_take_turns_in_an_order_that_turns_round(console: Console) -> None:
+    found = measured_in_turns(console, "ours", "baseline")
+    assert [value["side"] for value in found["values"]] == ["ours", "baseline", "baseline", "ours"]
+    assert [value["round"] for value in found["values"]] == [1, 1, 2, 2]
+    # Two rounds have no interval.
+    assert found["ratio"]["low"] is None
+
+
+def test_every_value_is_kept_and_the_first_round_does_not_count(console: Console) -> None:
+    found = measured_in_turns(
+        console, "ours", "baseline", "third", others={"third": "another"}, thrown_away=1
+    )
+    kept = [(value["round"], value["side"], value["cost"]) for value in found["values"]]
+    assert kept[:4] == [(0, "ours", 1), (0, "baseline", 2), (0, "third", 3), (1, "third", 4)]
+    assert {value["run"] for value in found["values"]} == {
+        "runs/ours",
+        "runs/baseline",
+        "runs/third",
+    }
+    assert all(datetime.fromisoformat(value["began"]).tzinfo for value in found["values"])
+    assert (found["rounds"], found["ours"]) == (2, {"median": 6.5, "min": 6, "max": 7})
+    assert found["others"]["third"]["median"] == 6.5
 
 
 @pytest.mark.parametrize(
-    ("limit", "figure", "holds"),
+    ("limit", "holds"),
     [
-        (Limit("x", RATIO, at_least=4.0), 4.0, True),
-        (Limit("x", RATIO, at_least=4.1), 4.0, False),
-        (Limit("x", RATIO, at_most=3.9), 4.0, False),
-        (Limit("x", "points_per_s", at_most=500), 500.0, True),
-        (Limit("x", "points_per_s", at_least=501), 500.0, False),
+        (Limit("x", "points_per_s", at_most=500), True),
+        (Limit("x", "points_per_s", at_least=501), False),
+        # Of a ratio the end of its interval is judged: 4.3 (1.4 to 13).
+        (Limit("x", RATIO, at_least=0.5), True),
+        (Limit("x", RATIO, at_least=4.0), False),
+        (Limit("x", RATIO, at_most=4.5), False),
     ],
 )
-def test_limits_judge_the_median(
-    console: Console, limit: Limit, figure: float, holds: bool
-) -> None:
-    (judged,) = harness.measure(example("example", limit), console)["limits"]
+def test_limits(console: Console, limit: Limit, holds: bool) -> None:
+    result = harness.measure(example("example", limit), console)
+    (judged,) = result["limits"]
+    figure = result["ratio"]["ratio"] if limit.figure == RATIO else 500.0
     bound = limit.at_most if limit.at_least is None else limit.at_least
     assert judged == {"what": "x", "figure": figure, "limit": bound, "holds": holds}
 
 
 def test_results_file(console: Console, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bench, "BENCHES", (example("one", Limit("fine", RATIO, at_least=1)),))
+    monkeypatch.setattr(bench, "BENCHES", (example("one", Limit("fine", RATIO, at_least=0.1)),))
     bench.run(None, console)
     result: Results = json.loads((home / "bench" / "one.json").read_text())
     assert {"name", "unit", "rounds", "ours", "baseline", "ratio", "machine", "versions"} < set(
@@ -135,7 +161,7 @@ def test_what_fails_does_not_keep_the_others_from_being_run(
     printed = console.export_text()
     assert "does not hold" in printed
     assert "failing was not measured: no points came" in printed
-    assert "missed: too much to ask: 4" in printed.split("not as it should be")[1]
+    assert "missed: too much to ask: 4.3" in printed.split("not as it should be")[1]
 
 
 def test_only_one_bench(console: Console, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

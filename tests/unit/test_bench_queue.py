@@ -1,6 +1,7 @@
 """The benches of KairosDB's queues: what they make of run folders, and the search; no cluster."""
 
 import contextlib
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,9 @@ def test_a_run_without_figures_does_not_count(tmp_path: Path) -> None:
         queue.Run(tmp_path, Looked({})).round()
 
 
-@pytest.mark.parametrize("kairosdb", [queue.PUBLISHED_2018, queue.COALESCING, queue.LONGEST])
+@pytest.mark.parametrize(
+    "kairosdb", [queue.PUBLISHED_2018, queue.STOCK, queue.COALESCING, queue.LONGEST]
+)
 def test_all_sides_are_experiments_that_can_be_planned(kairosdb: dict[str, Any]) -> None:
     load = queue.EXPERIMENT["load"] | {"sensors": queue.SENSORS}
     document = queue.EXPERIMENT | {"load": load, "kairosdb": kairosdb}
@@ -146,13 +149,56 @@ def test_a_search_gives_up(machine: Any) -> None:
     assert len(machine.tried) < 30
 
 
-def test_a_figure_of_both_sides_can_be_limited() -> None:
+def value(side: str, number: int, cost: float, us: float) -> harness.Value:
+    return harness.Value(number, side, "2026-11-25T08:00:00+00:00", Round(cost, {"us": us}))
+
+
+def test_a_figure_of_both_sides_and_another_side_can_be_limited() -> None:
     bench = Bench(
-        "x", "x", "s", contextlib.nullcontext, "x",
-        limits=(Limit("not more", "us_ratio", at_least=1),),
+        "x", "x", "s", contextlib.nullcontext, "x", others={"third": "x"},
+        limits=(
+            Limit("not more", "us_ratio", at_least=1),
+            Limit("beside another", "third.ratio", at_least=8),
+        ),
     )  # fmt: skip
-    ours = [Round(1.0, {"us": 2.0}), Round(1.0, {"us": 4.0})]
-    theirs = [Round(9.0, {"us": 3.0}), Round(9.0, {"us": 3.0})]
-    result = harness.results(bench, ours, theirs)
-    assert result["figures"]["us_ratio"] == {"median": 1.125, "min": 0.75, "max": 1.5}
-    assert result["limits"][0]["holds"]
+    made = [
+        value(side, number, cost, us)
+        for number in (1, 2, 3)
+        for side, cost, us in (("ours", 1, 2), ("baseline", 4, 3), ("third", 9, 1))
+    ]
+    result = harness.results(bench, made)
+    assert result["ratios"]["us_ratio"]["ratio"] == pytest.approx(1.5)
+    assert [limit["figure"] for limit in result["limits"]] == pytest.approx([1.5, 9.0])
+    assert all(limit["holds"] for limit in result["limits"])
+
+
+def test_ours_beside_the_planned_stock_queue_is_told_first() -> None:
+    """Not beside the settings of 2018, which were never tuned for this machine (issue 24, A5)."""
+    (bench,) = (bench for bench in queue.BENCHES if bench.name == "coalescing")
+    assert "our plan derives" in bench.baseline_what
+    assert set(bench.others) == {"longest", "published_2018"}
+    assert bench.thrown_away == 1
+    made = [
+        value(side, number, cost, 1)
+        for number in (1, 2, 3)
+        for side, cost in (("ours", 1), ("baseline", 2), ("longest", 1), ("published_2018", 4))
+    ]
+    found = harness.results(dataclasses.replace(bench, limits=()), made)
+    first = harness.table(found).columns[0]
+    assert "our plan derives" in next(iter(first.cells))
+    assert found["ratio"]["ratio"] == pytest.approx(2)
+    assert found["others"]["published_2018"]["ratio"]["ratio"] == pytest.approx(4)
+
+
+def test_all_sides_have_one_scale_of_age_and_one_limit_of_the_drain() -> None:
+    load = queue.EXPERIMENT["load"] | {"sensors": queue.SENSORS}
+    plans = [
+        known.plan(
+            Experiment.model_validate(queue.EXPERIMENT | {"load": load, "kairosdb": kairosdb})
+        )
+        for kairosdb in (queue.COALESCING, queue.STOCK, queue.LONGEST, queue.PUBLISHED_2018)
+    ]
+    assert {plan.load["queries"]["lag_s"] for plan in plans} == {35}
+    assert len({plan.experiment.limits.drain_s for plan in plans}) == 1
+    # As the plan tunes it: nothing of 2018 is in it.
+    assert plans[1].kairosdb["batch_size"] != queue.PUBLISHED_2018["batch_size"]
