@@ -25,6 +25,7 @@ LIMIT ?=
 TO ?=
 FROM ?=
 PRECISION ?=
+RETENTION ?=
 VARY ?=
 CONFIRM ?=
 ARGS ?=
@@ -72,6 +73,12 @@ plan-aws: $(VENV)/installed ## Show what deploying EXPERIMENT on aws would creat
 .PHONY: cost
 cost: $(VENV)/installed ## Print what EXPERIMENT costs on aws, by the hour and for a run
 	@$(KAIROSCOPE) cost $(SCALED)
+
+.PHONY: size
+size: $(VENV)/installed ## Say which nodes SENSORS= (RATE=, RETENTION=90d, ENGINE=) take on aws, and what they cost (docs/sizing.md)
+	@$(if $(SENSORS),,echo "SENSORS= how many? Such as 1000000" >&2; exit 2)
+	@$(KAIROSCOPE) size --sensors '$(SENSORS)' $(if $(RATE),--rate '$(RATE)') $(if $(RETENTION),--retention '$(RETENTION)') \
+	  $(if $(ENGINE),--engine '$(ENGINE)') $(ARGS)
 
 .PHONY: status
 status: $(VENV)/installed ## Show every process, the ring, KairosDB's health and queue depth

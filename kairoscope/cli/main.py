@@ -29,6 +29,7 @@ from kairoscope.cli.options import (
 from kairoscope.cli.queue import queue_commands
 from kairoscope.cli.roles import role_commands
 from kairoscope.cli.search import search
+from kairoscope.cli.size import size
 from kairoscope.errors import UserError
 
 # Lines are not folded: a path or a figure cut in two cannot be copied or searched for.
@@ -305,5 +306,6 @@ main.add_command(lab)
 main.add_command(operate_commands)
 main.add_command(queue_commands)
 main.add_command(search)
+main.add_command(size)
 for _command in (*compare_commands, *role_commands):
     main.add_command(_command)
