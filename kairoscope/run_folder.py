@@ -241,14 +241,13 @@ class Drain:
     """How KairosDB's queues emptied once the load had ended.
 
     Attributes:
-        seconds: after which they were empty; None: not within the limit.
-        left: points that waited then; None: a node did not tell.
-        watched_s: how long they were watched.
+        left: points that waited when no more was watched, 0 once all were empty; None: a node did
+            not tell.
+        watched_until: epoch s.
     """
 
-    seconds: float | None
     left: int | None
-    watched_s: float
+    watched_until: float
 
 
 @dataclass

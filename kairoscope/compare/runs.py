@@ -116,8 +116,8 @@ def _cpu(role: str) -> Callable[[Run], Any]:
     return lambda run: at(run.measurements, "cpu_us_per_point", role)
 
 
-def _drain(run: Run) -> float | None:
-    return run.facts.drain.seconds if run.facts.drain else None
+def _drain(run: Run) -> Any:
+    return at(run.verdict, "parts", "drain", "figure")
 
 
 def at(tree: Any, *keys: str) -> Any:

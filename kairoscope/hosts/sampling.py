@@ -9,6 +9,9 @@ from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines
 
+# Multiples of it, modulo 1, fill the interval evenly from the first ones on.
+_GOLDEN = (5**0.5 - 1) / 2
+
 
 class Periodic(threading.Thread):
     """Calls a function every `every_s` seconds on a fixed grid until stopped.
@@ -18,12 +21,29 @@ class Periodic(threading.Thread):
     """
 
     def __init__(
-        self, name: str, every_s: float, sample: Callable[[], object], after_s: float = 0
+        self,
+        name: str,
+        every_s: float,
+        sample: Callable[[], object],
+        after_s: float = 0,
+        *,
+        spread: bool = False,
     ) -> None:
-        """Not started yet; `sample` is called from this thread only, first after `after_s`."""
+        """Not started yet.
+
+        Args:
+            name: of the thread, and of what it samples.
+            every_s: a step of the grid.
+            sample: called from this thread only.
+            after_s: when it is called first.
+            spread: each step has a moment of its own within it, evenly over time, for what itself
+                goes up and down with such a period: looked at on the grid it would look still, or,
+                as the two clocks drift apart, slowly rising.
+        """
         super().__init__(name=name, daemon=True)
         self._every_s = every_s
         self._after_s = after_s
+        self._turn = _GOLDEN if spread else 0.0
         self._sample = sample
         self._stop_event = threading.Event()
         self.error: str | None = None
@@ -39,7 +59,9 @@ class Periodic(threading.Thread):
                 self.error = f"{self.name}: {type(error).__name__}: {error}"
                 return
             elapsed = time.monotonic() - start
-            self._stop_event.wait(self._every_s - elapsed % self._every_s)
+            step = elapsed // self._every_s + 1
+            due = (step + step * self._turn % 1) * self._every_s
+            self._stop_event.wait(due - elapsed)
 
     def stop(self) -> None:
         """Ask it to end and wait until it has."""

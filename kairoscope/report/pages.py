@@ -20,6 +20,7 @@ _SYMBOLS = {
     "invalid": "!",
     "incomplete": "…",
     "unknown": "?",
+    "undecided": "≈",
     "not judged": NONE,
 }
 _GAPS_OPEN = 20  # series with a gap that are listed without opening anything

@@ -11,6 +11,9 @@ from kairoscope.report.units import NONE, number
 
 Text = tuple[str, ...]
 
+# What a part may have come to; anything else in a file is not known.
+_OUTCOMES = ("pass", "fail", "undecided", "not judged")
+
 
 @dataclass(frozen=True)
 class Table:
@@ -26,7 +29,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Part:
-    """One of the five parts of a verdict; `outcome` is pass, fail, unknown or not judged."""
+    """One of the five parts of a verdict; `outcome` is one of _OUTCOMES."""
 
     name: str
     question: str
@@ -108,7 +111,7 @@ def verdict(run: RunData) -> Verdict:
             Part(
                 name=name,
                 question=question,
-                outcome=outcome if outcome in ("pass", "fail", "not judged") else "unknown",
+                outcome=outcome if outcome in _OUTCOMES else "unknown",
                 figure=units.quantity(judged.get("figure"), unit),
                 limit=units.quantity(judged.get("limit"), unit),
                 text=str(judged.get("text", "not judged")),

@@ -245,7 +245,7 @@ def _measured_load(
 
     backlog = session.backlog()
     samplers: list[Periodic | Followed] = [
-        Periodic("queue depth", 1, backlog.sample),
+        *backlog.samplers,
         _processes(state, session, low_disk),
         *captures.samplers,
     ]
@@ -339,7 +339,7 @@ def _emulate(
         def show(now: LoadProgress) -> None:
             nonlocal last_line, now_at
             now_at = now
-            figures = tell.figures(spec, points, now, backlog.total)
+            figures = tell.figures(spec, points, now, backlog.total())
             # A replay has no clock to be measured by, only how much of it is done.
             arrived = now.acknowledged if spec.acknowledges else now.sent
             bar.update(task, completed=arrived if spec.replay else now.due, figures=figures)
@@ -391,15 +391,15 @@ def _died(results: list[WorkerResult]) -> list[str]:
 
 def _watch_drain(state: State, console: Console, backlog: Backlog) -> None:
     """Wait until no point waits on the servers, up to the limit."""
+    limit_s = state.plan.experiment.limits.drain_s
     with live.stage(console, "drain: points that wait", None, "points") as shown:
+        loaded = time.time()
         start = time.monotonic()
         while True:
-            backlog.sample()
-            waited = time.monotonic() - start
-            shown(backlog.total or 0)
-            if backlog.total == 0 or waited >= state.plan.experiment.limits.drain_s:
-                empty_after = waited if backlog.total == 0 else None
-                state.facts.drain = run_folder.Drain(empty_after, backlog.total, waited)
+            left = backlog.total(since=loaded)
+            shown(left or 0)
+            if left == 0 or time.monotonic() - start >= limit_s:
+                state.facts.drain = run_folder.Drain(left, time.time())
                 state.save()
                 return
             backlog.nudge()

@@ -1,6 +1,6 @@
 """What a stack is to those who deploy and run it."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,12 +80,12 @@ class Stack(Planned, Protocol):
 class Backlog(Protocol):
     """What the servers acknowledged and have not stored yet."""
 
-    @property
-    def total(self) -> int | None:
-        """Points that wait on all nodes together; None if any of them does not tell."""
+    def total(self, since: float = 0) -> int | None:
+        """Points that wait on all nodes together; None if any has not told since (epoch s)."""
 
-    def sample(self) -> object:
-        """Ask every node once, and write the answers down."""
+    @property
+    def samplers(self) -> Sequence[Periodic]:
+        """What asks every node about once a second and writes the answers down."""
 
     def nudge(self) -> None:
         """Have a node that does not look at what waits by itself do so; called now and then."""

@@ -14,12 +14,15 @@ from kairoscope.verdict import (
     blocks,
     completeness,
     conditions,
+    drain,
     inputs,
     latencies,
     ledger,
     measurements,
     outcomes,
+    queue,
     settlement,
+    steps,
     sustained,
     timely,
 )
@@ -107,7 +110,7 @@ def failing(folder: Path) -> str | None:
     book = ledger.not_read_back(ledger.open_ledger(found), "not yet")
     latency = latencies.of_load(schedule, window, folder, _loader_hosts(run))
     latency |= blocks.precision(schedule, blocks.latencies(schedule, window, folder))
-    parts = _parts(run, schedule, window, latency, found, book, 0)
+    parts, _ = _parts(run, schedule, window, latency, found, book, 0)
     failed = [part.text for part in parts.values() if part.outcome == "fail"]
     return failed[0] if failed else None
 
@@ -161,10 +164,11 @@ def judge(folder: Path) -> Conclusion:
         wrong_answers = int(documents[run_folder.QUERIES]["answers"]["wrong"])
     if run.facts.captured:
         incomplete += _not_captured(run, schedule, window, measured)
-    parts = _parts(run, schedule, window, latency, found, book, wrong_answers)
+    parts, of_steps = _parts(run, schedule, window, latency, found, book, wrong_answers)
     limits = run.plan.experiment.limits
     invalid = [*_loader_limits(run, schedule), *condition.not_ours(limits)]
     judged = sustained.judge(parts, invalid, incomplete)
+    judged.steps = of_steps
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
     judged.happened += [
         *_disturbances(run, schedule),
@@ -246,45 +250,59 @@ def _parts(
     found: Outcomes,
     book: Ledger,
     wrong_answers: int,
-) -> dict[str, sustained.Part]:
-    """The five parts of the verdict."""
+) -> tuple[dict[str, sustained.Part], list[dict[str, Any]]]:
+    """The five parts of the verdict, and of a load of several rates what each step came to."""
     limits = run.plan.experiment.limits
     spec = schedule.spec
     due = timely.due_after_warmup(schedule)
     quiet = _silence(run, schedule)
+    told = queue.looks(run_folder.records(run.folder / run_folder.QUEUE), run.kairosdb)
     arrived = timely.schedule_part(book, found.counts, due, quiet, limits, replay=spec.replay)
+    of_steps: list[dict[str, Any]] = []
     if spec.replay:
         fast = sustained.not_judged(limits.p99_ms, "ms", _REPLAYED)
         why = f"a replay fills the queue as far as {spec.replay_queue_points:,} points a node"
         if not spec.replay_queue_points:
             why = "a replay fills the queue"
-        steady = sustained.not_judged(limits.queue_growth, "fraction of the rate", why)
+        steady = sustained.not_judged(limits.queue_growth, queue.UNIT, why)
     else:
         fast = latencies.latency_part(latency, limits.p99_ms, acknowledges=spec.acknowledges)
         fast = blocks.with_precision(fast, latency)
-        # A queue that keeps points for a window fills for so long, however well they are stored.
-        full = spec.start_ms / 1000 + run.plan.kairosdb.get("queue_window_ms", 0) / 1000
-        samples = _queue_samples(
-            run.folder / run_folder.QUEUE, (max(window[0], full), window[1]), len(run.kairosdb)
-        )
-        rate = measurements.points_due(schedule, spec.warmup_ticks) / (window[1] - window[0])
-        steady = sustained.queue_part(samples, limits.queue_growth, rate)
-    drain = run.facts.drain
-    if drain is None:
-        text = "the queue was not watched to its end after the load"
-        drained = sustained.Part(None, limits.drain_s, "s", "unknown", text)
-    elif drain.seconds is None and drain.watched_s < limits.drain_s:
-        text = f"the queue was watched for {drain.watched_s:.0f} s alone, and was not empty then"
-        drained = sustained.Part(None, limits.drain_s, "s", "unknown", text)
-    else:
-        drained = sustained.drain_part(drain.seconds, drain.left, limits.drain_s)
-    return {
+        each = steps.of(schedule)
+        grown = _grown(run, schedule, each, told)
+        steady = steps.worst(None, each, grown) if len(each) > 1 else grown[0]
+        if len(each) > 1:
+            timed = steps.timely_parts(schedule, each, run.folder, limits)
+            arrived = steps.worst(arrived, each, [in_time for in_time, _ in timed])
+            fast = steps.worst(fast, each, [quick for _, quick in timed])
+            names = ("schedule", "latency", "queue")
+            lists = ([in_time for in_time, _ in timed], [quick for _, quick in timed], grown)
+            of_steps = steps.documents(each, dict(zip(names, lists, strict=True)))
+    last_due = window[1] if spec.replay else spec.end_ms / 1000
+    ends = [said["ended_ms"] / 1000 for said in outcomes.finals(run.load, spec.workers)]
+    parts = {
         "schedule": arrived,
         "latency": fast,
         "queue": steady,
-        "drain": drained,
+        "drain": drain.drain_part(
+            run.facts.drain, told, last_due, max([last_due, *ends]), limits.drain_s
+        ),
         "readback": sustained.readback_part(book, wrong_answers, _unseen_replicas(run)),
     }
+    return parts, of_steps
+
+
+def _grown(
+    run: Inputs, schedule: Schedule, each: list[steps.Step], told: dict[str, queue.Looks]
+) -> list[sustained.Part]:
+    """The part *queue* of each step."""
+    processes = list(run_folder.records(run.folder / run_folder.PROCESSES))
+    excused = {node: queue.replaced(processes, node) for node in run.kairosdb}
+    kept_s = run.plan.kairosdb.get("queue_window_ms", 0) / 1000
+    limit = run.plan.experiment.limits.queue_growth
+    return steps.queue_parts(
+        schedule, each, kept_s, limit, lambda asked: queue.queue_part(told, asked, excused)
+    )
 
 
 def _unseen_replicas(run: Inputs) -> int:
@@ -379,22 +397,6 @@ def measured_window(schedule: Schedule, folder: Path) -> tuple[float, float]:
     for final in outcomes.finals(folder, spec.workers):
         seen += [final["started_ms"] / 1000, final["ended_ms"] / 1000]
     return min(seen, default=0.0), max(seen, default=0.0)
-
-
-def _queue_samples(
-    path: Path, window: tuple[float, float], nodes: int
-) -> list[tuple[float, float]]:
-    """(t, points waiting on all nodes) for each second of the window in which all nodes told."""
-    start, end = window
-    by_second: dict[int, dict[str, float]] = {}
-    for record in run_folder.records(path):
-        if start <= record["t"] <= end and "waiting" in record:
-            by_second.setdefault(int(record["t"]), {})[record["node"]] = record["waiting"]
-    return [
-        (float(t), sum(depths.values()))
-        for t, depths in sorted(by_second.items())
-        if len(depths) == nodes
-    ]
 
 
 def _measurements(

@@ -13,17 +13,17 @@ def show(judged: Verdict, console: Console) -> None:
     console.print(f"\n[bold {colour}]verdict: {judged.verdict}[/]", end="  ")
     console.print(_headline(judged), markup=False)
     for name, part in judged.parts.items():
-        console.print(f"  {name:9} {part.outcome:8} {part.text}", markup=False)
+        console.print(f"  {name:9} {part.outcome:9} {part.text}", markup=False)
         if part.outcome != "fail":
             continue
         # An outcome without a figure (a queue that was never empty) has it in its text.
         figure = units.quantity(part.figure, part.unit)
         limit = units.quantity(part.limit, part.unit)
         of = f" ({part.unit})" if part.unit.startswith("fraction") else ""
-        console.print(f"{'':21}figure {figure}, limit {limit}{of}", markup=False)
+        console.print(f"{'':22}figure {figure}, limit {limit}{of}", markup=False)
         if advice := ADVICE.get(name):
-            console.print(f"{'':21}means: {advice.means}", markup=False)
-            console.print(f"{'':21}look at: {advice.look}", markup=False)
+            console.print(f"{'':22}means: {advice.means}", markup=False)
+            console.print(f"{'':22}look at: {advice.look}", markup=False)
     for reason in _apart_from_parts(judged)[1:]:
         console.print(f"  also: {reason}", markup=False)
 
@@ -45,7 +45,11 @@ def _headline(judged: Verdict) -> str:
     why = []
     if others := _apart_from_parts(judged):
         why.append(others[0].rstrip("."))
-    for outcome, words in (("fail", "failed"), ("unknown", "not known")):
+    for outcome, words in (
+        ("fail", "failed"),
+        ("unknown", "not known"),
+        ("undecided", "undecided"),
+    ):
         if names := [name for name, part in judged.parts.items() if part.outcome == outcome]:
             why.append(f"{words}: {', '.join(names)}")
     return ". ".join([*why, *judged.happened]) + "."

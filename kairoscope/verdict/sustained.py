@@ -1,27 +1,22 @@
 """The one definition of "sustained", in five parts. Pure arithmetic, no I/O.
 
 A run passes when all five hold; it is *invalid* when the loader, not the store, was the limit, or
-others used the machine, and *incomplete* when something that a part needs was not captured. A
-failed part is never hidden by either: its outcome stays beside the verdict. Parts that a kind of
-load has no figure for are not judged, and say why: a replayed history has no planned send times.
+others used the machine, and *incomplete* when something that a part needs was not captured, or when
+nothing failed and what was seen of a part decides neither way. A failed part is never hidden by
+either: its outcome stays beside the verdict. Parts that a kind of load has no figure for are not
+judged, and say why: a replayed history has no planned send times.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
-
-import numpy as np
 
 from kairoscope.verdict import ledger as ledgers
 from kairoscope.verdict.ledger import Ledger
 
-Outcome = Literal["pass", "fail", "unknown", "not judged"]
+Outcome = Literal["pass", "fail", "unknown", "undecided", "not judged"]
 Word = Literal["pass", "fail", "invalid", "incomplete"]
 
 EXIT_STATUS: dict[str, int] = {"pass": 0, "fail": 1, "invalid": 2, "incomplete": 2}
-
-# Fewer samples than this give no slope worth the name.
-MIN_QUEUE_SAMPLES = 5
 
 
 @dataclass
@@ -44,6 +39,7 @@ class Verdict:
         happened: sentences on what disturbed the run, whatever the word.
         invalid: why the loader was the limit, or the machine not ours, also where the word is not
             that.
+        steps: of a load of several rates what each came to; see `steps.documents`.
     """
 
     verdict: Word
@@ -52,6 +48,7 @@ class Verdict:
     reasons: list[str]
     happened: list[str] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def summary(self) -> str:
@@ -68,60 +65,13 @@ class Verdict:
             "parts": {name: asdict(part) for name, part in self.parts.items()},
             "reasons": self.reasons,
             "invalid": self.invalid,
+            **({"steps": self.steps} if self.steps else {}),
         }
 
 
 def not_judged(limit: float, unit: str, why: str) -> Part:
     """A part that this kind of load has no figure for."""
     return Part(None, limit, unit, "not judged", why)
-
-
-def slope(samples: Sequence[tuple[float, float]]) -> float | None:
-    """Least-squares slope of (t in s, points) samples, in points/s; None for too few of them."""
-    if len(samples) < MIN_QUEUE_SAMPLES:
-        return None
-    t, depth = np.array(samples, dtype=float).T
-    t -= t.mean()
-    spread = float((t**2).sum())
-    return float((t * depth).sum()) / spread if spread else None
-
-
-def queue_part(samples: Sequence[tuple[float, float]], limit: float, points_per_s: float) -> Part:
-    """Growth of KairosDB's queues over the measured window, as a fraction of the rate.
-
-    `samples` are (t in s, points waiting on all nodes); `points_per_s` is the mean of what was due
-    in the window. A queue that grows by more than `limit` of
-    what comes in would fill the disk, however small it still is.
-    """
-    growth = slope(samples)
-    if growth is None:
-        text = f"only {len(samples)} samples of the queue depth"
-        return Part(None, limit, "fraction of the rate", "unknown", text)
-    figure = growth / points_per_s
-    deepest = max(depth for _, depth in samples)
-    return Part(
-        figure,
-        limit,
-        "fraction of the rate",
-        "pass" if figure <= limit else "fail",
-        f"queue grew by {growth:,.1f} points/s at {points_per_s:,.0f} points/s; "
-        f"deepest {deepest:,.0f} points, {len(samples)} samples",
-    )
-
-
-def drain_part(seconds: float | None, left: int | None, limit_s: float) -> Part:
-    """Time until KairosDB's queues were empty after the last point was due.
-
-    `seconds` None: not within the limit; `left`: what waited then (None: a node did not tell).
-    """
-    if seconds is not None:
-        text = f"queue empty {seconds:.1f} s after the load"
-        return Part(seconds, limit_s, "s", "pass" if seconds <= limit_s else "fail", text)
-    if left is None:
-        text = f"a KairosDB node did not tell its queue depth for {limit_s:.0f} s after the load"
-        return Part(None, limit_s, "s", "fail", text)
-    text = f"{left:,} points still waited {limit_s:.0f} s after the load"
-    return Part(None, limit_s, "s", "fail", text)
 
 
 def readback_part(ledger: Ledger, wrong_answers: int = 0, unseen_replicas: int = 0) -> Part:
@@ -191,17 +141,24 @@ def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> 
     `invalid`: why the loader was the limit, or the machine not ours; `incomplete`: what was not
     captured or not finished.
     """
-    failed = [f"{name}: {p.text}" for name, p in parts.items() if p.outcome == "fail"]
-    unknown = [f"{name}: {p.text}" for name, p in parts.items() if p.outcome == "unknown"]
+    said: dict[Outcome, list[str]] = {}
+    for name, part in parts.items():
+        said.setdefault(part.outcome, []).append(f"{name}: {part.text}")
+    failed, unknown, undecided = (
+        said.get(outcome, []) for outcome in ("fail", "unknown", "undecided")
+    )
     # A point that was acknowledged and is not there is lost, whoever else used the machine.
     lost = "readback" in parts and parts["readback"].outcome == "fail"
     word: Word
     if incomplete or unknown:
-        word, reasons = "incomplete", [*incomplete, *unknown, *failed]
+        word, reasons = "incomplete", [*incomplete, *unknown, *failed, *undecided]
     elif invalid and not lost:
-        word, reasons = "invalid", [*invalid, *failed]
+        word, reasons = "invalid", [*invalid, *failed, *undecided]
     elif failed:
-        word, reasons = "fail", [*failed, *invalid]
+        # However an undecided part came out: the run would not pass.
+        word, reasons = "fail", [*failed, *undecided, *invalid]
+    elif undecided:
+        word, reasons = "incomplete", undecided
     else:
         word, reasons = "pass", []
     spared = [name for name, p in parts.items() if p.outcome == "not judged"]

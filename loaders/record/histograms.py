@@ -6,9 +6,10 @@ histogram, not a mean of the workers'.
 
 from __future__ import annotations
 
+import bisect
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -118,6 +119,39 @@ def merged(paths: Iterable[Path], warmup: bool = False) -> HdrHistogram:
             if (histogram.get_tag() == WARMUP) == warmup:
                 total.add(histogram)
     return total
+
+
+def from_on(paths: Iterable[Path], begins_s: Sequence[float]) -> list[HdrHistogram]:
+    """The measured latencies merged over workers, one histogram for each beginning, up to the next.
+
+    A point is where it was acknowledged or given up, to the second; what came before the first
+    beginning is in the first one.
+
+    Args:
+        paths: interval logs as `LogWriter` writes them.
+        begins_s: ascending, in seconds since the start of the logs.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a file is not an interval log.
+    """
+    found = [new_histogram() for _ in begins_s]
+    for path in paths:
+        for begin_s, histogram in _read(path):
+            if histogram.get_tag() != WARMUP:
+                # An interval begins some milliseconds after its second.
+                found[max(0, bisect.bisect_right(begins_s, begin_s + 0.5) - 1)].add(histogram)
+    return found
+
+
+def up_to(histogram: HdrHistogram, limit_us: int) -> int:
+    """How many were recorded up to a limit, to the resolution of the histogram."""
+    filled = np.frombuffer(histogram.counts, dtype=np.uint64)
+    return sum(
+        int(filled[index])
+        for index in np.flatnonzero(filled)
+        if histogram.get_value_from_index(int(index)) <= limit_us
+    )
 
 
 def count(path: Path) -> int:

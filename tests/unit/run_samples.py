@@ -65,6 +65,10 @@ class Run:
         plan["experiment"].setdefault("limits", {}).update(limits)
         (self.folder / run_folder.PLAN).write_text(json.dumps(plan))
 
+    def drained(self, after_s: float = 0.5, left: int | None = 0) -> None:
+        """Say that the queues were watched so long after the last point, and what was left."""
+        self.facts.drain = Drain(left, self.schedule.spec.end_ms / 1000 + after_s)
+
     def event(self, what: str, detail: str, **more: Any) -> None:
         self.state.events.write(t=NOW_S + 6, what=what, detail=detail, **more)
 
@@ -150,14 +154,14 @@ def run_of(
     processes = JsonLines(folder / run_folder.PROCESSES)
     for second in range(30):
         for node in NODES:
-            queue.write(t=began_s + second, node=node, waiting=7)
+            queue.write(t=began_s + second, node=node, waiting=7 if second < 20.5 else 0)
         for name in (*NODES, *STORAGE):
             cpu = {"role": name[:-2], "pid": 7, "cpu_s": second / 10, "rss_bytes": 1000}
             processes.write(t=began_s + second, name=name, **cpu)
         machine = {"role": "machine", "cpu_busy_s": second * 1.0}
         processes.write(t=began_s + second, name="machine", **machine)
     run.captured(*((node, phase) for node in STORAGE for phase in ("before", "after")))
-    run.facts.drain = Drain(0.5, 0, 0.5)
+    run.drained()
     run.facts.disk_bytes = {"before": 10_000, "after": 50_000}
     run.facts.captured = True
     run.facts.write(folder)
@@ -184,15 +188,15 @@ def _loaded(run: Run) -> None:
         write_latencies(run, worker)
 
 
-def write_latencies(run: Run, worker: int, *intervals: tuple[int, int]) -> None:
+def write_latencies(run: Run, worker: int, *intervals: tuple[int, int], first_s: float = 0) -> None:
     """A worker's interval log: of each interval (µs, points), or 75 points of 20 ms; the rest of
-    what it sent is in the warm-up."""
+    what it sent is in the warm-up. `first_s`: when they begin, seconds of the load."""
     spec = run.schedule.spec
     points = sum(map(run.schedule.points_of, run.schedule.groups(worker)))
     measured = intervals or ((20_000, 75),)
     with (run.folder / "load" / f"worker-{worker}.hlog").open("w") as file:
         log = LogWriter(file, spec.start_ms)
-        began_s = run.began_s - spec.start_ms / 1000
+        began_s = run.began_s - spec.start_ms / 1000 + first_s
         warm = new_histogram()
         record(warm, 20_000, points - sum(count for _, count in measured))
         log.write(warm, began_s, 1.0, tag=WARMUP)

@@ -14,7 +14,7 @@ from run_samples import Run, run_of
 
 from kairoscope import run_folder
 from kairoscope.cli.main import main
-from kairoscope.run_folder import Drain, Facts
+from kairoscope.run_folder import Facts
 from kairoscope.verdict.settlement import FailedPoint
 
 DOCUMENTS = (run_folder.MANIFEST, run_folder.PLAN, run_folder.FACTS)
@@ -169,7 +169,7 @@ def test_another_limit_gives_another_verdict(tmp_path, limits, part):
 def test_a_longer_limit_says_nothing_of_a_queue_that_was_watched_no_longer(tmp_path):
     run = run_of(tmp_path / "run")
     run.read_back()
-    run.facts.drain = Drain(None, 5, 60.2)
+    run.drained(60.2, 5)
     assert run.judge().parts["drain"].outcome == "fail"
     run.limit(drain_s=90)
     assert judge(run.folder).exit_code == 2

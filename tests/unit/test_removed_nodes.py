@@ -70,11 +70,13 @@ def test_nothing_waits_on_it_any_more(tmp_path: Path) -> None:
     gone = []
     file = tmp_path / "queue.jsonl"
     depth = QueueDepth([OTHER, HOST], Nodes(), JsonLines(file), lambda host: host in gone)  # type: ignore[arg-type]
-    depth.sample()
-    assert depth.total is None  # It may only be away for a while.
+    for host in (OTHER, HOST):
+        depth.look(host)
+    assert depth.total() is None  # It may only be away for a while.
     gone.append(HOST)
-    depth.sample()
-    assert depth.total == 5
+    for host in (OTHER, HOST):
+        depth.look(host)
+    assert depth.total() == 5
     last = json.loads(file.read_text().splitlines()[-1])
     assert (last["node"], last["waiting"], last["removed"]) == ("kairosdb-2", 0, True)
 

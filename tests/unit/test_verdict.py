@@ -5,7 +5,6 @@ import dataclasses
 import load_samples
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from kairoscope.experiment.schema import Limits
 from kairoscope.verdict import latencies, sustained, timely
@@ -131,36 +130,6 @@ def test_latency():
     lacking = part(latencies_of(1, problems=[f"worker {n}" for n in range(5)]), 100)
     assert (lacking.outcome, lacking.figure) == ("unknown", None)
     assert lacking.text.endswith("worker 0; worker 1; worker 2; and 2 more")
-
-
-@given(st.floats(-500, 500), st.floats(0, 1e6), st.integers(5, 60))
-def test_slope_is_that_of_the_line(rate, offset, samples):
-    line = [(1.7e9 + t, offset + rate * t) for t in range(samples)]
-    assert sustained.slope(line) == pytest.approx(rate, abs=1e-3)
-
-
-def test_a_growing_queue_fails_however_small_it_is():
-    grows = [(float(t), 11.0 * t) for t in range(60)]
-    assert sustained.queue_part(grows, 0.01, 1000).outcome == "fail"
-    slower = [(float(t), 9.0 * t) for t in range(60)]
-    assert sustained.queue_part(slower, 0.01, 1000).outcome == "pass"
-
-
-def test_a_deep_queue_that_does_not_grow_passes():
-    waves = [(float(t), 5000.0 + 100 * (t % 2)) for t in range(60)]
-    assert sustained.queue_part(waves, 0.01, 1000).outcome == "pass"
-
-
-def test_too_few_queue_samples_are_unknown_not_zero():
-    assert sustained.queue_part([(1.0, 0.0)] * 4, 0.01, 1000).outcome == "unknown"
-
-
-def test_drain():
-    assert sustained.drain_part(3.0, 0, 60).outcome == "pass"
-    late = sustained.drain_part(None, 77, 60)
-    assert (late.outcome, late.figure) == ("fail", None)
-    assert "77 points still waited" in late.text
-    assert "did not tell" in sustained.drain_part(None, None, 60).text
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import numpy as np
 from rich.console import Console
 
 from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.sampling import Periodic
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
 from kairoscope.run_folder import Expected, JsonLines
@@ -84,12 +85,14 @@ class Planned:
 
 
 class Backlog:
-    total = 0
-
     def __init__(self, file: JsonLines) -> None:
         self.file = file
+        self.samplers = [Periodic("queue depth", 1, self.look)]
 
-    def sample(self) -> None:
+    def total(self, since: float = 0) -> int:
+        return 0
+
+    def look(self) -> None:
         self.file.write(t=time.time(), node="stub-1", waiting=0)
 
     def nudge(self) -> None:
