@@ -4,7 +4,8 @@ A look tells what a process has used since it started. Between two looks the use
 so that a window whose edges are between looks gets its share of both sides, and a process that is
 started again counts from its start, which is put at the last look at the one before it. What was
 used after the last look at a process that ended is not known: half a step at its mean is the best
-guess, and the whole step counts as not covered.
+guess, and the whole step counts as not covered. So does all time after a host was looked at for the
+last time: its processes are taken to go on at their mean.
 """
 
 from collections import defaultdict
@@ -20,6 +21,9 @@ Floats = npt.NDArray[np.float64]
 
 LEAST_COVERED = 0.95
 """Below this share of a window its figures come with a note."""
+
+LEAST_KNOWN = 0.5
+"""Below this share of a window the use of a process is not known at all."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,11 @@ class _Process:
     lives: list[Curve] = field(default_factory=list)
     unknown: list[tuple[float, float]] = field(default_factory=list)
 
+    def unknown_share(self, start: float, end: float) -> float:
+        """Share of the time from `start` to `end` of which nothing is known."""
+        unknown = sum(_overlap(span, (start, end)) for span in self.unknown)
+        return unknown / max(end - start, 1e-9)
+
 
 class Usage:
     """CPU seconds of every process of a run, by name, between any two moments."""
@@ -57,15 +66,19 @@ class Usage:
             lambda: defaultdict(list)
         )
         times = []
+        hosts: dict[str, float] = {}
         self.role: dict[str, str] = {}
         for sample in samples:
             times.append(sample["t"])
+            if sample["role"] == "host":
+                hosts[sample["name"].removeprefix("host ")] = sample["t"]
             if "cpu_s" in sample:
                 self.role[sample["name"]] = sample["role"]
                 looks[sample["name"]][sample["pid"]].append((sample["t"], sample["cpu_s"]))
         self._seen = (min(times, default=0.0), max(times, default=0.0))
         self._processes = {
-            name: _process(list(lives.values()), self._seen[1]) for name, lives in looks.items()
+            name: _process(list(lives.values()), hosts.get(name, self._seen[1]), self._seen[1])
+            for name, lives in looks.items()
         }
 
     def seconds(self, start: float, end: float) -> dict[str, float]:
@@ -79,20 +92,16 @@ class Usage:
         return {
             name: sum(life.between(start, end) for life in process.lives) / seen
             for name, process in self._processes.items()
-            if any(life.t[0] < end and life.t[-1] > start for life in process.lives)
+            if any(
+                len(life.t) > 1 and life.t[0] < end and life.t[-1] > start for life in process.lives
+            )
+            and process.unknown_share(start, end) <= 1 - LEAST_KNOWN
         }
 
     def covered(self, start: float, end: float) -> float:
         """Share of the time from `start` to `end` of which the use of all processes is known."""
-        length = max(end - start, 1e-9)
-        unknown = max(
-            (
-                sum(_overlap(span, (start, end)) for span in process.unknown)
-                for process in self._processes.values()
-            ),
-            default=0.0,
-        )
-        return max(0.0, self._share_seen(start, end) - unknown / length)
+        unknown = (each.unknown_share(start, end) for each in self._processes.values())
+        return max(0.0, self._share_seen(start, end) - max(unknown, default=0.0))
 
     def _share_seen(self, start: float, end: float) -> float:
         return _overlap(self._seen, (start, end)) / max(end - start, 1e-9)
@@ -102,9 +111,11 @@ def _overlap(a: tuple[float, float], b: tuple[float, float]) -> float:
     return max(0.0, min(a[1], b[1]) - max(a[0], b[0]))
 
 
-def _process(lives: list[list[tuple[float, float]]], until: float) -> _Process:
-    """The curves of the lives of one process, whose looks are in order; `until`: the last look at
-    anything."""
+def _process(lives: list[list[tuple[float, float]]], looked_until: float, until: float) -> _Process:
+    """The curves of the lives of one process, whose looks are in order.
+
+    `looked_until`: the last look at its host; `until`: at anything.
+    """
     found = _Process()
     lives.sort()
     steps = [b[0] - a[0] for looks in lives for a, b in pairwise(looks)]
@@ -115,12 +126,16 @@ def _process(lives: list[list[tuple[float, float]]], until: float) -> _Process:
         if before is not None:
             t, value = np.insert(t, 0, before), np.insert(value, 0, 0.0)
         before = float(t[-1])
-        following = lives[number + 1][0][0] if number + 1 < len(lives) else until
+        last = number + 1 == len(lives)
+        following = until if last else lives[number + 1][0][0]
+        # Seen by the last look at its host: it may well have gone on.
+        unseen = last and looked_until - before <= 1.5 * step
+        gap = following - before if unseen else min(step, following - before)
         # A look at one process is some milliseconds from that at another: no gap is half a step.
-        if (gap := min(step, following - before)) > step / 2 and len(t) > 1:
+        if gap > step / 2 and len(t) > 1:
             rate = (value[-1] - value[0]) / max(t[-1] - t[0], 1e-9)
             t = np.append(t, before + gap)
-            value = np.append(value, value[-1] + rate * gap / 2)
+            value = np.append(value, value[-1] + rate * (gap if unseen else gap / 2))
             found.unknown.append((before, before + gap))
         found.lives.append(Curve(t, value))
     return found

@@ -63,6 +63,33 @@ def test_a_process_that_ended_uses_nothing_more():
     assert usage.seconds(100, 120) == {"storage-1": pytest.approx(10)}
 
 
+def host_looks(name: str, until: float) -> list:
+    return [
+        {"t": t, "name": f"host {name}", "role": "host", "cpu_busy_s": t}
+        for t in np.arange(0.3, until, 2)
+    ]
+
+
+@pytest.mark.parametrize(("until", "seen"), [(110, True), (60, False)])
+def test_a_host_that_was_not_looked_at_any_more_is_not_one_at_rest(until, seen):
+    here = looks("storage-1", 1, 2, (0, until), 0.5) + host_looks("storage-1", until)
+    other = looks("storage-2", 2, 2, (0, 200), 0.5) + host_looks("storage-2", 200)
+    usage = Usage(here + other)
+    found = usage.seconds(20, 120)
+    assert found["storage-2"] == pytest.approx(50)
+    # Known for less than half of the time is not known; else what was seen stands for the rest.
+    assert ("storage-1" in found) is seen
+    if seen:
+        assert found["storage-1"] == pytest.approx(50, abs=1)
+    assert usage.covered(20, 120) == pytest.approx((until - 20) / 100, abs=0.03)
+
+
+def test_a_process_that_was_seen_once_is_not_known():
+    once = [sample(50, "storage-1", 1, 10.0)]
+    usage = Usage(once + looks("storage-2", 2, 2, (0, 200), 0.5))
+    assert set(usage.seconds(20, 120)) == {"storage-2"}
+
+
 def test_where_nobody_looked_what_was_seen_stands_for_the_rest_and_a_note_says_so():
     seen = looks("storage-1", 1, 2, (0, 60), 0.5)
     usage = Usage(seen)
