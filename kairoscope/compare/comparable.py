@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kairoscope.compare.runs import Run, at
+from kairoscope.verdict.conditions import WARM_AFTER_S
 
 Facets = Mapping[str, Any]
 
@@ -99,11 +100,13 @@ def _warmth(run: Run) -> Facets:
 
 
 def warmth(run: Run) -> str | None:
-    """Whether the servers had just started, as the manifest's conditions say it; None: not said."""
-    said = at(run.manifest, "conditions", "warm")
-    if isinstance(said, bool):
-        return "warm" if said else "cold"
-    return said if isinstance(said, str) else None
+    """Cold or warm, by the youngest server, as the verdict has it; None: it is not known."""
+    servers = at(run.manifest, "conditions", "servers") or []
+    starts = [at(server, "started") for server in servers]
+    began_ms = at(run.manifest, "load", "start_ms")
+    if not starts or None in starts or began_ms is None:
+        return None
+    return "cold" if began_ms / 1000 - max(starts) < WARM_AFTER_S else "warm"
 
 
 MACHINE = Factor("machine", "the machine", _machine)
@@ -219,7 +222,14 @@ def _conditions(run: Run) -> dict[str, Any]:
     return {
         **versions,
         **plain,
+        "points that waited at the start": sum(
+            at(each, "waiting") or 0 for each in at(run.manifest, "conditions", "queue") or []
+        ),
         "commit": f"{commit}, changed" if git.get("dirty") and commit else commit,
+        "cores that others used": _rounded(at(run.measurements, "conditions", "foreign_cores")),
+        "share of cores that was stolen": _rounded(
+            at(run.measurements, "conditions", "steal_share")
+        ),
         "machine busy, share of its cores": _rounded(
             run.measurements.get("machine_cpu_busy_fraction")
         ),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from compare_samples import MACHINE, finished, several
+from compare_samples import MACHINE, START_MS, finished, several
 
 from kairoscope import run_folder
 from kairoscope.cli.main import main
@@ -138,7 +138,7 @@ def test_runs_that_were_not_judged_are_left_out_and_named(
         ("freshness", {"kairosdb": {"queue_window_ms": 30_000}}),
         ("engine", {"manifest": {"versions": {"engine": "scylla"}}}),
         ("machine", {"manifest": {"machine": MACHINE | {"cpus": 4}}}),
-        ("warmth", {"manifest": {"conditions": {"warm": "cold"}}}),
+        ("warmth", {"manifest": {"conditions": {"servers": [{"started": START_MS / 1000 - 60}]}}}),
     ],
 )
 def test_what_decides_a_figure_by_itself_is_refused_unless_it_is_meant(
@@ -152,6 +152,20 @@ def test_what_decides_a_figure_by_itself_is_refused_unless_it_is_meant(
     meant = sides.of_folders([one], [two], on_purpose=[factor])
     assert meant.word == "undecided"
     assert len(meant.comparability.on_purpose) == 1
+
+
+def test_warm_and_cold_are_by_the_youngest_server(tmp_path: Path) -> None:
+    def run(name: str, *ages_s: float | None) -> str | None:
+        started = [None if age is None else START_MS / 1000 - age for age in ages_s]
+        servers = [{"started": t} for t in started]
+        return comparable.warmth(
+            read(finished(tmp_path, name, manifest={"conditions": {"servers": servers}}))
+        )
+
+    assert run("young", 9000, 30) == "cold"
+    assert run("old", 9000, 600) == "warm"
+    assert run("unknown", 9000, None) is None
+    assert run("none") is None
 
 
 def test_a_side_is_of_one_kind(tmp_path: Path) -> None:
