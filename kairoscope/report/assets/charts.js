@@ -34,14 +34,27 @@
     const fade = (alpha) => ink.replace("rgb(", "rgba(").replace(")", ", " + alpha + ")");
     const grid = { stroke: fade(0.14), width: 1 };
     const ticks = { stroke: fade(0.4), width: 1 };
-    const x = { label: chart.xLabel, stroke: ink, grid, ticks, labelSize: 22, size: 34 };
+    // Of a narrow chart without what stands in brackets, which would be cut off.
+    const narrow = box.clientWidth < 560;
+    const xLabel = narrow ? chart.xLabel.replace(/ \([^)]*\)$/, "") : chart.xLabel;
+    const x = { label: xLabel, stroke: ink, grid, ticks, labelSize: 22, size: 34 };
     const label = new Map(chart.ticks);
     if (chart.time) {
       x.incrs = steps;
       x.values = (u, at) => at.map(offset);
     } else if (chart.ticks.length) {
       x.splits = () => chart.ticks.map((tick) => tick[0]);
-      x.values = (u, at) => at.map((v) => label.get(v));
+      // A label that would touch the one before it is left out; the last one is always there.
+      x.values = (u, at) => {
+        const free = (v, w) => Math.abs(u.valToPos(v, "x") - u.valToPos(w, "x")) >= 42;
+        const last = at[at.length - 1];
+        let shown = null;
+        return at.map((v) => {
+          if (v !== last && ((shown != null && !free(v, shown)) || !free(v, last))) return "";
+          shown = v;
+          return label.get(v);
+        });
+      };
     }
     const banded = chart.bands.flatMap((band) => band.low.concat(band.high)).filter((v) => v != null);
     const behind = (u) => {
@@ -81,7 +94,7 @@
     };
     return {
       width: box.clientWidth,
-      height: box.clientWidth < 560 ? 240 : 300,
+      height: narrow ? 240 : 300,
       // Charts over time share one cursor: a spike here is looked up there.
       cursor: chart.time ? { sync: { key: "time" } } : {},
       scales: {
