@@ -151,7 +151,7 @@ def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> 
     lost = "readback" in parts and parts["readback"].outcome == "fail"
     word: Word
     if incomplete or unknown:
-        word, reasons = "incomplete", [*incomplete, *unknown, *failed, *undecided]
+        word, reasons = "incomplete", [*incomplete, *unknown, *invalid, *failed, *undecided]
     elif invalid and not lost:
         word, reasons = "invalid", [*invalid, *failed, *undecided]
     elif failed:

@@ -198,6 +198,9 @@ def test_words_and_exit_statuses():
     assert sustained.judge(parts(), [], []).verdict == "pass"
     assert sustained.judge(parts(drain="fail"), [], []).verdict == "fail"
     assert sustained.judge(parts(drain="fail"), ["loader late"], []).verdict == "invalid"
+    both = sustained.judge(parts(drain="fail"), ["the machine was not ours"], ["killed"])
+    assert both.verdict == "incomplete"
+    assert both.reasons[:2] == ["killed", "the machine was not ours"], "neither hides the other"
     lost = sustained.judge(parts(readback="fail", drain="fail"), ["the machine was not ours"], [])
     assert lost.verdict == "fail", "what is lost is lost on any machine"
     assert lost.reasons[-1] == "the machine was not ours"
