@@ -172,15 +172,19 @@ def records(path: Path) -> Iterator[Record]:
 def histogram_logs(folder: Path, what: str) -> list[Path]:
     """Interval logs of latency of all workers ("worker") or readers ("queries").
 
-    They are moved from `load/` to `latency/` at a run's end: one that was killed has them there.
+    Not those of its parts, such as worker-0.wait.hlog. They are moved from `load/` to `latency/` at
+    a run's end: one that was killed has them there.
     """
     return [
-        log for place in (LATENCY, LOAD) for log in sorted((folder / place).glob(f"{what}-*.hlog"))
+        log
+        for place in (LATENCY, LOAD)
+        for log in sorted((folder / place).glob(f"{what}-*.hlog"))
+        if log.name.count(".") == 1
     ]
 
 
 def histogram_log(folder: Path, name: str) -> Path | None:
-    """One of them, such as "worker-0"; None if there is none."""
+    """One interval log, such as "worker-0" or "worker-0.wait"; None if there is none."""
     logs = (folder / place / f"{name}.hlog" for place in (LATENCY, LOAD))
     return next((log for log in logs if log.exists()), None)
 

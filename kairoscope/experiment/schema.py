@@ -512,13 +512,14 @@ class Load(Section):
         gt=0,
         le=3600,
     )
-    connections_per_node: int = described(
+    connections_per_node: int | None = described(
         "connections",
-        "Connections of one worker to one KairosDB node; requests beyond them wait, and the "
-        "wait counts as latency.",
-        default=8,
+        "Connections of one worker to one KairosDB node at most, opened as they are needed; "
+        "requests beyond them wait, which counts as latency and is measured for itself. Telnet has "
+        "one connection to a node: there, requests whose lines are not all with the kernel.",
+        default=None,
         ge=1,
-        le=1024,
+        le=2000,
     )
 
     @property

@@ -12,6 +12,18 @@ from kairoscope.plan.numbers import bounded, count, n, short, up
 POINTS_PER_WORKER = 90_000
 # Several even for a small load, so that what merges them is always exercised.
 WORKERS_MIN = 2
+# Connections of all workers to one KairosDB node. Its Jetty needs no thread for one that is idle
+# and works on 200 requests at a time (the default of its pool, which KairosDB leaves as it is);
+# the others wait there, each with its body (10 kB) and buffers of about as much: 40 MB of a heap of
+# half a gigabyte at least. More than ten times as many would only lengthen that queue.
+CONNECTIONS_MAX = 2_000
+# Where few requests are under way on average, chance puts some of them together.
+CONNECTIONS_MIN = 8
+# A loader that is an open loop up to twice the latency limit never waits for a connection to a
+# server that holds the limit, not even in the second after a pause.
+CONNECTIONS_SPARE = 2
+# Requests of a replay that are under way to a node, by one worker: it is as fast as they are.
+REPLAY_CONNECTIONS = 8
 # From leaving KairosDB's queue until a query finds a point, while the load is sustained.
 FRESH_AFTER_S = 5
 
@@ -24,7 +36,7 @@ def settings(draft: Draft, held_s: float) -> dict[str, Any]:
     load = draft.experiment.load
     values = draft.given(
         "load",
-        skip=("workers", "steps"),
+        skip=("workers", "steps", "connections_per_node"),
         absent={
             "rate": None if load.steps else timing.DEFAULT_RATE,
             "warmup_s": load.warmup_resolved_s,
@@ -53,6 +65,7 @@ def settings(draft: Draft, held_s: float) -> dict[str, Any]:
         "workers": workers,
         "workers_per_host": workers // hosts,
         "requests_per_s": requests_per_s,
+        "connections_per_node": _connections(draft, workers, groups, requests_per_s),
         "latency_limit_ms": draft.experiment.limits.p99_ms,
         "queries": _queries(draft, held_s),
     }
@@ -153,6 +166,44 @@ def _workers(draft: Draft) -> int:
         "Each of them keeps a core of its host.",
     )
     return workers
+
+
+def _connections(draft: Draft, workers: int, groups: int, requests_per_s: float) -> int:
+    """Connections of a worker to a node, by Little's law: in use = rate × time of an answer."""
+    load, limit_s = draft.experiment.load, draft.experiment.limits.p99_ms / 1000
+    name, unit = "load.connections_per_node", "connections"
+    if load.replay:
+        reason = "A replay is as fast as so many requests under way are acknowledged."
+        how = f"{REPLAY_CONNECTIONS} requests under way of each worker to each node"
+        return draft.derive(name, REPLAY_CONNECTIONS, unit, how, reason)
+    pairs = draft.survivors * workers
+    wanted = math.ceil(CONNECTIONS_SPARE * limit_s * requests_per_s / pairs)
+    how = (
+        f"{CONNECTIONS_SPARE} × {n(limit_s)} s (limits.p99_ms) × {n(requests_per_s)} requests/s / "
+        f"({count(draft.survivors, 'node')} × {count(workers, 'worker')}), rounded up = {n(wanted)}"
+    )
+    if load.pacing == "aligned" and (at_once := math.ceil(groups / pairs)) > wanted:
+        wanted = at_once
+        how = f"{n(groups)} requests at once / {n(pairs)} = {n(wanted)}"
+    most = max(1, CONNECTIONS_MAX // workers)
+    enough, bound = bounded(wanted, CONNECTIONS_MIN, most)
+    derived = draft.derive(
+        name,
+        enough,
+        unit,
+        f"{how}{bound}",
+        f"Little's law{draft.after_failure}: with fewer, requests would wait in the loader for a "
+        "server that holds the latency limit. Opened as they are needed. At most "
+        f"{n(CONNECTIONS_MAX)} to a KairosDB node from all workers: more only wait in its Jetty.",
+    )
+    open_ms = math.floor(derived * pairs / requests_per_s * 1000)
+    if load.protocol.startswith("rest") and open_ms < 1000 * limit_s:
+        draft.notices.append(
+            f"{name} {n(derived)}: beyond answers of {n(open_ms)} ms on average requests wait for "
+            f"a connection, before the latency limit of {n(limit_s * 1000)} ms. If it is this wait "
+            "that exceeds the limit, the run is invalid, and says nothing of the servers."
+        )
+    return derived
 
 
 def _queries(draft: Draft, held_s: float) -> dict[str, Any] | None:

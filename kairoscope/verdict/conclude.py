@@ -25,6 +25,7 @@ from kairoscope.verdict import (
     steps,
     sustained,
     timely,
+    waiting,
 )
 from kairoscope.verdict.inputs import Inputs
 from kairoscope.verdict.ledger import Ledger
@@ -103,13 +104,13 @@ def failing(folder: Path) -> str | None:
     schedule = run.schedule
     if schedule is None:
         return None
-    if late := _loader_limits(run, schedule):
-        return late[0]
     window = measured_window(schedule, run.load)
     found = outcomes.read(schedule, run.load)
     book = ledger.not_read_back(ledger.open_ledger(found), "not yet")
-    latency = latencies.of_load(schedule, window, folder, _loader_hosts(run))
+    latency = _latency(run, schedule, window)
     latency |= blocks.precision(schedule, blocks.latencies(schedule, window, folder))
+    if late := _loader_limits(run, schedule, latency):
+        return late[0]
     parts, _ = _parts(run, schedule, window, latency, found, book, 0)
     failed = [part.text for part in parts.values() if part.outcome == "fail"]
     return failed[0] if failed else None
@@ -130,7 +131,7 @@ def judge(folder: Path) -> Conclusion:
         reasons = incomplete or ["the load never started"]
         return Conclusion(folder, sustained.judge({}, [], reasons))
     window = measured_window(schedule, run.load)
-    latency = latencies.of_load(schedule, window, folder, _loader_hosts(run))
+    latency = _latency(run, schedule, window)
     by_block = blocks.latencies(schedule, window, folder)
     latency |= blocks.precision(schedule, by_block)
     found = outcomes.read(schedule, run.load)
@@ -166,7 +167,7 @@ def judge(folder: Path) -> Conclusion:
         incomplete += _not_captured(run, schedule, window, measured)
     parts, of_steps = _parts(run, schedule, window, latency, found, book, wrong_answers)
     limits = run.plan.experiment.limits
-    invalid = [*_loader_limits(run, schedule), *condition.not_ours(limits)]
+    invalid = [*_loader_limits(run, schedule, latency), *condition.not_ours(limits)]
     judged = sustained.judge(parts, invalid, incomplete)
     judged.steps = of_steps
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
@@ -266,8 +267,15 @@ def _parts(
             why = "a replay fills the queue"
         steady = sustained.not_judged(limits.queue_growth, queue.UNIT, why)
     else:
-        fast = latencies.latency_part(latency, limits.p99_ms, acknowledges=spec.acknowledges)
+        fast = latencies.latency_part(
+            latency,
+            limits.p99_ms,
+            acknowledges=spec.acknowledges,
+            points_per_request=_points_per_request(schedule),
+        )
         fast = blocks.with_precision(fast, latency)
+        if fast.outcome == "fail":
+            fast.text += waiting.note(latency, schedule, limits.p99_ms)
         each = steps.of(schedule)
         grown = _grown(run, schedule, each, told)
         steady = steps.worst(None, each, grown) if len(each) > 1 else grown[0]
@@ -359,8 +367,20 @@ def _silence(run: Inputs, schedule: Schedule) -> timely.Silence | None:
     return timely.silence(outcomes.finals(run.load, schedule.spec.workers), run.kairosdb)
 
 
-def _loader_limits(run: Inputs, schedule: Schedule) -> list[str]:
-    """Why the loader, not the store, was the limit: its send-time error past the limit."""
+def _latency(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> dict[str, Any]:
+    """The content of latency/merged.json."""
+    return latencies.of_load(schedule, window, run.folder, run.kairosdb, _loader_hosts(run))
+
+
+def _points_per_request(schedule: Schedule) -> int:
+    """Points of the largest request."""
+    workers = range(schedule.spec.workers)
+    largest = max(len(group.slots) for worker in workers for group in schedule.groups(worker))
+    return largest * schedule.spec.points_per_request
+
+
+def _loader_limits(run: Inputs, schedule: Schedule, latency: dict[str, Any]) -> list[str]:
+    """Why the loader, not the store, was the limit: it sent late, or had too few connections."""
     limit_ms = run.plan.experiment.limits.send_error_p99_ms
     hosts = _loader_hosts(run)
     found = []
@@ -373,14 +393,15 @@ def _loader_limits(run: Inputs, schedule: Schedule) -> list[str]:
                 f"{error_ms:,.0f} ms (limit {limit_ms:,.0f} ms) over "
                 f"{said['send_error_us']['count']:,} points"
             )
-    return found
+    waited = waiting.invalid(latency, schedule, run.plan.experiment.limits.p99_ms)
+    return [*found, *([waited] if waited else [])]
 
 
 def _queries(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> dict[str, Any]:
     """What became of the queries beside the load, and how long they took."""
     return {
         "answers": outcomes.answers(run.load, schedule.spec.hosts),
-        "latency": latencies.document(schedule, window, run.folder, "queries"),
+        "latency": latencies.of_queries(schedule, window, run.folder),
     }
 
 

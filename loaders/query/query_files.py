@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from loaders.record.files import OutputFiles
+from loaders.record.histograms import LATENCY
 
 
 def progress_path(outdir: Path, host: int) -> Path:
@@ -47,7 +48,7 @@ class QueryFiles(OutputFiles):
         super().__init__(
             result_path(outdir, host),
             [progress_path(outdir, host), self._answers_path],
-            histogram_path(outdir, host),
+            {LATENCY: histogram_path(outdir, host)},
             start_ms,
             "#[Queries: here each point is a query]\n",
         )

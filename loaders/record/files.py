@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
-from hdrh.histogram import HdrHistogram
-
-from loaders.record.histograms import WARMUP, LogWriter
+from loaders.record.histograms import LATENCY, SERVICE, WAIT, LogWriter, Sparse
 from loaders.record.tally import Outcome
 
 
@@ -23,6 +21,16 @@ def progress_path(outdir: Path, worker: int) -> Path:
 def histogram_path(outdir: Path, worker: int) -> Path:
     """Interval log of latencies."""
     return outdir / f"worker-{worker}.hlog"
+
+
+def wait_path(outdir: Path, worker: int) -> Path:
+    """Interval log of the time that was spent waiting for a connection."""
+    return outdir / f"worker-{worker}.wait.hlog"
+
+
+def service_path(outdir: Path, worker: int) -> Path:
+    """Interval log of the time from having a connection to the answer."""
+    return outdir / f"worker-{worker}.service.hlog"
 
 
 def outcomes_path(outdir: Path, worker: int) -> Path:
@@ -46,7 +54,15 @@ def remove_old(outdir: Path, worker: int) -> None:
     Raises:
         OSError: a file cannot be removed.
     """
-    for path in (progress_path, histogram_path, outcomes_path, events_path, result_path):
+    for path in (
+        progress_path,
+        histogram_path,
+        wait_path,
+        service_path,
+        outcomes_path,
+        events_path,
+        result_path,
+    ):
         path(outdir, worker).unlink(missing_ok=True)
 
 
@@ -68,35 +84,44 @@ def _dumps(record: dict[str, Any]) -> str:
 
 
 class OutputFiles:
-    """Open output files of one process: a progress log, an interval log, and what else it names.
+    """Open output files of one process: a progress log, interval logs, and what else it names.
 
     Every method but `abandon` raises FilesError if the disk is full or a file cannot be written:
     figures that nobody can read afterwards are no figures, so the process must not go on.
     """
 
-    def __init__(self, result: Path, logs: list[Path], hlog: Path, start_ms: int, head: str = ""):
+    def __init__(
+        self,
+        result: Path,
+        logs: list[Path],
+        hlogs: Mapping[str, Path],
+        start_ms: int,
+        head: str = "",
+    ):
         """Create the files.
 
         Args:
             result: where the final figures will be; an old one is removed.
             logs: JSON lines; the first is for progress.
-            hlog: interval log, whose intervals count from `start_ms` (epoch).
-            head: comment lines at the beginning of the interval log.
+            hlogs: interval logs, by what is in them; they count from `start_ms` (epoch).
+            head: comment lines at the beginning of the interval logs.
         """
         self._result_path = result
-        self._hlog_path = hlog
+        self._hlog_paths = hlogs
+        self._hlogs: dict[str, LogWriter] = {}
         self._open: dict[Path, TextIO] = {}
         self._progress_path = logs[0]
         try:
             with _naming(result):
                 result.unlink(missing_ok=True)
-            for path in (*logs, hlog):
+            for path in (*logs, *hlogs.values()):
                 with _naming(path):
                     # Line by line to the system: a killed process loses nothing that it knew.
                     self._open[path] = path.open("w", buffering=1, encoding="utf-8")
-            with _naming(hlog):
-                self._open[hlog].write(head)
-                self._log = LogWriter(self._open[hlog], start_ms)
+            for what, path in hlogs.items():
+                with _naming(path):
+                    self._open[path].write(head)
+                    self._hlogs[what] = LogWriter(self._open[path], start_ms, what)
         except FilesError:
             self.abandon()
             raise
@@ -110,13 +135,10 @@ class OutputFiles:
         """Append a progress record."""
         self.append(self._progress_path, record)
 
-    def latencies(
-        self, warmup: HdrHistogram, measured: HdrHistogram, start_s: float, length_s: float
-    ) -> None:
-        """Append the histograms of an interval (µs; times in seconds since the start)."""
-        with _naming(self._hlog_path):
-            self._log.write(warmup, start_s, length_s, tag=WARMUP)
-            self._log.write(measured, start_s, length_s)
+    def interval(self, what: str, found: Sparse, start_s: float, length_s: float, tag: str) -> None:
+        """Append an interval to the log of `what` (µs; times in seconds since the start)."""
+        with _naming(self._hlog_paths[what]):
+            self._hlogs[what].write_sparse(found, start_s, length_s, tag)
 
     def finish(self, result: dict[str, Any]) -> None:
         """Close the logs and write the final figures, all or nothing."""
@@ -147,7 +169,11 @@ class WorkerFiles(OutputFiles):
         super().__init__(
             result_path(outdir, worker),
             [progress_path(outdir, worker), self._outcomes_path, self._events_path],
-            histogram_path(outdir, worker),
+            {
+                LATENCY: histogram_path(outdir, worker),
+                WAIT: wait_path(outdir, worker),
+                SERVICE: service_path(outdir, worker),
+            },
             start_ms,
         )
 

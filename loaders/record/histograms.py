@@ -21,12 +21,25 @@ from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
 WARMUP = "warmup"
-"""Tag of the intervals of the warm-up in an interval log."""
+"""Tag of the intervals of the warm-up in an interval log. All others are measured."""
+
+LATENCY, WAIT, SERVICE = "latency", "wait", "service"
+"""What a process measures, each in an interval log of its own."""
+
+_HEADS = {
+    LATENCY: "Latency in microseconds from the planned send time, one count per point",
+    WAIT: "Waiting for a connection to a KairosDB node in microseconds, one count per point",
+    SERVICE: "Last attempt from having a connection in microseconds, one count per point",
+}
 
 HIGHEST_US = 24 * 3600 * 1_000_000
 """Longest latency told apart: a day. Longer ones count as this."""
 
 _SIGNIFICANT_DIGITS = 3
+# What follows from that: below 2^11 each value has a bucket, above a bucket is 2^n values wide.
+_WHOLE_BITS = 11
+_WHOLE = 1 << _WHOLE_BITS
+_NO_MINIMUM = 2**63 - 1
 
 
 def new_histogram() -> HdrHistogram:
@@ -39,20 +52,90 @@ def record(histogram: HdrHistogram, value_us: int, count: int) -> None:
     histogram.record_value(min(max(value_us, 0), HIGHEST_US), count)
 
 
+def node_tag(node: int) -> str:
+    """Tag of the measured intervals of a KairosDB node, by its index in the specification."""
+    return f"node-{node}"
+
+
+class Sparse:
+    """A histogram with the buckets of `new_histogram`, of those alone that something is in.
+
+    A second of a loader fills some hundred of 28,672 buckets, and recording is on its hot path.
+    """
+
+    __slots__ = ("_counts",)
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+
+    def record(self, value_us: int, count: int) -> None:
+        """Record `count` points of one value; outside the range it counts as its limit."""
+        value = min(max(value_us, 0), HIGHEST_US)
+        if value >= _WHOLE:
+            shift = value.bit_length() - _WHOLE_BITS
+            value = (shift << (_WHOLE_BITS - 1)) + (value >> shift)
+        self._counts[value] = self._counts.get(value, 0) + count
+
+    @property
+    def count(self) -> int:
+        """Points in it."""
+        return sum(self._counts.values())
+
+    def percentile(self, percent: float) -> int:
+        """The value in µs that so many percent of the points do not exceed; 0 if it is empty."""
+        wanted = max(1, int(percent / 100 * self.count + 0.5))
+        for bucket in sorted(self._counts):
+            wanted -= self._counts[bucket]
+            if wanted <= 0:
+                return _end_of(bucket)
+        return 0
+
+    def fill(self, histogram: HdrHistogram) -> None:
+        """Put all of it into an empty histogram; `wipe` takes it out again."""
+        for bucket, count in self._counts.items():
+            histogram.counts[bucket] = count
+        histogram.total_count = self.count
+        histogram.max_value = _end_of(max(self._counts))
+        histogram.min_value = min(self._counts)
+
+    def wipe(self, histogram: HdrHistogram) -> None:
+        """Make the histogram empty that it was put into: a new one costs more."""
+        for bucket in self._counts:
+            histogram.counts[bucket] = 0
+        histogram.total_count = histogram.max_value = 0
+        histogram.min_value = _NO_MINIMUM
+
+
+def _end_of(bucket: int) -> int:
+    """The highest value of a bucket."""
+    if bucket < _WHOLE:
+        return bucket
+    shift = (bucket >> (_WHOLE_BITS - 1)) - 1
+    return ((bucket - (shift << (_WHOLE_BITS - 1))) << shift) + (1 << shift) - 1
+
+
 class LogWriter:
     """Writes the standard interval log (format 1.2), with tags, which hdrh's own writer lacks."""
 
-    def __init__(self, file: TextIO, start_ms: int) -> None:
+    def __init__(self, file: TextIO, start_ms: int, what: str = LATENCY) -> None:
         """Write the head; interval times are seconds since `start_ms` (epoch)."""
         self._file = file
+        self._scratch = new_histogram()
         start_s = start_ms / 1000
-        file.write("#[Latency in microseconds from the planned send time, one count per point]\n")
+        file.write(f"#[{_HEADS[what]}]\n")
         file.write("#[Histogram log format version 1.2]\n")
         file.write(f"#[StartTime: {start_s:.3f} (seconds since epoch)]\n")
         file.write(f"#[BaseTime: {start_s:.3f} (seconds since epoch)]\n")
         file.write(
             '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"\n'
         )
+
+    def write_sparse(self, found: Sparse, start_s: float, length_s: float, tag: str) -> None:
+        """Append one interval, as `write`."""
+        if found.count:
+            found.fill(self._scratch)
+            self.write(self._scratch, start_s, length_s, tag)
+            found.wipe(self._scratch)
 
     def write(
         self, histogram: HdrHistogram, start_s: float, length_s: float, tag: str = ""
@@ -154,14 +237,25 @@ def up_to(histogram: HdrHistogram, limit_us: int) -> int:
     )
 
 
-def count(path: Path) -> int:
-    """Points in an interval log, those of the warm-up included; half a line at the end has none.
+def by_tag(path: Path) -> dict[str, HdrHistogram]:
+    """One interval log, merged for each tag; half a line at the end is ignored.
 
     Raises:
         OSError: the file cannot be read.
         ValueError: it is not an interval log.
     """
-    return sum(histogram.get_total_count() for _, histogram in _read(path))
+    found: dict[str, HdrHistogram] = {}
+    for _, histogram in _read(path):
+        tag = histogram.get_tag() or ""
+        if tag not in found:
+            found[tag] = new_histogram()
+        found[tag].add(histogram)
+    return found
+
+
+def count(path: Path) -> int:
+    """Points in an interval log, those of the warm-up included; raises as `by_tag`."""
+    return sum(histogram.get_total_count() for histogram in by_tag(path).values())
 
 
 def intervals(paths: Iterable[Path]) -> list[dict[str, Any]]:

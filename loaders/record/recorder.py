@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from loaders.record.files import OutputFiles
-from loaders.record.histograms import new_histogram, record
+from loaders.record.histograms import LATENCY, SERVICE, WAIT, WARMUP, Sparse, node_tag
 from loaders.schedule.spec import LoadSpec
 
 
@@ -21,13 +22,16 @@ class Recorder:
         self._start_us = spec.start_ms * 1000
         self._warmup_ticks = spec.warmup_ticks
         self._interval_start_us = max(now_us, self._start_us)
-        self._send_error = new_histogram()
+        self._send_error = Sparse()
         self._send_error_max_us = 0
+        self._tags = [node_tag(node) for node in range(len(spec.nodes))]
         self._reset()
 
     def _reset(self) -> None:
-        self._warmup = new_histogram()
-        self._measured = new_histogram()
+        # By what is measured, and in that by tag.
+        self._found: defaultdict[str, defaultdict[str, Sparse]] = defaultdict(
+            lambda: defaultdict(Sparse)
+        )
         self._done = 0
         self._behind_us = 0
 
@@ -36,14 +40,27 @@ class Recorder:
         self._behind_us = max(self._behind_us, late_us)
         if tick >= self._warmup_ticks:
             self._send_error_max_us = max(self._send_error_max_us, late_us)
-            record(self._send_error, late_us, points)
+            self._send_error.record(late_us, points)
 
-    def ended(self, tick: int, latency_us: int, points: int, *, done: bool) -> None:
+    def ended(
+        self, tick: int, latency_us: int, points: int, *, done: bool, node: int | None = None
+    ) -> None:
         """Record the time from planned to acknowledged (telnet: handed over), which is `done`, or
-        until given up: a lower bound."""
-        record(self._warmup if tick < self._warmup_ticks else self._measured, latency_us, points)
+        until given up: a lower bound. `node`: where it was sent, if that is told apart."""
+        tag = "" if node is None else self._tags[node]
+        self._found[LATENCY][self._tag(tick, tag)].record(latency_us, points)
         if done:
             self._done += points
+
+    def parts(self, tick: int, wait_us: int, service_us: int | None, points: int) -> None:
+        """Record what of a latency was waiting for a connection, and the last attempt, if any."""
+        tag = self._tag(tick, "")
+        self._found[WAIT][tag].record(wait_us, points)
+        if service_us is not None:
+            self._found[SERVICE][tag].record(service_us, points)
+
+    def _tag(self, tick: int, measured: str) -> str:
+        return WARMUP if tick < self._warmup_ticks else measured
 
     def flush(self, files: OutputFiles, now_us: int, backlog_us: int) -> dict[str, Any]:
         """Write the interval's histograms and start the next one.
@@ -56,16 +73,14 @@ class Recorder:
         Returns:
             The interval's part of the progress record.
         """
-        files.latencies(
-            self._warmup,
-            self._measured,
-            (self._interval_start_us - self._start_us) / 1e6,
-            (now_us - self._interval_start_us) / 1e6,
-        )
-        both = (self._warmup, self._measured)
-        filled = [histogram for histogram in both if histogram.get_total_count()]
-        # In the second of the change there are two: the slower one is what a person must see.
-        p99_us = max((each.get_value_at_percentile(99) for each in filled), default=0)
+        start_s = (self._interval_start_us - self._start_us) / 1e6
+        length_s = (now_us - self._interval_start_us) / 1e6
+        for what, by_tag in self._found.items():
+            for tag, found in by_tag.items():
+                files.interval(what, found, start_s, length_s, tag)
+        # Of several nodes, and in the second in which the warm-up ends, there are several: the
+        # slowest one is what a person must see.
+        p99_us = max((each.percentile(99) for each in self._found[LATENCY].values()), default=0)
         figures = {
             "behind_ms": round(max(self._behind_us, backlog_us, 0) / 1000, 3),
             "p99_ms": p99_us / 1000,
@@ -77,11 +92,9 @@ class Recorder:
 
     def send_error_us(self) -> dict[str, int]:
         """Send error after the warm-up: percentiles and exact maximum in µs, count in points."""
-        at = self._send_error.get_value_at_percentile
-        count = self._send_error.get_total_count()
         return {
-            "p50": int(at(50)) if count else 0,
-            "p99": int(at(99)) if count else 0,
+            "p50": self._send_error.percentile(50),
+            "p99": self._send_error.percentile(99),
             "max": self._send_error_max_us,
-            "count": int(count),
+            "count": self._send_error.count,
         }

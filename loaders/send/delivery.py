@@ -18,18 +18,26 @@ REFUSED_IN_PART = "refused in part: "
 """Begins the reason of a request of which some points were taken, and others refused."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: that is a microsecond of every request.
+@dataclass(slots=True)
 class Ending:
     """What became of a request.
 
     Attributes:
         reason: "" if the outcome is what the protocol gives when all is well.
         at_us: when it was settled, epoch µs.
+        node: where it was due last.
+        wait_us: how long it waited for connections, over all attempts.
+        service_us: how long its last attempt took, from having a connection; None: there was none,
+            or it was cut short.
     """
 
     outcome: Outcome
     reason: str
     at_us: int
+    node: int
+    wait_us: int
+    service_us: int | None
 
     @property
     def arrived(self) -> bool:
@@ -55,6 +63,8 @@ class _Request:
     sent_to: int | None = None
     reason: str = ""
     retry_after_us: int = 0  # as its last answer asks for
+    wait_us: int = 0
+    service_us: int | None = None
 
     def release(self) -> None:
         if self.holds:
@@ -152,7 +162,9 @@ class Delivery:
             self._tally.sent_by_node[request.sent_to] += batch.points
             if outcome is Outcome.ACKNOWLEDGED:
                 self._tally.acknowledged_by_node[request.sent_to] += batch.points
-        ending = Ending(outcome, reason, self._clock.now_us())
+        node = batch.group.node if request.node is None else request.node
+        now_us = self._clock.now_us()
+        ending = Ending(outcome, reason, now_us, node, request.wait_us, request.service_us)
         self._tally.silences.settled(request.node, ending.at_us, arrived=ending.arrived)
         return ending
 
@@ -195,7 +207,7 @@ class Delivery:
             slots = self._slots[node]
             if request.holds is not slots:
                 request.release()
-                if not slots.try_take() and not await self._wait(slots, until_us):
+                if not slots.try_take() and not await self._wait(request, slots, until_us):
                     continue
                 request.holds = slots
                 if self._failover.route(request.batch.group) != node:
@@ -213,12 +225,15 @@ class Delivery:
             self._tally.silences.placed(node, now_us)
         request.node = node
 
-    async def _wait(self, slots: _Slots, until_us: int) -> bool:
+    async def _wait(self, request: _Request, slots: _Slots, until_us: int) -> bool:
+        began_us = self._clock.now_us()
         try:
             async with asyncio.timeout_at(self._clock.monotonic_s(until_us)):
                 return await slots.take()
         except TimeoutError:
             return False
+        finally:
+            request.wait_us += self._clock.now_us() - began_us
 
     async def _attempt(self, request: _Request) -> tuple[bool, Answer]:
         """One attempt: whether it may have reached the server, and the answer."""
@@ -237,7 +252,10 @@ class Delivery:
         if request.attempts > 1:
             self._tally.retries += 1
         self._failover.asked(node)
+        request.service_us = None
+        began_us = self._clock.now_us()
         reply = await self._protocol.send(node, request.batch, on_reach)
+        request.service_us = self._clock.now_us() - began_us
         request.retry_after_us = int(reply.retry_after_s * 1e6)
         if reply.unwilling:
             self._failover.refused(node)

@@ -49,6 +49,8 @@ _SHORTEST_SLEEP_US = 4_000
 # After so long a sleep looks whether the schedule was cut.
 _LONGEST_SLEEP_US = 1_000_000
 _AT_ONCE = 8
+# Open files beside the connections: its own, probes, what Python has.
+_OTHER_FILES = 64
 
 
 class Worker:
@@ -264,15 +266,16 @@ class Worker:
         ending = await self._delivery.deliver(batch, planned_us)
         latency_us = ending.at_us - planned_us
         self._tally.settled[ending.outcome] += points
-        measured = batch.last >= self._spec.warmup_ticks
-        if ending.arrived and measured and latency_us <= self._limit_us:
+        arrived, measured = ending.arrived, batch.last >= self._spec.warmup_ticks
+        if arrived and measured and latency_us <= self._limit_us:
             self._tally.in_time += points
-        if ending.refused:
+        if not arrived and ending.refused:
             # No acknowledgement, and a quick one must not look like a fast one.
             self._tally.untimed += points
         else:
-            self._recorder.ended(batch.last, latency_us, points, done=ending.arrived)
-        if not ending.arrived:
+            self._recorder.ended(batch.last, latency_us, points, done=arrived, node=ending.node)
+            self._recorder.parts(batch.last, ending.wait_us, ending.service_us, points)
+        if not arrived:
             ticks = range(batch.first, batch.first + batch.count)
             self._files.outcome(batch.group.index, ticks, ending.outcome, ending.reason, points)
 
@@ -363,6 +366,16 @@ def _max_rss_bytes() -> int:
 
 def _check(spec: LoadSpec, index: int) -> None:
     shard.worker_range(spec.sensors, spec.workers, index)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _OTHER_FILES + spec.connections_per_node * len(spec.nodes)
+    if most != resource.RLIM_INFINITY and most < needed:
+        raise ValueError(
+            f"connections_per_node: {spec.connections_per_node:,} to each of {len(spec.nodes):,} "
+            f"KairosDB nodes need {needed:,} open files, and this process may have {most:,} "
+            "(ulimit -Hn)"
+        )
+    # What a shell gives, often 1,024, is less than it allows.
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def main(arguments: list[str]) -> int:

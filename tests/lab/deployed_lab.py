@@ -19,6 +19,7 @@ import yaml
 from harness import SMALL, Cli, but, running_load, wait_for
 from hdrh.log import HistogramLogReader
 
+from kairoscope import run_folder
 from kairoscope.hosts.inventory import NATIVE_TRANSPORT_PORT
 from kairoscope.targets.lab import Lab, system
 from loaders.record.histograms import new_histogram
@@ -168,7 +169,7 @@ class Load:
     def _effect(self, verb: str, start: float, end: float, ledger: dict[str, Any]) -> str:
         """A row of docs/operations.md; the tests' summary shows it."""
         during = new_histogram()
-        for log in (self.folder / "latency").glob("worker-*.hlog"):
+        for log in run_folder.histogram_logs(self.folder, "worker"):
             reader = HistogramLogReader(str(log), new_histogram())
             while reader.add_next_interval_histogram(during, start, end, absolute=True):
                 pass

@@ -17,7 +17,15 @@ from kairoscope.run.state import State
 from kairoscope.run_folder import Drain, Expected, Facts, JsonLines
 from kairoscope.stacks.kairosdb import readback
 from kairoscope.verdict import conclude, outcomes, settlement, sustained
-from loaders.record.histograms import WARMUP, LogWriter, new_histogram, record
+from loaders.record.histograms import (
+    LATENCY,
+    SERVICE,
+    WAIT,
+    WARMUP,
+    LogWriter,
+    Sparse,
+    node_tag,
+)
 from loaders.schedule.due import Schedule
 
 NOW_S = 1_790_000_000
@@ -194,13 +202,24 @@ def write_latencies(run: Run, worker: int, *intervals: tuple[int, int], first_s:
     spec = run.schedule.spec
     points = sum(map(run.schedule.points_of, run.schedule.groups(worker)))
     measured = intervals or ((20_000, 75),)
-    with (run.folder / "load" / f"worker-{worker}.hlog").open("w") as file:
-        log = LogWriter(file, spec.start_ms)
-        began_s = run.began_s - spec.start_ms / 1000 + first_s
-        warm = new_histogram()
-        record(warm, 20_000, points - sum(count for _, count in measured))
-        log.write(warm, began_s, 1.0, tag=WARMUP)
-        for second, (latency_us, count) in enumerate(measured):
-            histogram = new_histogram()
-            record(histogram, latency_us, count)
-            log.write(histogram, began_s + second, 1.0)
+    began_s = run.began_s - spec.start_ms / 1000 + first_s
+    warm = points - sum(count for _, count in measured)
+    for ending, what in (("", LATENCY), (".wait", WAIT), (".service", SERVICE)):
+        with (run.folder / "load" / f"worker-{worker}{ending}.hlog").open("w") as file:
+            log = LogWriter(file, spec.start_ms, what)
+            _interval(log, began_s, 20_000, warm, WARMUP)
+            for second, (latency_us, count) in enumerate(measured):
+                at_s = began_s + second
+                if what == LATENCY:
+                    first = (count + second // 2 % 2) // 2  # the odd one by turns
+                    _interval(log, at_s, latency_us, first, node_tag(0))
+                    _interval(log, at_s, latency_us, count - first, node_tag(1))
+                else:
+                    _interval(log, at_s, 0 if what == WAIT else latency_us, count, "")
+
+
+def _interval(log: LogWriter, at_s: float, value_us: int, count: int, tag: str) -> None:
+    sparse = Sparse()
+    sparse.record(value_us, count)
+    if count:
+        log.write_sparse(sparse, at_s, 1.0, tag)

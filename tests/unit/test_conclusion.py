@@ -197,6 +197,40 @@ def test_a_slow_worker_whose_latencies_are_not_all_there_is_no_pass(tmp_path, da
     assert whole == [True, True, True, False]
 
 
+def test_latencies_by_node_by_loader_host_and_by_what_they_were(tmp_path):
+    run = run_of(tmp_path, sensors_per_request=1)
+    run.read_back()
+    write_latencies(run, 3, (20_000, 70), (90_000, 5))
+    text = run.judge().parts["latency"].text
+    assert "worst loader host loader-2 90." in text
+    found = run.json("latency/merged.json")
+    assert [(each["node"], each["count"]) for each in found["nodes"]] == [
+        ("kairosdb-1", 3 * 37 + 35 + 2),
+        ("kairosdb-2", 3 * 38 + 35 + 3),
+    ]
+    assert [(each["host"], each["count"]) for each in found["hosts"]] == [
+        ("loader-1", 150),
+        ("loader-2", 150),
+    ]
+    assert found["count"] == 300
+    assert (found["wait"]["count"], found["wait"]["max_ms"]) == (300, 0)
+    assert found["service"]["count"] == 300
+
+
+def test_requests_that_wait_for_a_connection_make_a_run_invalid(tmp_path):
+    run = run_of(tmp_path, connections_per_node=1, sensors=200, sensors_per_request=1)
+    run.read_back()
+    for worker in range(4):
+        write_latencies(run, worker, (8_000_000, 75))
+        hlog = tmp_path / "load" / f"worker-{worker}.wait.hlog"
+        hlog.write_bytes((tmp_path / "load" / f"worker-{worker}.hlog").read_bytes())
+    run.limit(in_time=0.001)
+    judged = run.judge()
+    assert judged.verdict == "invalid"
+    assert "points waited for a connection, 99th percentile 8,0" in judged.reasons[0]
+    assert judged.parts["latency"].outcome == "fail"
+
+
 def test_refused_points_have_no_latency_and_are_not_missed(tmp_path):
     run = run_of(tmp_path)
     run.read_back()

@@ -488,6 +488,39 @@ async def test_late_acknowledgement_is_not_in_time(tmp_path: Path) -> None:
     assert result["in_time"] == 0
 
 
+async def test_waiting_for_a_connection_is_told_from_being_served(tmp_path: Path) -> None:
+    """A server that answers in 40 ms looked as if it took seconds, with no word of why."""
+    async with Sink() as sink:
+        sink.delay_s = 0.04
+        # 80 requests/s: two connections carry 50.
+        spec = make(sink, sensors=80, sensors_per_request=1, connections_per_node=2)
+        spec = dataclasses.replace(spec, steps=[Step(period_ms=1000, ticks=4)], warmup_ticks=1)
+        result = await work(spec, tmp_path)
+        assert sink.most_at_once <= 2
+    assert result["acknowledged"] == result["scheduled"]
+    waits, served = (
+        histograms.merged([path(tmp_path, 0)]) for path in (files.wait_path, files.service_path)
+    )
+    assert waits.get_total_count() == served.get_total_count() == 80 * 3
+    latency = measured(tmp_path)
+    # Half a second is lost in each second, and more on a busy machine.
+    assert waits.get_max_value() >= 500_000
+    assert waits.get_max_value() <= latency.get_max_value()
+    assert served.get_value_at_percentile(50) >= 40_000
+    assert served.get_value_at_percentile(50) < waits.get_max_value()
+
+
+async def test_latencies_are_told_by_node(tmp_path: Path) -> None:
+    async with Sink() as quick, Sink() as slow:
+        slow.delay_s = 0.2
+        spec = make(quick, slow, connections_per_node=100)
+        await work(spec, tmp_path)
+    found = histograms.by_tag(files.histogram_path(tmp_path, 0))
+    assert set(found) == {"warmup", "node-0", "node-1"}
+    assert found["node-0"].get_total_count() == found["node-1"].get_total_count() == 10 * 8
+    assert found["node-1"].get_min_value() >= 190_000
+
+
 # Replay
 
 

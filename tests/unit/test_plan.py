@@ -179,6 +179,7 @@ def test_what_holds_for_every_plan(experiment: Experiment) -> None:
     per_request = experiment.load.sensors_per_request * experiment.load.points_per_request
     assert totals["points_per_s"] / plan.load["requests_per_s"] <= per_request * (1 + 1e-3)
     assert totals["disk_bytes"] > totals["data_bytes"] > 0
+    what_holds_for_connections(plan)
 
     for section, final in (("kairosdb", kairosdb), ("storage", storage), ("load", plan.load)):
         for setting in plan.settings:
@@ -193,6 +194,21 @@ def test_what_holds_for_every_plan(experiment: Experiment) -> None:
     assert all(setting.reason for setting in plan.settings)
     assert all(s.arithmetic for s in plan.settings if s.origin == "derived")
     assert len({s.name for s in plan.settings}) == len(plan.settings)
+
+
+def what_holds_for_connections(plan: Plan) -> None:
+    """No request waits for a connection to a server that holds the limit, or the plan says so."""
+    load, limit_ms = plan.load, plan.experiment.limits.p99_ms
+    connections = load["connections_per_node"]
+    if load["replay"] or plan.experiment.load.connections_per_node is not None:
+        return
+    most = max(1, 2000 // load["workers"])
+    assert 1 <= connections <= most
+    pairs = max(1, plan.experiment.cluster.kairosdb_nodes - 1) * load["workers"]
+    open_ms = connections * pairs / load["requests_per_s"] * 1000
+    told = any("load.connections_per_node" in notice for notice in plan.notices)
+    assert open_ms >= 2 * limit_ms * (1 - 1e-6) or connections == most
+    assert open_ms >= limit_ms - 1 or told or not load["protocol"].startswith("rest")
 
 
 def warned_of_growth(plan: Plan) -> bool:
@@ -372,6 +388,30 @@ def test_scylla_on_a_shared_machine_to_the_number() -> None:
     on_hosts = known.plan(load("laptop"), "hosts")
     assert "memory_mb" not in on_hosts.storage
     assert not [text for text in on_hosts.notices if "developer mode" in text]
+
+
+@pytest.mark.parametrize(
+    ("load", "limit_ms", "connections", "told"),
+    [
+        # 60,000 / 100 = 600 requests/s from two workers.
+        ({}, 500, 300, False),
+        ({}, 5, 8, False),
+        ({}, 10_000, 1000, True),
+        ({"connections_per_node": 8}, 500, 8, True),
+        ({"pacing": "aligned"}, 100, 300, False),
+        ({"protocol": "telnet-put", "connections_per_node": 8}, 500, 8, False),
+        ({"replay": True, "warmup_s": None}, 500, 8, False),
+    ],
+)
+def test_connections_follow_from_the_rate_and_the_limit(
+    load: dict[str, Any], limit_ms: float, connections: int, told: bool
+) -> None:
+    plan = planned(load={"sensors": 60_000, "duration_s": 60, **load}, limits={"p99_ms": limit_ms})
+    assert plan.load["connections_per_node"] == connections
+    notices = [notice for notice in plan.notices if "load.connections_per_node" in notice]
+    assert bool(notices) == told
+    if "connections_per_node" in load and told:
+        assert "beyond answers of 26 ms on average requests wait for a connection" in notices[0]
 
 
 def test_the_stock_queue_to_the_number() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from kairoscope.experiment.schema import Limits
-from kairoscope.verdict import latencies, sustained, timely
+from kairoscope.verdict import latencies, sustained, timely, waiting
 from kairoscope.verdict.ledger import Ledger
 from kairoscope.verdict.outcomes import Counts
 from loaders.schedule.due import Schedule
@@ -116,7 +116,7 @@ def test_a_replay_has_no_time_to_be_in(arrived, outcome):
 
 def latencies_of(p99_ms, count=12345, problems=()):
     figures = {"p99_ms": p99_ms, "p99_9_ms": p99_ms, "max_ms": p99_ms}
-    return {**figures, "count": count, "problems": list(problems)}
+    return {**figures, "count": count, "problems": list(problems), "nodes": [], "hosts": []}
 
 
 def test_latency():
@@ -130,6 +130,65 @@ def test_latency():
     lacking = part(latencies_of(1, problems=[f"worker {n}" for n in range(5)]), 100)
     assert (lacking.outcome, lacking.figure) == ("unknown", None)
     assert lacking.text.endswith("worker 0; worker 1; worker 2; and 2 more")
+
+
+def test_the_worst_node_and_the_worst_host_are_judged_too():
+    nodes = [{"node": f"kairosdb-{n}", "p99_ms": 20.0, "count": 10_000} for n in range(20)]
+    hosts = [{"host": f"loader-{n}", "p99_ms": 20.0 + n, "count": 10_000} for n in range(3)]
+    found = latencies_of(20.0) | {"nodes": nodes, "hosts": hosts}
+    part = latencies.latency_part(found, 500, points_per_request=100)
+    assert (part.outcome, part.figure) == ("pass", 22.0)
+    assert "worst KairosDB node kairosdb-0 20.0 ms over 10,000 points" in part.text
+    assert "worst loader host loader-2 22.0 ms over 10,000 points" in part.text
+    nodes[7] |= {"p99_ms": 20_000.0}
+    part = latencies.latency_part(found, 500, points_per_request=100)
+    assert (part.outcome, part.figure) == ("fail", 20_000.0)
+    assert "kairosdb-7 20,000.0 ms" in part.text
+    assert "above the limit of 500 ms, which the whole hides" in part.text
+    # Fewer than a hundred requests: their 99th percentile would be their maximum.
+    nodes[7] |= {"count": 9_999}
+    assert latencies.latency_part(found, 500, points_per_request=100).outcome == "pass"
+    assert latencies.latency_part(found, 500).outcome == "fail"
+
+
+def waited(p99_ms, wait_ms, service_ms):
+    return {"p99_ms": p99_ms, "wait": {"p99_ms": wait_ms}, "service": {"p99_ms": service_ms}}
+
+
+@pytest.mark.parametrize(
+    ("found", "connections", "reason"),
+    [
+        # 300 requests/s to a node: 8 connections carry answers of 27 ms.
+        (waited(12_500, 12_400, 45), 8, True),
+        (waited(400, 390, 45), 8, False),  # within the limit, however it came to be
+        (waited(12_500, 5_000, 7_400), 8, False),  # most of it was not waiting
+        # Enough for a server that holds the limit: it does not, and that is its failure.
+        (waited(12_500, 12_400, 2_000), 150, False),
+        (waited(None, None, None), 8, False),
+    ],
+)
+def test_a_latency_that_is_mostly_waiting_for_a_connection(found, connections, reason):
+    spec = load_samples.spec_of(
+        sensors=300, sensors_per_request=1, connections_per_node=connections
+    )
+    schedule = Schedule(spec)
+    said = waiting.invalid(found, schedule, 500)
+    assert bool(said) == reason
+    if said:
+        assert "99th percentile 12,400 ms of 12,500 ms" in said
+        assert "8 connections of a worker to a node carry this load up to answers of 27 ms" in said
+    telnet_too = dataclasses.replace(spec, protocol="telnet-put")
+    assert waiting.invalid(found, Schedule(telnet_too), 500) is None
+    slow = found["p99_ms"] and found["p99_ms"] > 500 and found["wait"]["p99_ms"] > 6_250
+    assert bool(waiting.note(found, schedule, 500)) == bool(slow)
+
+
+def test_when_all_are_due_at_once_a_connection_is_there_for_each():
+    aligned = load_samples.spec_of(sensors=300, sensors_per_request=1, pacing="aligned")
+    enough = dataclasses.replace(aligned, connections_per_node=300)
+    assert waiting.open_up_to_ms(Schedule(enough), 500) == 500
+    fewer = dataclasses.replace(aligned, connections_per_node=30)
+    assert waiting.open_up_to_ms(Schedule(fewer), 500) == 50
 
 
 @pytest.mark.parametrize(
