@@ -72,11 +72,11 @@ def test_fewer_nodes_are_refused(published: Published) -> None:
 LET_GO = """
 import sys
 from pathlib import Path
-from rich.console import Console
-from kairoscope.cli import options
-from kairoscope.targets.aws import target
+from kairoscope.cli import known, options
+from kairoscope.targets.target import Options
 plan = options.make_plan(sys.argv[1], "aws")
-target.provision(plan, Path(sys.argv[2]), None, Console(), lambda: None, let_go=sys.argv[3])
+wanted = Options(account=Path(sys.argv[2]), let_go=sys.argv[3])
+known.target("aws").provision(plan, wanted, print, lambda: None)
 """
 
 

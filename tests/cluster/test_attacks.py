@@ -608,8 +608,18 @@ class Torn:
         original = self.folder / f"{len(self.whole)}"
         snapshot(queue, original)
         self.whole.append(original)
-        for number in range(COPIES_OF_ONE):
-            copy = self.folder / f"{original.name}-{number}"
+        self._tear(original, COPIES_OF_ONE)
+
+    def fill(self) -> None:
+        """Tear those that were copied until there are enough: a busy machine copies few."""
+        for original in itertools.cycle(self.whole):
+            if len(self.torn) >= COPIES_AT_LEAST:
+                break
+            self._tear(original, 1)
+
+    def _tear(self, original: Path, copies: int) -> None:
+        for _ in range(copies):
+            copy = self.folder / f"torn-{len(self.torn)}"
             snapshot(original, copy)
             tear(copy, self.rng)
             self.torn[copy] = original
@@ -680,7 +690,7 @@ def test_all_of_it_at_once(
     poison.check(cluster)
     assert len(cluster.dead()) == before
     assert cluster.queue()["unreadable"] == 0
-    assert len(torn.torn) >= COPIES_AT_LEAST
+    torn.fill()
     lost = torn.check(cluster)
     assert lost > len(torn.torn), "the tears were none"
     record_property(

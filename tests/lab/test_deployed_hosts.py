@@ -77,8 +77,13 @@ def test_hosts_that_cannot_take_it_are_refused_before_anything_is_changed(lab):
     other = lab.scratch / "other.yml"
 
     other.write_text(yaml.safe_dump(content | {"storage": {"heap_mb": 60_000}}))
-    said = refused(other)
-    assert "storage-1 (10.77.0.11) has" in said
+    # All hosts are on one machine here, which cannot have them whatever each of them says.
+    assert "This machine cannot take the deployment: too little memory" in refused(other)
+    small = "sed 's/^MemTotal:.*/MemTotal: 500000 kB/' /proc/meminfo > /root/meminfo"
+    lab.on("storage-1", "sudo", "sh", "-ec", f"{small}; mount --bind /root/meminfo /proc/meminfo")
+    said = refused(lab.experiment)
+    lab.on("storage-1", "sudo", "umount", "/proc/meminfo")
+    assert "storage-1 (10.77.0.11) has 488 MiB" in said
     assert "lower storage.heap_mb" in said
     month = {"sensors": 3000, "rate": 10, "duration_s": 30 * 24 * 3600}
     other.write_text(yaml.safe_dump(content | {"load": content["load"] | month}))
