@@ -24,7 +24,9 @@ from bench.harness import BASELINE, OURS, RATIO, Bench, BenchError, Limit, Round
 from kairoscope import paths, run_folder
 from kairoscope.hosts import inventory, supervisor
 from kairoscope.hosts.inventory import Host
-from kairoscope.series import driver
+from kairoscope.series import driver, record, trials
+from kairoscope.series.bounds import Goal
+from kairoscope.series.search import Outcome, Plan, Searching, Wanted
 from kairoscope.stacks.kairosdb import cql, threads
 
 EXPERIMENT: dict[str, Any] = {
@@ -59,8 +61,8 @@ SYNC_SENSORS = 5_000
 ms wait together, so it is the latency that tells, on servers that are not short of CPU."""
 SYNCED: dict[str, Any] = {"queue_sync_ms": 5}
 SYNCED_SELDOM: dict[str, Any] = {"queue_sync_ms": 20}
-STEP = 1.1
-"""Of the search: the next number of sensors to try is this times the last, or divided by it."""
+PRECISION = 0.1
+"""Width between the bounds of what is sustained, of the upper one."""
 
 
 class Cluster:
@@ -153,6 +155,11 @@ class Run:
         return run_folder.read_json(path)
 
     @property
+    def outcome(self) -> Outcome:
+        """What it says of the load, for a search."""
+        return trials.outcome(self.folder, "")
+
+    @property
     def passed(self) -> bool:
         """Whether all five parts of the verdict hold."""
         return bool(self._json(run_folder.VERDICT)["verdict"] == "pass")
@@ -241,39 +248,43 @@ def temporary_cluster(bench: str) -> Iterator[Cluster]:
 class Search:
     """Finds how many sensors are sustained: all five parts of the verdict.
 
-    Each round goes on from what the one before it found, a step at a time, until a number passes
-    and the next one does not.
+    By the search of `kairoscope search`, but each trial on servers that are deployed for it. Each
+    round begins at what the one before it found.
     """
 
     cluster: Cluster
     kairosdb: dict[str, Any]
     sensors: int
-    """The next number to try."""
+    """Where to begin."""
 
     def __call__(self) -> Round:
-        """One round. BenchError if not even a tenth of where it began is sustained."""
-        best: Round | None = None
-        failed_at: int | None = None
-        least, number = self.sensors // 10, self.sensors
-        while best is None or failed_at is None:
-            run = self.cluster.run(self.kairosdb, number, "--read-back-if-sustained")
-            if run.passed:
-                found = run.round().figures
-                best = Round(1e6 / number, {"sensors": number, **found}, str(run.folder))
-                number, self.sensors = _times(number, STEP), number
-            else:
-                failed_at, number = number, _times(number, 1 / STEP)
-            if number < least:
-                raise BenchError(f"no number of sensors was sustained: {run.why}")
-        return best
+        """One round. BenchError if no bounds are found."""
+        runs: dict[str, Run] = {}
 
+        def measure(wanted: Wanted) -> Outcome:
+            options = () if wanted.full else ("--read-back-if-sustained",)
+            run = self.cluster.run(self.kairosdb, round(wanted.load), *options)
+            runs[run.folder.name] = run
+            return run.outcome
 
-def _times(sensors: int, factor: float) -> int:
-    """Rounded to hundreds, and another number in any case."""
-    hundreds, times = sensors // 100, round(sensors * factor / 100)
-    if times == hundreds:
-        times += 1 if factor > 1 else -1
-    return times * 100
+        measured_s = EXPERIMENT["load"]["duration_s"] - EXPERIMENT["load"]["warmup_s"]
+        goal = Goal(
+            self.sensors, self.sensors / 10, self.sensors * 10, PRECISION, measured_s, measured_s
+        )
+        searching = Searching(Plan(goal, lambda load: max(1, round(load / 100)) * 100.0), measure)
+        result = searching()
+        lower, upper, interval = result.bounds.lower, result.bounds.upper, result.capacity
+        if lower is None or upper is None or interval is None or result.how != "found":
+            raise BenchError(record.sentence(result, "sensors", confirm=False))
+        self.sensors = round(lower)
+        best = next(
+            runs[trial.outcome.run]
+            for trial in reversed(searching.trials)
+            if trial.wanted.load == lower and trial.outcome.sustained
+        )
+        found = {"sensors": lower, "not_sustained": upper}
+        found |= {f"interval_{name}": getattr(interval, name) for name in ("low", "high")}
+        return Round(1e6 / lower, {**found, **best.round().figures}, str(best.folder))
 
 
 @contextlib.contextmanager

@@ -12,6 +12,7 @@ from bench import harness, queue
 from bench.harness import Bench, BenchError, Limit, Round
 from kairoscope.cli import known
 from kairoscope.experiment import Experiment
+from kairoscope.series.search import Outcome
 from kairoscope.stacks.kairosdb.threads import Threads, names
 
 
@@ -97,17 +98,20 @@ class Machine:
         self.limit, self.folder, self.tried = limit, folder, list[int]()
 
     def run(self, _: dict[str, Any], sensors: int, *options: str) -> Any:
-        assert options == ("--read-back-if-sustained",)
+        assert options in ((), ("--read-back-if-sustained",))
         self.tried.append(sensors)
-        passed = sensors <= self.limit
+        good = sensors <= self.limit
+        folder = self.folder / f"run-{len(self.tried)}"
+        read = good or not options
+        said = Outcome(folder.name, "pass" if good else "fail", good, "", read_back=read)
 
         class Found(queue.Run):
             @property
-            def passed(self) -> bool:
-                return passed
+            def outcome(self) -> Outcome:
+                return said
 
-        run_folder(self.folder)
-        return Found(self.folder, Looked({1: "storage"}))
+        run_folder(folder)
+        return Found(folder, Looked({1: "storage"}))
 
 
 @pytest.fixture
@@ -115,36 +119,26 @@ def machine(tmp_path: Path) -> Any:
     return Machine(10_000, tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("begin", "tried"),
-    [
-        (9_000, [9_000, 9_900, 10_900]),
-        (12_000, [12_000, 10_900, 9_900]),
-        (10_000, [10_000, 11_000]),
-    ],
-)
-def test_the_search_ends_between_what_passes_and_what_does_not(
-    machine: Any, begin: int, tried: list[int]
+@pytest.mark.parametrize("begin", [3_000, 9_000, 12_000, 40_000])
+def test_the_search_ends_between_what_is_sustained_and_what_is_not(
+    machine: Any, begin: int
 ) -> None:
-    found = queue.Search(machine, {}, begin)()
-    assert machine.tried == tried
-    best = max(number for number in tried if number <= 10_000)
-    assert found.figures["sensors"] == best
-    assert found.cost == pytest.approx(1e6 / best)
-
-
-def test_a_search_goes_on_from_where_it_was(machine: Any) -> None:
-    search = queue.Search(machine, {}, 12_000)
-    search()
+    search = queue.Search(machine, {}, begin)
+    found = search()
+    lower, upper = found.figures["sensors"], found.figures["not_sustained"]
+    assert lower <= 10_000 < upper <= lower / (1 - queue.PRECISION) + 100
+    assert found.cost == pytest.approx(1e6 / lower)
+    assert found.figures["interval_low"] < 10_000 < found.figures["interval_high"]
+    assert found.run == str(machine.folder / found.run.rpartition("/")[2])
+    # The next round goes on from there, on the search's grid, which is as fine as the precision.
     machine.tried.clear()
-    machine.limit = 11_000
-    assert search().figures["sensors"] == 10_900
-    assert machine.tried == [9_900, 10_900, 12_000]
+    search()
+    assert lower * (1 - queue.PRECISION) - 100 <= machine.tried[0] <= lower
 
 
 def test_a_search_gives_up(machine: Any) -> None:
     machine.limit = 0
-    with pytest.raises(BenchError, match="no number of sensors was sustained"):
+    with pytest.raises(BenchError, match="Nothing that was tried is sustained"):
         queue.Search(machine, {}, 2_000)()
     assert len(machine.tried) < 30
 
