@@ -11,7 +11,7 @@ from kairoscope import __version__, live, run_folder
 from kairoscope.report import charts, pages
 from kairoscope.report.charts import Band, Chart, Series
 from kairoscope.report.view import Table
-from kairoscope.series.record import FILE, Record, load_text
+from kairoscope.series.record import FILE, Record, figure, load_text
 from kairoscope.series.search import Trial, at_least, judged
 
 HTML = "search.html"
@@ -85,7 +85,7 @@ def picture(vary: str, trials: Sequence[Trial], result: dict[str, Any]) -> Chart
         title="Trials",
         summary=f"{len(trials)} trials in their order, each at its load; dashed is the highest "
         "load that was sustained below any that was not"
-        + (f", the band is the {result['confidence']:.0%} interval." if bands else "."),
+        + (f", the band is the {100 * result['confidence']:.0f} % interval." if bands else "."),
         x=x,
         x_label="trial",
         y_label="sensors" if vary == "sensors" else "points/s of each sensor",
@@ -108,8 +108,8 @@ def _what(document: dict[str, Any]) -> str:
     wanted = document["wanted"]
     return (
         f"Searched: the most {'sensors' if document['vary'] == 'sensors' else 'points a second'} "
-        f"that all five parts of the verdict hold at, to {wanted['precision']:.3g}; trials of "
-        f"{wanted['trial_s']:.0f} s after {wanted['settle_s']:.0f} s in which queues fill, on "
+        f"that all five parts of the verdict hold at, to {100 * wanted['precision']:.3g} %; trials "
+        f"of {wanted['trial_s']:.0f} s after {wanted['settle_s']:.0f} s in which queues fill, on "
         f"servers deployed for {load_text(wanted['most'], document['vary'])}."
     )
 
@@ -122,17 +122,17 @@ def _trials(vary: str, trials: Sequence[Trial]) -> Table:
         rows.append(
             (
                 str(number),
-                wanted.purpose,
                 load_text(wanted.load, vary),
-                f"{wanted.seconds:.0f} s",
                 word,
-                "yes" if outcome.read_back else "no",
                 outcome.ended_by,
+                "yes" if outcome.read_back else "no",
+                f"{wanted.seconds:.0f} s",
+                wanted.purpose,
                 outcome.run,
             )
         )
-    head = ("Trial", "For", "Load", "Measured", "Verdict", "Read back", "Ended by", "Run")
-    return Table(head, tuple(rows), (0, 2, 3))
+    head = ("Trial", "Load", "Verdict", "Ended by", "Read back", "Measured", "For", "Run")
+    return Table(head, tuple(rows), (0, 1, 5))
 
 
 def _conditions(document: dict[str, Any]) -> Table:
@@ -164,8 +164,8 @@ def progress(vary: str, trials: Sequence[Trial], load: float, more: int, each_s:
     low, high = at_least(trials), min((at for at, good in seen if not good), default=None)
     known = ""
     if low is not None and high is not None:
-        known = f"; so far between {low:,.4g} and {high:,.4g}"
+        known = f"; so far between {figure(low, vary)} and {figure(high, vary)}"
     elif low is not None:
-        known = f"; so far at least {low:,.4g}"
+        known = f"; so far at least {figure(low, vary)}"
     left = f"about {more} trials left, {live.duration(more * each_s)}"
     return f"trial {len(trials) + 1}: {load_text(load, vary)}{known}; {left}"

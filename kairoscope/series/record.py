@@ -126,11 +126,15 @@ def exit_status(result: Result, confirm: bool) -> int:
     return 1 if unconfirmed else EXIT_STATUS[result.how]
 
 
+def figure(load: float, vary: str) -> str:
+    """A load without its unit."""
+    return f"{load:,.0f}" if vary == "sensors" else f"{load:.4g}"
+
+
 def load_text(load: float, vary: str) -> str:
     """A load as a person says it."""
-    if vary == "sensors":
-        return f"{load:,.0f} sensor{'s' * (round(load) != 1)}"
-    return f"{load:.4g} points/s of each sensor"
+    unit = f"sensor{'s' * (round(load) != 1)}" if vary == "sensors" else "points/s of each sensor"
+    return f"{figure(load, vary)} {unit}"
 
 
 def sentence(result: Result, vary: str, confirm: bool) -> str:
@@ -158,8 +162,8 @@ def sentence(result: Result, vary: str, confirm: bool) -> str:
         if found := result.capacity:
             text += (
                 f" By all trials together half of them would sustain "
-                f"{load_text(found.median, vary)}; {capacity.CONFIDENCE:.0%} interval "
-                f"{load_text(found.low, vary)} to {load_text(found.high, vary)}."
+                f"{load_text(found.median, vary)}; {100 * capacity.CONFIDENCE:.0f} % interval "
+                f"{figure(found.low, vary)} to {figure(found.high, vary)}."
             )
     if confirm and result.how in ("found", "all sustained"):
         text += (

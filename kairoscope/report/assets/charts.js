@@ -116,8 +116,8 @@
         ),
       ],
       series: [
-        { label: chart.time ? "min:s" : "percentile",
-          value: (u, v) => (v == null ? "\u2013" : chart.time ? offset(v) : label.get(v)) },
+        { label: chart.time ? "min:s" : chart.xLabel.split(" ")[0],
+          value: (u, v) => (v == null ? "\u2013" : chart.time ? offset(v) : label.get(v) || figure(v)) },
       ].concat(
         chart.series.map((s) => ({
           label: s.label,
