@@ -21,6 +21,7 @@ from kairoscope.verdict import (
     measurements,
     outcomes,
     queue,
+    remarks,
     settlement,
     steps,
     sustained,
@@ -159,10 +160,12 @@ def judge(folder: Path) -> Conclusion:
             ),
         ),
     }
-    wrong_answers = 0
+    wrong_answers, asked_for = 0, list[str]()
     if schedule.spec.queries is not None:
         documents[run_folder.QUERIES] = _queries(run, schedule, window)
-        wrong_answers = int(documents[run_folder.QUERIES]["answers"]["wrong"])
+        answers = documents[run_folder.QUERIES]["answers"]
+        wrong_answers = int(answers["wrong"])
+        asked_for = remarks.of_queries(answers)
     if run.facts.captured:
         incomplete += _not_captured(run, schedule, window, measured)
     parts, of_steps = _parts(run, schedule, window, latency, found, book, wrong_answers)
@@ -172,6 +175,8 @@ def judge(folder: Path) -> Conclusion:
     judged.steps = of_steps
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
     judged.happened += [
+        *remarks.of_points(book),
+        *asked_for,
         *_disturbances(run, schedule),
         *condition.named(limits),
         *conditions.at_start(run.conditions, _load_start(schedule, window)),

@@ -164,10 +164,11 @@ def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> 
     spared = [name for name, p in parts.items() if p.outcome == "not judged"]
     if word == "pass" and spared:
         summary = (
-            f"All parts that apply hold, and nothing was lost; not judged: {', '.join(spared)}."
+            "All parts that apply hold, and no acknowledged point was lost; not judged: "
+            f"{', '.join(spared)}."
         )
     elif word == "pass":
-        summary = "All five parts hold: the load was sustained and nothing was lost."
+        summary = "All five parts hold: the load was sustained and no acknowledged point was lost."
     else:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         summary = f"{reasons[0]}{more}"

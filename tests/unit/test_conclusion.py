@@ -278,7 +278,8 @@ def test_a_node_that_was_down_is_told(tmp_path):
     judged = run.judge()
     assert judged.verdict == "pass"
     assert judged.summary.endswith(
-        "nothing was lost. During the run ended: kairosdb-2. Loaders failed over from: kairosdb-2."
+        "no acknowledged point was lost. During the run ended: kairosdb-2. "
+        "Loaders failed over from: kairosdb-2."
     )
     last = json.loads((tmp_path / "events.jsonl").read_text().splitlines()[-1])
     assert (last["t"], last["what"]) == (NOW_S + 7, "node down")
