@@ -102,14 +102,15 @@ def test_fleet_that_comes_and_goes_with_queries_beside_it(pair: Deployment) -> N
 
 def test_steps_of_text_from_aligned_sensors(pair: Deployment) -> None:
     load = {"value_type": "string", "pacing": "aligned", "rate": None, "duration_s": None}
-    steps = [{"rate": 1, "duration_s": 8}, {"rate": 2, "duration_s": 6}]
+    # Each is judged alone, from one window of the queue after its start.
+    steps = [{"rate": 1, "duration_s": 24}, {"rate": 2, "duration_s": 18}]
     section = {k: v for k, v in (variant()["load"] | load).items() if v is not None}
     what = variant(cluster=NODES) | {"load": section | {"steps": steps}}
     with pair.loading(what=pair.write("steps", what)) as run:
         run.end()
-    assert passed(run)["scheduled"] == 300 * (8 + 12)
-    timestamps = Schedule(run.spec()).timestamps_ms(0, range(20))
-    assert (timestamps == Schedule(run.spec()).timestamps_ms(3, range(20))).all()
+    assert passed(run)["scheduled"] == 300 * (24 + 36)
+    timestamps = Schedule(run.spec()).timestamps_ms(0, range(60))
+    assert (timestamps == Schedule(run.spec()).timestamps_ms(3, range(60))).all()
 
 
 def test_replay_is_acknowledged_and_stored_whole(pair: Deployment) -> None:

@@ -235,6 +235,8 @@ def test_all_hosts_send_their_share_and_their_files_come_here(
     every = (
         files.progress_path,
         files.histogram_path,
+        files.wait_path,
+        files.service_path,
         files.outcomes_path,
         files.events_path,
         files.result_path,
