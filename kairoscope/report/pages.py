@@ -84,6 +84,7 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "balance": view.balance(run),
         "ledger": view.ledger(run),
         "latency": view.latency(run),
+        "latency_parts": view.latency_parts(run),
         "latency_from": latency_from(run),
         "latency_to": latency_to(run),
         "query_latency": view.query_latency(run),

@@ -541,6 +541,33 @@ def _percentiles(latency: Json, what: str) -> Table:
     return Table(head, tuple(rows), numeric=(1, 2, 3))
 
 
+def latency_parts(run: RunData) -> Table:
+    """Where the latency is: of each KairosDB node and loader host, in the loader and in KairosDB.
+
+    What there is one of is the whole, and has no line.
+    """
+    whole = run.latency
+    named = [
+        (str(part(each).get(key)), part(each))
+        for several, key in (("nodes", "node"), ("hosts", "host"))
+        if len(found := items(whole, several)) > 1
+        for each in found
+    ]
+    parts = [
+        ("waiting for a connection", part(whole, "wait")),
+        ("from then until answered", part(whole, "service")),
+    ]
+    columns = ("p50_ms", "p99_ms", "p99_9_ms", "max_ms")
+    rows = []
+    for name, each in (*named, *parts):
+        if count := number(each.get("count")):
+            values = (number(each.get(key)) for key in columns)
+            told = (NONE if value is None else units.milliseconds(value) for value in values)
+            rows.append((name, *told, units.count(count)))
+    head = ("of, or in", "p50", "p99", "p99.9", "max", "points measured")
+    return Table(head, tuple(rows), numeric=(1, 2, 3, 4, 5))
+
+
 def warmup_points(run: RunData) -> str:
     """How many points of the warm-up are not among the percentiles; empty if that is not known."""
     points = number(run.latency.get("warmup_count"))

@@ -325,6 +325,17 @@ def test_absent_latency_field_leaves_only_itself_out(tmp_path: Path, field: str)
     assert ("client-latency" in page.charts()) == (field != "intervals")
 
 
+def test_where_the_latency_is(tmp_path: Path) -> None:
+    run = report_samples.passing(tmp_path)
+    page, _, markdown = report(run)
+    assert "kairosdb-2 4.1 ms 37.5 ms 90.1 ms 240 ms 525,000" in page.text
+    assert "waiting for a connection" in page.text
+    assert "| loader-1 | 4.1 ms" not in markdown, "the only one is the whole"
+    for damage in ([], [1], [{}], None):
+        change(run / "latency/merged.json", nodes=damage, wait=damage)
+        assert "kairosdb-2 4.1 ms" not in report(run)[0].text
+
+
 def test_values_are_escaped(tmp_path: Path) -> None:
     run = report_samples.failing(tmp_path)
     evil = '</script><script>alert(1)</script><img src="https://example.org/x">&amp;|$x^2$'
