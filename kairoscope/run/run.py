@@ -331,21 +331,21 @@ def _emulate(
     points = state.schedule.points
     with live.bar(console) as bar:
         task = bar.add_task("load", total=points, figures="starting")
-        last_line = -live.LINE_EVERY_S
+        lines = tell.Lines()
 
         now_at: LoadProgress | None = None
         why: str | None = None
 
         def show(now: LoadProgress) -> None:
-            nonlocal last_line, now_at
+            nonlocal now_at
             now_at = now
-            figures = tell.figures(spec, points, now, backlog.total())
+            waiting = backlog.total()
+            figures = tell.figures(spec, points, now, waiting)
             # A replay has no clock to be measured by, only how much of it is done.
             arrived = now.acknowledged if spec.acknowledges else now.sent
             bar.update(task, completed=arrived if spec.replay else now.due, figures=figures)
-            if not console.is_terminal and now.elapsed_s - last_line >= live.LINE_EVERY_S:
-                last_line = now.elapsed_s
-                console.print(f"  {figures}")
+            if not console.is_terminal and (told := lines.due(now)):
+                console.print(f"  {tell.figures(spec, points, told, waiting)}")
 
         def ends() -> bool:
             nonlocal why

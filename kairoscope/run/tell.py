@@ -1,5 +1,7 @@
 """How a load goes, in a line on the screen."""
 
+from dataclasses import replace
+
 from kairoscope import live
 from loaders.emulator import Progress
 from loaders.schedule.spec import LoadSpec
@@ -45,3 +47,21 @@ def figures(spec: LoadSpec, points: int, now: Progress, waiting: int | None) -> 
     if left_s is not None:
         said.append(f"{live.duration(left_s)} left" if left_s > 0 else "ending")
     return "  ".join(said)
+
+
+class Lines:
+    """Of the looks at a load, one a second, those that get a line where lines are not redrawn."""
+
+    def __init__(self) -> None:
+        """The first look gets one."""
+        self._last_s = float("-inf")
+        self._worst_ms = 0.0
+
+    def due(self, now: Progress) -> Progress | None:
+        """What the line says: `now`, with the worst second since the last line; None: no line."""
+        self._worst_ms = max(self._worst_ms, now.p99_ms)
+        if now.elapsed_s - self._last_s < live.LINE_EVERY_S:
+            return None
+        told = replace(now, p99_ms=self._worst_ms)
+        self._last_s, self._worst_ms = now.elapsed_s, 0.0
+        return told

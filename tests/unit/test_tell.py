@@ -31,6 +31,14 @@ def test_a_count_is_short_and_right(count):
     assert abs(read - count) <= count * 0.006
 
 
+def test_a_line_tells_the_worst_second_since_the_last() -> None:
+    slow = {3: 900.0, 14: 40.0}
+    lines = tell.Lines()
+    looks = [dataclasses.replace(NOTHING, elapsed_s=t, p99_ms=slow.get(t, 5.0)) for t in range(25)]
+    told = [(line.elapsed_s, line.p99_ms) for now in looks if (line := lines.due(now))]
+    assert told == [(0, 5.0), (10, 900.0), (20, 40.0)]
+
+
 @given(
     points=st.integers(0, 10**11),
     share=st.floats(0, 1),
