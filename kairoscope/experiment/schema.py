@@ -648,7 +648,7 @@ class Limits(Section):
     queue_growth: float = described(
         "share",
         "Highest growth of KairosDB's queue, as a share of points/s: a hundredth is within what "
-        "sampling a moving queue can see.",
+        "sampling a moving queue can see. 1 is no limit, as it cannot grow by more than comes in.",
         default=0.01,
         ge=0,
         le=1,

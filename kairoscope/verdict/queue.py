@@ -106,10 +106,12 @@ def untold(told: Looks, window: Span, excused: Sequence[Span] = ()) -> str:
     within = [t for t, _ in told if start <= t <= end]
     if not within:
         return f"did not tell its depth once in {end - start:.0f} s"
+    before = [t for t, _ in told if t < start]
     after = [t for t, _ in told if t > end]
-    edges = [start, *within, after[0] if after else end]
+    # A hole may have begun before the window, and with it what excuses it.
+    edges = [before[-1] if before else start, *within, after[0] if after else end]
     holes = [
-        (until - since, since)
+        (until - max(since, start), max(since, start))
         for since, until in itertools.pairwise(edges)
         if not any(since <= last and first <= until for first, last in excused)
     ]
@@ -145,6 +147,11 @@ def queue_part(told: Mapping[str, Looks], asked: Asked, excused: Mapping[str, li
         t, waiting = np.array(looked, dtype=float).T
         depth += np.interp(grid, t, waiting)
     growth = series.trend(depth, step, round(_CORRELATED_S / step), period)
+    if growth is None and asked.limit >= 1:
+        text = (
+            f"{asked.length_s:.0f} s are too short a window to see growth in, and it has no limit"
+        )
+        return Part(None, asked.limit, UNIT, "pass", text)
     if growth is None:
         text = f"undecided: {asked.length_s:.0f} s are too short a window to see growth in"
         enough = max(3 * asked.queue_window_s, 5 * series.LEAST_LOOKS * _STEP_S)
@@ -175,7 +182,8 @@ def _judged(growth: series.Trend, depth: Floats, step: float, asked: Asked, seen
         return part("fail")
     if at_end > asked.holds and (ends := _end(depth, step, asked, at_end)):
         return part(*ends)
-    if growth.high <= per_s + least:
+    # By more than all that comes in no queue can grow.
+    if growth.high <= per_s + least or asked.limit >= 1:
         return part("pass")
     clear = max(abs(per_s - growth.slope), per_s / 2)
     # The error of a slope goes with the window to the power of -3/2.

@@ -148,6 +148,21 @@ def test_a_node_that_was_replaced_meanwhile_could_not_grow():
     assert part.outcome == "pass"
 
 
+def test_a_node_may_have_been_replaced_just_before():
+    looks = [(t, 7.0) for t in (T0 - 4, *(T0 + s for s in range(6, 109)))]
+    assert "for 6 s, from 0 s on" in queue.untold(looks, (T0, T0 + 105))
+    assert queue.untold(looks, (T0, T0 + 105), [(T0 - 3, T0 - 2)]) == ""
+
+
+@pytest.mark.parametrize("length_s", [11, 60])
+def test_all_that_comes_in_is_no_limit(length_s):
+    looks = {"a": told(length_s, lambda s: 500 + 300 * s * (-1) ** int(s / 3))}
+    unlimited = queue.Asked((T0, T0 + length_s), 300, 15, 1.0)
+    assert queue.queue_part(looks, unlimited, {}).outcome == "pass"
+    limited = queue.Asked((T0, T0 + length_s), 300, 15, 0.01)
+    assert queue.queue_part(looks, limited, {}).outcome == "undecided"
+
+
 def test_drain():
     due = T0 + 100
 
