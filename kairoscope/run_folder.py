@@ -135,6 +135,14 @@ def read_json(path: Path) -> Any:
         raise UserError(f"{path}: cut off, or not JSON: {error}") from error
 
 
+def check(folder: Path) -> None:
+    """UserError if it is no run folder."""
+    if not folder.is_dir():
+        raise UserError(f"{folder}: there is no such run folder")
+    if not (folder / MANIFEST).exists():
+        raise UserError(f"{folder}: not a run folder, as it has no {MANIFEST}")
+
+
 def read_object(path: Path) -> Record:
     """A JSON document that is an object. UserError as of `read_json`, and if it is none."""
     found = read_json(path)

@@ -59,10 +59,7 @@ def read(folder: Path) -> Run:
     Raises:
         UserError: it is no run folder, of another version, not at its end, or was not judged.
     """
-    if not folder.is_dir():
-        raise UserError(f"{folder}: there is no such run folder")
-    if not (folder / run_folder.MANIFEST).exists():
-        raise UserError(f"{folder}: not a run folder, as it has no {run_folder.MANIFEST}")
+    run_folder.check(folder)
     facts = Facts.read(folder)
     if not facts.ended:
         raise UserError(

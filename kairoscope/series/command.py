@@ -34,7 +34,6 @@ WINDOWS = 3
 """Queue windows in a trial at least: with fewer, whether a queue grows cannot be told."""
 DOWN = 10
 """How far below its start a search goes where that is not sustained."""
-CONFIRM_S = 600
 WARM_UPS = 2
 """Lengths of a trial for which servers warm up, on the load that the search begins with."""
 

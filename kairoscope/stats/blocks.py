@@ -1,7 +1,6 @@
 """The ratio of two means of figures by block of time, each of one run. Pure, no I/O.
 
-By the moving-block bootstrap on a circle (Künsch 1989; Politis and Romano 1992), as `percentiles`
-has it for counts: what lasts longer than a block is drawn together.
+By the same draws (`bootstrap`) as `percentiles` has for counts.
 """
 
 import math
@@ -10,12 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from kairoscope.stats import bootstrap
 from kairoscope.stats.groups import ALPHA, Interval
 
 Floats = NDArray[np.float64]
 
-LEAST_BLOCKS = 5
-"""With fewer blocks there is nothing to draw from."""
 _RESAMPLES = 2000
 _SEED = 20_261_125
 
@@ -25,9 +23,10 @@ def ratio_of_means(
 ) -> Interval | None:
     """The mean of the second by that of the first, with its interval of these two runs alone.
 
-    None with fewer than LEAST_BLOCKS blocks on either side, or where a mean is not above zero.
+    None with fewer than bootstrap.LEAST_BLOCKS blocks on either side, or where a mean is not above
+    zero.
     """
-    if min(len(first), len(second)) < LEAST_BLOCKS:
+    if min(len(first), len(second)) < bootstrap.LEAST_BLOCKS:
         return None
     a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     if a.mean() <= 0 or b.mean() <= 0 or a.min() < 0 or b.min() < 0:
@@ -44,18 +43,10 @@ def ratio_of_means(
 
 
 def _wider(*blocks: int) -> float:
-    size = min(n / _length(n) for n in blocks)
+    size = min(map(bootstrap.sample_size, blocks))
     return float(np.sqrt(size / (size - 1)))
 
 
-def _length(blocks: int) -> int:
-    """Consecutive blocks that are drawn together: the cube root, as is usual."""
-    return max(1, round(math.cbrt(blocks)))
-
-
 def _means(values: Floats, random: np.random.Generator) -> Floats:
-    n, length = len(values), _length(len(values))
-    starts = random.integers(0, n, (_RESAMPLES, -(-n // length)))
-    drawn = (starts[:, :, np.newaxis] + np.arange(length)) % n
-    means: Floats = values[drawn.reshape(_RESAMPLES, -1)[:, :n]].mean(axis=1)
+    means: Floats = values[bootstrap.drawn(len(values), _RESAMPLES, random)].mean(axis=1)
     return means

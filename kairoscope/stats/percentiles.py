@@ -2,9 +2,8 @@
 
 Points are no independent observations: those of a request share its fate, and a pause hits all that
 come in it. An interval that takes points for independent is far too narrow. Here a block of time
-(seconds) is the observation, with the counts of its latencies by bucket; runs of consecutive blocks
-are drawn with replacement (Künsch 1989; on a circle, Politis and Romano 1992), so that what lasts
-longer than a block is kept together too.
+(seconds) is the observation, with the counts of its latencies by bucket; how blocks are drawn is in
+`bootstrap`.
 
 With few blocks a bootstrap's intervals are too narrow as well; their levels are moved outwards as
 Student's t asks for (Hesterberg 2015, "expanded percentile interval"), with the number of
@@ -19,14 +18,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from kairoscope.stats import bootstrap
+
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 CONFIDENCE = 0.95
 RESAMPLES = 1000
-LEAST_BLOCKS = 5
-"""With fewer blocks there is nothing to draw from."""
-
 _SEED = 20251125
 """The same counts give the same interval: a run that is judged again says the same."""
 
@@ -68,13 +66,9 @@ def interval(
 ) -> Interval | None:
     """Between what percentile `p` (0 … 100) of such a system lies.
 
-    None with fewer than `LEAST_BLOCKS` blocks that have any count.
+    None with fewer than `bootstrap.LEAST_BLOCKS` blocks that have any count.
     """
-    figure = percentile(counts, p)
-    found = _resampled(counts, (p,), resamples, _SEED)
-    if figure is None or found is None:
-        return None
-    return _of(found[0], figure, confidence, _sample_size(counts))
+    return intervals(counts, (p,), confidence=confidence, resamples=resamples).get(p)
 
 
 def intervals(
@@ -151,14 +145,8 @@ def _of(values: Floats, figure: float, confidence: float, size: float) -> Interv
     return Interval(figure, min(float(low), figure), max(float(high), figure), confidence)
 
 
-def _run_length(blocks: int) -> int:
-    """Consecutive blocks that are drawn together: the cube root, as is usual."""
-    return max(1, round(float(np.cbrt(blocks))))
-
-
 def _sample_size(counts: Counts) -> float:
-    blocks = len(counts.counts)
-    return blocks / _run_length(blocks)
+    return bootstrap.sample_size(len(counts.counts))
 
 
 def _resampled(
@@ -166,13 +154,10 @@ def _resampled(
 ) -> Floats | None:
     """float64[percentiles, resamples]: the percentiles of drawn blocks; None of too few blocks."""
     blocks = len(counts.counts)
-    if blocks < LEAST_BLOCKS or np.count_nonzero(counts.counts.sum(axis=1)) < LEAST_BLOCKS:
+    if np.count_nonzero(counts.counts.sum(axis=1)) < bootstrap.LEAST_BLOCKS:
         return None
     random = np.random.default_rng(seed)
-    length = _run_length(blocks)
-    starts = random.integers(0, blocks, (resamples, -(-blocks // length)))
-    drawn = (starts[:, :, np.newaxis] + np.arange(length)) % blocks
-    drawn = drawn.reshape(resamples, -1)[:, :blocks]
+    drawn = bootstrap.drawn(blocks, resamples, random)
     times = np.zeros((resamples, blocks))
     np.add.at(times, (np.arange(resamples)[:, np.newaxis], drawn), 1)
     found = np.empty((len(percentiles), resamples))

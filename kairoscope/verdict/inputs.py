@@ -48,10 +48,7 @@ def read(folder: Path) -> Inputs:
             version. Of a run that was killed only what it got to is needed.
     """
     manifest_path = folder / run_folder.MANIFEST
-    if not folder.is_dir():
-        raise UserError(f"{folder}: there is no such folder")
-    if not manifest_path.exists():
-        raise UserError(f"{folder}: not a run folder, as it has no {run_folder.MANIFEST}")
+    run_folder.check(folder)
     manifest = run_folder.read_object(manifest_path)
     facts = Facts.read(folder)
     plan = _plan(folder / run_folder.PLAN)

@@ -104,16 +104,6 @@ def measurements(
     }
 
 
-def points_due(schedule: Schedule, first_tick: int) -> int:
-    """Points of the schedule from a tick on."""
-    spec = schedule.spec
-    return sum(
-        len(group.slots) * (spec.ticks - max(first_tick, group.first_tick))
-        for worker in range(spec.workers)
-        for group in schedule.groups(worker)
-    )
-
-
 def node_balance(names: list[str], schedule: Schedule, outcomes: Outcomes) -> list[dict[str, Any]]:
     """How the load was spread over the KairosDB nodes: one record for each.
 

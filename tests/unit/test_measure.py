@@ -5,7 +5,6 @@ from typing import Any
 import load_samples
 import numpy as np
 import pytest
-from hypothesis import given
 
 from kairoscope.verdict import conditions, measurements
 from kairoscope.verdict.outcomes import Counts, Outcomes
@@ -132,15 +131,6 @@ def test_loaders_elsewhere_are_counted_by_themselves():
     here = [sample(10, "loader-0", 1, 0.0), sample(20, "loader-0", 1, 1.0)]
     found = measured(here, (10, 20), 100_000, loaders=(2.5, 100_000))
     assert found["cpu_us_per_point"]["loader"] == 10.0
-
-
-@given(load_samples.specs())
-def test_points_due_are_those_of_the_schedule(spec):
-    schedule = Schedule(spec)
-    for first in range(spec.ticks):
-        by_hand = sum(tick >= first for s in schedule.series() for tick in s.ticks)
-        assert measurements.points_due(schedule, first) == by_hand
-    assert measurements.points_due(schedule, 0) == schedule.points
 
 
 def test_balance_of_the_kairosdb_nodes():
