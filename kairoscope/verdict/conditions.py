@@ -194,11 +194,14 @@ class Machines:
 
 
 def _steady(values: list[float]) -> Any:
-    """A counter that begins anew (the host restarted, its probe too) goes on from where it was."""
+    """A counter that begins anew (the host restarted, its probe too) goes on from where it was.
+
+    One that falls a little is a sum over processes of which one has ended: it stays where it was.
+    """
     found = np.array(values, dtype=float)
     if not len(found):
         return found
     steps = np.diff(found, prepend=found[0])
-    fell = steps < 0
-    steps[fell] = found[fell]
+    before = found - steps
+    steps = np.where(steps >= 0, steps, np.where(found < before / 2, found, 0))
     return found[0] + np.cumsum(steps)

@@ -45,6 +45,13 @@ def test_foreign_is_what_is_neither_ours_nor_the_kernels() -> None:
     assert found.steal_share == 0
 
 
+def test_a_kernel_thread_that_ended_takes_nothing_of_the_others_away() -> None:
+    found = looks(ours=1.2, foreign=0.5)
+    for look in found[30:]:
+        look["cpu_kernel_s"] -= 0.3
+    assert Machines(found, 2).within(15.5, 120.5).foreign_cores == pytest.approx(0.5, abs=0.01)
+
+
 def test_what_was_stolen_is_not_busy() -> None:
     found = Machines(looks(ours=0.5, steal=1.0), 2).within(15, 120)
     assert found.busy_share == pytest.approx(0.55 / 2)
