@@ -248,14 +248,22 @@ def precision(schedule: Schedule, found: Latencies) -> dict[str, Any]:
 
 
 def with_precision(part: Part, found: dict[str, Any]) -> Part:
-    """The latency part with how sure its figure is; `found` as of latency/merged.json."""
+    """The latency part with how sure its figure is; `found` as of latency/merged.json.
+
+    The interval is that of the whole. Where the figure is the worst node's or loader host's, it
+    says nothing of that one, nor of how near to the limit it is.
+    """
     if part.figure is None:
         return part
-    text = f"{part.text}; {found['requests']:,} requests"
+    of_one = part.figure != found["p99_ms"]
+    text = f"{part.text}; {found['requests']:,} requests{' in all' if of_one else ''}"
     if not (interval := found["sure"]["p99_ms"]):
         return replace(part, text=f"{text}; too short a time to say how sure that is")
     low, high = interval
-    text += f"; the 99th percentile is between {low:,.1f} and {high:,.1f} ms at 95 %"
-    if low <= part.limit < high:
+    whose = " of the whole" if of_one else ""
+    text += f"; the 99th percentile{whose} is between {low:,.1f} and {high:,.1f} ms at 95 %"
+    if of_one:
+        text += "; how sure the worst one's is, is not known"
+    elif low <= part.limit < high:
         text += f", so it is within the noise of the limit, {part.limit:,.0f} ms"
     return replace(part, text=text)

@@ -120,6 +120,17 @@ def test_an_unknown_part_has_no_precision():
     assert blocks.with_precision(part, {"requests": 1, "sure": {}}) is part
 
 
+def test_the_interval_of_the_whole_is_not_said_of_the_worst_node():
+    found = {"p99_ms": 20.0, "requests": 40_000, "sure": {"p99_ms": [18.0, 600.0]}}
+    part = Part(20_000.0, 500, "ms", "fail", "worst KairosDB node kairosdb-7 20,000.0 ms")
+    text = blocks.with_precision(part, found).text
+    assert "40,000 requests in all; the 99th percentile of the whole is between 18.0 and" in text
+    assert "how sure the worst one's is, is not known" in text
+    assert "within the noise" not in text
+    whole = blocks.with_precision(Part(20.0, 500, "ms", "pass", "p99 20 ms"), found)
+    assert "so it is within the noise of the limit, 500 ms" in whole.text
+
+
 def test_the_same_percentile_as_the_merged_histogram(tmp_path):
     run = run_of(tmp_path, duration_s=65)
     random = np.random.default_rng(1)
