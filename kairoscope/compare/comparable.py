@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kairoscope.compare import speed
 from kairoscope.compare.runs import Run, at
-from kairoscope.verdict.conditions import WARM_AFTER_S
+from kairoscope.verdict.conditions import OTHER_SPEED, WARM_AFTER_S
 
 Facets = Mapping[str, Any]
 
@@ -125,17 +126,20 @@ FACTORS: Sequence[Factor] = (
 
 @dataclass(frozen=True)
 class Comparability:
-    """Why two sides are not comparable, and what differs on purpose; sentences."""
+    """Why two sides are not comparable, what differs on purpose, and what else is to be known
+    beside the words; sentences."""
 
     why_not: list[str]
     on_purpose: list[str]
+    beside: list[str]
 
 
 def comparable(
     first: Sequence[Run], second: Sequence[Run], on_purpose: Sequence[str] = ()
 ) -> Comparability:
     """Look at every factor, of runs that have been judged; `on_purpose` are names of factors."""
-    why_not, meant = [], []
+    found = Comparability([], [], [])
+    why_not, meant = found.why_not, found.on_purpose
     for label, runs in (("first", first), ("second", second)):
         if not runs:
             why_not.append(f"no run of the {label} side was judged: all are invalid or incomplete")
@@ -145,13 +149,29 @@ def comparable(
                 why_not.append(f"the {label} side's runs are not of one kind: {mixed}")
     if first and second:
         for factor in FACTORS:
-            if found := differences(factor.facets(first[0]), factor.facets(second[0])):
-                text = f"{factor.what}: {described(found)}"
+            if differ := differences(factor.facets(first[0]), factor.facets(second[0])):
+                text = f"{factor.what}: {described(differ)}"
                 if factor.name in on_purpose:
                     meant.append(text)
                 else:
                     why_not.append(f"{text} (if it is meant to differ: --factor {factor.name})")
-    return Comparability(why_not, meant)
+        _add_speed(found, speed.apart(first, second), on_purpose)
+    return found
+
+
+def _add_speed(
+    found: Comparability, apart: tuple[float, str] | None, on_purpose: Sequence[str]
+) -> None:
+    """Say where it belongs by how much the machines' speeds differ, if that is worth a sentence."""
+    if apart is None:
+        return
+    ratio, text = apart
+    if ratio <= OTHER_SPEED:
+        found.beside.append(f"{text[0].upper()}{text[1:]}.")
+    elif MACHINE.name in on_purpose:
+        found.on_purpose.append(text)
+    else:
+        found.why_not.append(f"{text} (if it is meant to differ: --factor {MACHINE.name})")
 
 
 def _within(factor: Factor, runs: Sequence[Run]) -> str | None:
@@ -225,6 +245,10 @@ def _conditions(run: Run) -> dict[str, Any]:
         "points that waited at the start": sum(
             at(each, "waiting") or 0 for each in at(run.manifest, "conditions", "queue") or []
         ),
+        **{
+            f"speed of {name}, ms of CPU for the same work": round(seconds * 1000, 1)
+            for name, seconds in speed.of(run).items()
+        },
         "commit": f"{commit}, changed" if git.get("dirty") and commit else commit,
         "cores that others used": _rounded(at(run.measurements, "conditions", "foreign_cores")),
         "share of cores that was stolen": _rounded(

@@ -206,7 +206,7 @@ def compare(
         settings=settings,
         conditions=conditions,
         left_out=left_out,
-        notes=_notes(first, second),
+        notes=[*fit.beside, *_notes(first, second)],
     )
 
 

@@ -27,7 +27,7 @@ from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
 from kairoscope.run import fleet as loader_hosts
-from kairoscope.run import load_spec, tell, warmth
+from kairoscope.run import load_spec, speed_probe, speeds, tell, warmth
 from kairoscope.run.samplers import HostProbes, Processes
 from kairoscope.run.state import State
 from kairoscope.run_folder import JsonLines
@@ -205,9 +205,14 @@ def _manifest(
             **session.versions(),
             "python": platform.python_version(),
         },
-        "conditions": warmth.conditions(
-            hosts, plan.target, paths.runs_dir(), session.waiting_now()
-        ),
+        "conditions": {
+            **warmth.conditions(hosts, plan.target, paths.runs_dir(), session.waiting_now()),
+            "speed": {
+                "work": speed_probe.WORK,
+                "before": speeds.of_machines(hosts),
+                "after": {},
+            },
+        },
         "load": None,
     }
 
@@ -276,12 +281,21 @@ def _measured_load(
             sampler.stop()
         ended = [*(sampler.error for sampler in samplers if sampler.error), *captures.stop()]
         state.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
+    _look_after(state)
     with live.stage(console, "after the load: captures of the store, flush"):
         captures.after()
         state.facts.disk_bytes["after"] = captures.stored_bytes()
     state.facts.removed = [host.name for host in state.inventory.hosts if session.removed(host)]
     state.facts.captured = True
     state.save()
+
+
+def _look_after(state: State) -> None:
+    """Note what is looked at once more when nothing is sent or waits any more."""
+    path = state.folder / run_folder.MANIFEST
+    manifest = run_folder.read_object(path)
+    manifest["conditions"]["speed"]["after"] = speeds.of_machines(state.inventory)
+    run_folder.write_json(path, manifest)
 
 
 def _end_at(shorter: LoadSpec, state: State, captures: Captures) -> None:

@@ -179,6 +179,7 @@ def judge(folder: Path) -> Conclusion:
         *asked_for,
         *_disturbances(run, schedule),
         *condition.named(limits),
+        *conditions.speed_changed(run.conditions),
         *conditions.at_start(run.conditions, _load_start(schedule, window)),
     ]
     return Conclusion(folder, judged, _times(schedule, window), documents, book.gaps)

@@ -17,6 +17,10 @@ from kairoscope.verdict.usage import Curve
 NAMED = 0.25
 """From this share of a limit on it is said, whatever the verdict."""
 
+OTHER_SPEED = 1.25
+"""From this ratio on a machine was not as fast after a load as before it. Looks at a machine that
+others use at the same time differ by up to a fifth; what matters was a factor of two."""
+
 WARM_AFTER_S = 300
 """Java compiles while it runs: the embedded cluster's first minutes cost half as much again."""
 
@@ -121,6 +125,27 @@ def at_start(found: Mapping[str, Any], start: float) -> list[str]:
     if waited:
         said.append(f"{waited:,} points waited in the queues already when the run began")
     return said
+
+
+def speed_changed(found: Mapping[str, Any]) -> list[str]:
+    """Sentences on machines that were not as fast after the load as before it.
+
+    `found`: the manifest's `conditions`.
+    """
+    speed = found.get("speed", {})
+    said = []
+    for name, before in speed.get("before", {}).items():
+        after = speed["after"].get(name)
+        if not before or not after:
+            continue
+        ratio = after / before
+        if max(ratio, 1 / ratio) > OTHER_SPEED:
+            how = "slower" if ratio > 1 else "faster"
+            said.append(
+                f"{name} was {how} after the load than before it: the same work took "
+                f"{after * 1000:,.2f} ms of CPU, before {before * 1000:,.2f} ms"
+            )
+    return [sentence[0].upper() + sentence[1:] for sentence in said]
 
 
 def _foreign(machine: Used) -> str:

@@ -269,3 +269,55 @@ def test_damaged_documents_are_a_sentence(home: Path) -> None:
     (two / run_folder.PLAN).write_text('{"format"')
     with pytest.raises(UserError, match=r"plan\.json: cut off"):
         sides.of_folders([one], [two])
+
+
+# --- the machine's speed -------------------------------------------------------------------------
+
+
+def at_speed(*seconds: float | None) -> dict[str, Any]:
+    """What a manifest has of the speed of one machine before its load and after it."""
+    looks = dict(zip(("before", "after"), ({"machine": each} for each in seconds), strict=True))
+    return {"conditions": {"speed": {"work": "the same", **looks}}}
+
+
+@pytest.mark.parametrize(
+    ("slower", "told", "refused"), [(1.05, False, False), (1.15, True, False), (2.0, False, True)]
+)
+def test_sides_on_a_machine_of_another_speed_are_told_or_not_comparable(
+    tmp_path: Path, rng: np.random.Generator, slower: float, told: bool, refused: bool
+) -> None:
+    first = several(tmp_path, "a", rng, runs=3, manifest=at_speed(0.001, 0.0012))
+    second = several(
+        tmp_path, "b", rng, runs=3, odd=1, manifest=at_speed(0.0018 * slower, 0.001 * slower)
+    )
+    found = sides.of_folders(first, second)
+    assert (
+        "The machine's speed: machine took 1.00 ms and 1.15 ms" in " ".join(found.notes)
+    ) == told
+    assert (found.word == "not comparable") == refused
+    if refused:
+        assert "2.00 ms of CPU for the same work" in found.sentence
+        assert "--factor machine" in found.sentence
+        meant = sides.of_folders(first, second, on_purpose=["machine"])
+        assert meant.word != "not comparable"
+        assert "the machine's speed" in meant.comparability.on_purpose[0]
+
+
+def test_one_run_on_a_busy_machine_does_not_make_its_side_slow(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    first = several(tmp_path, "a", rng, runs=3, manifest=at_speed(0.001, 0.001))
+    second = several(tmp_path, "b", rng, runs=2, odd=1, manifest=at_speed(0.001, None))
+    second.append(finished(tmp_path, "b-2", at=10, manifest=at_speed(0.003, 0.003)))
+    assert sides.of_folders(first, second).word != "not comparable"
+
+
+def test_a_speed_that_is_not_known_or_of_other_work_is_not_compared(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    first = several(tmp_path, "a", rng, runs=3, manifest=at_speed(0.001, 0.001))
+    other = at_speed(0.004, 0.004)
+    other["conditions"]["speed"]["work"] = "another"
+    for i, manifest in enumerate((at_speed(None, None), {}, other)):
+        second = several(tmp_path, f"b{i}", rng, runs=3, odd=1, manifest=manifest)
+        assert sides.of_folders(first, second).word != "not comparable"

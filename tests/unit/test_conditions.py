@@ -5,14 +5,17 @@ import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import run_samples
 
 from kairoscope import run_folder
 from kairoscope.experiment.schema import Limits
-from kairoscope.run import host_probe, warmth
+from kairoscope.hosts import ssh
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.run import host_probe, speed_probe, speeds, warmth
 from kairoscope.run.host_probe import Process
 from kairoscope.verdict import conditions
 from kairoscope.verdict.conditions import Machines
@@ -195,3 +198,60 @@ def test_points_since_are_those_of_runs_of_the_target_since_then(tmp_path: Path)
 def test_compile_seconds_are_those_of_java() -> None:
     assert warmth.compile_seconds(os.getpid()) is None
     assert warmth.compile_seconds(2**22 + 1) is None
+
+
+# --- the machine's speed -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("after", "how"), [(0.0021, "slower"), (0.0005, "faster"), (0.0012, "")])
+def test_a_machine_that_was_not_as_fast_after_the_load_is_named(after: float, how: str) -> None:
+    speed = {"before": {"machine": 0.001, "gone": 0.001}, "after": {"machine": after, "gone": None}}
+    said = conditions.speed_changed({"speed": speed})
+    assert [how in each for each in said] == ([True] if how else [])
+    if how == "slower":
+        assert said == [
+            "Machine was slower after the load than before it: the same work took 2.10 ms of CPU, "
+            "before 1.00 ms"
+        ]
+
+
+def test_a_speed_that_was_not_looked_at_again_is_no_change() -> None:
+    before = {"before": {"machine": 0.001}, "after": {}}
+    assert conditions.speed_changed({"speed": before}) == conditions.speed_changed({}) == []
+
+
+def test_another_speed_is_in_the_sentence(tmp_path: Path) -> None:
+    run = run_samples.run_of(tmp_path / "run")
+    speed = {"before": {"machine": 0.001}, "after": {"machine": 0.002}}
+    run.change(run_folder.MANIFEST, conditions={"speed": speed})
+    run.read_back()
+    verdict = run.judge()
+    assert verdict.verdict == "pass"
+    assert "Machine was slower after the load than before it" in verdict.summary
+
+
+def test_the_work_is_done_here_and_on_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe is sent as text and runs by itself; what a host answers instead is no speed."""
+    monkeypatch.setattr(speed_probe, "TIMES", 2)
+    assert speed_probe.seconds() > 0
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", Path(speed_probe.__file__).read_text()],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert float(done.stdout) > 0
+
+    def said(host: Host, _program: list[str]) -> str:
+        if host.name == "storage-1":
+            raise ssh.RemoteError("unreachable")
+        return {"storage-2": "nan\n", "kairosdb-1": "0.0012\n"}[host.name]
+
+    monkeypatch.setattr(ssh, "run", said)
+    hosts = [Host(n, n.split("-")[0], {}) for n in ("storage-1", "storage-2", "kairosdb-1")]
+    managed = cast("Inventory", SimpleNamespace(managed=True, all=hosts))
+    assert speeds.of_machines(managed) == {
+        "storage-1": None,
+        "storage-2": None,
+        "kairosdb-1": 0.0012,
+    }
