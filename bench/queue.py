@@ -39,7 +39,8 @@ EXPERIMENT: dict[str, Any] = {
     # Whether points are found by a dashboard that is open; after the same age on all sides, or
     # shares of late points could not be put beside each other.
     "queries": {"rate": 0.5, "last_s": 60, "sensors": 10, "lag_s": 35},
-    "limits": {"p99_ms": 1000, "drain_s": 240, "send_error_p99_ms": 500},
+    # Late points are a figure here, and no limit: the stock queue has some before it is at its end.
+    "limits": {"p99_ms": 1000, "drain_s": 240, "send_error_p99_ms": 500, "points_late": 1},
     "capture": {"proxyhistograms_every_s": 60},
 }
 PUBLISHED_2018: dict[str, Any] = {

@@ -653,6 +653,23 @@ class Limits(Section):
         ge=0,
         le=1,
     )
+    queries_failed: float = described(
+        "share",
+        "Most of the queries beside the load that may get no answer, or none in "
+        "request_timeout_s: as many as points may be late (in_time).",
+        default=0.01,
+        ge=0,
+        le=1,
+    )
+    points_late: float = described(
+        "share",
+        "Most of the points which queries beside the load asked for that they may not find though "
+        "they were older than queries.lag_s. Points that were refused are among them. As in_time: "
+        "a second of two minutes.",
+        default=0.01,
+        ge=0,
+        le=1,
+    )
     send_error_p99_ms: float = described(
         "ms",
         "Highest 99th percentile of the loader's own lateness; above it the run measures the "

@@ -112,7 +112,7 @@ def failing(folder: Path) -> str | None:
     latency |= blocks.precision(schedule, blocks.latencies(schedule, window, folder))
     if late := _loader_limits(run, schedule, latency):
         return late[0]
-    parts, _ = _parts(run, schedule, window, latency, found, book, 0)
+    parts, _ = _parts(run, schedule, window, latency, found, book)
     failed = [part.text for part in parts.values() if part.outcome == "fail"]
     return failed[0] if failed else None
 
@@ -160,15 +160,13 @@ def judge(folder: Path) -> Conclusion:
             ),
         ),
     }
-    wrong_answers, asked_for = 0, list[str]()
+    asked_for = list[str]()
     if schedule.spec.queries is not None:
         documents[run_folder.QUERIES] = _queries(run, schedule, window)
-        answers = documents[run_folder.QUERIES]["answers"]
-        wrong_answers = int(answers["wrong"])
-        asked_for = remarks.of_queries(answers)
+        asked_for = remarks.of_queries(documents[run_folder.QUERIES]["answers"])
     if run.facts.captured:
         incomplete += _not_captured(run, schedule, window, measured)
-    parts, of_steps = _parts(run, schedule, window, latency, found, book, wrong_answers)
+    parts, of_steps = _parts(run, schedule, window, latency, found, book)
     limits = run.plan.experiment.limits
     invalid = [*_loader_limits(run, schedule, latency), *condition.not_ours(limits)]
     judged = sustained.judge(parts, invalid, incomplete)
@@ -256,7 +254,6 @@ def _parts(
     latency: dict[str, Any],
     found: Outcomes,
     book: Ledger,
-    wrong_answers: int,
 ) -> tuple[dict[str, sustained.Part], list[dict[str, Any]]]:
     """The five parts of the verdict, and of a load of several rates what each step came to."""
     limits = run.plan.experiment.limits
@@ -292,6 +289,11 @@ def _parts(
             names = ("schedule", "latency", "queue")
             lists = ([in_time for in_time, _ in timed], [quick for _, quick in timed], grown)
             of_steps = steps.documents(each, dict(zip(names, lists, strict=True)))
+    wrong_answers = 0
+    if spec.queries is not None:
+        answers = outcomes.answers(run.load, spec.hosts)
+        arrived = timely.with_queries(arrived, answers, limits)
+        wrong_answers = int(answers["wrong"])
     last_due = window[1] if spec.replay else spec.end_ms / 1000
     ends = [said["ended_ms"] / 1000 for said in outcomes.finals(run.load, spec.workers)]
     parts = {

@@ -5,8 +5,8 @@ catch up after an outage, is late. A share forgives an outage by the length of t
 longest silence has a limit of its own.
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kairoscope.experiment.schema import Limits
@@ -152,6 +152,39 @@ def schedule_part(
         text += f", limit {limits.longest_silence_s:g} s"
         return Part(quiet.seconds, limits.longest_silence_s, "s", "fail", text)
     return Part(in_time, limits.in_time, "fraction in time", "pass", text)
+
+
+def with_queries(part: Part, answers: Mapping[str, Any], limits: Limits) -> Part:
+    """The part, of a load with queries beside it: what was to be asked is in the schedule as well.
+
+    What does not hold is in the text; the figure is that of the first that does not. Queries that
+    the readers never sent are theirs and no server's.
+
+    Args:
+        part: of the points.
+        answers: see `outcomes.answers`.
+        limits: of the experiment.
+    """
+    looked_at = (
+        (answers["failed"], answers["sent"], limits.queries_failed, "queries failed"),
+        (
+            answers["points_late"],
+            answers["points_checked"],
+            limits.points_late,
+            "points that queries asked for were not found",
+        ),
+    )
+    for count, total, limit, what in looked_at:
+        if not total or count / total <= limit:
+            continue
+        text = (
+            f"{part.text}; {count:,} of {total:,} {what} ({count / total:.1%}, limit {limit:.1%})"
+        )
+        if part.outcome == "fail":
+            part = replace(part, text=text)
+        else:
+            part = Part(count / total, limit, f"fraction of {what.split()[0]}", "fail", text)
+    return part
 
 
 def _silent(quiet: Silence | None) -> str:

@@ -388,11 +388,11 @@ def test_a_replay_is_judged_by_what_arrived(tmp_path):
     assert rate == {"target": None, "achieved": 20 * 3600 / 20}
 
 
-def test_wrong_answers_to_queries_fail_and_late_ones_do_not(tmp_path):
+def test_wrong_answers_to_queries_fail_and_late_ones_above_their_limit(tmp_path):
     run = run_of(tmp_path, queries={"rate": 1.0, "last_s": 10, "bucket_s": 5})
     run.read_back()
     kind = {"sent": 5, "not_sent": 0, "right": 3, "late": 2, "wrong": 0, "failed": 0}
-    final = {**kind, "kinds": {"raw": kind}, "points_checked": 50, "points_late": 4}
+    final = {**kind, "kinds": {"raw": kind}, "points_checked": 500, "points_late": 4}
     final |= {"errors": {}, "first_errors": []}
     for host in range(2):
         (tmp_path / "load" / f"queries-{host}.json").write_text(json.dumps(final))
@@ -407,7 +407,16 @@ def test_wrong_answers_to_queries_fail_and_late_ones_do_not(tmp_path):
     # Reads do not get into the latency of the writes.
     assert run.json("latency/merged.json")["count"] == 4 * 75
 
-    run.change("load/queries-1.json", wrong=1, right=2)
+    run.change("load/queries-1.json", points_late=7)
+    judged = run.judge()
+    assert (judged.verdict, judged.parts["schedule"].figure) == ("fail", 0.011)
+    assert (
+        "; 11 of 1,000 points that queries asked for were not found (1.1%, limit 1.0%)"
+        in judged.parts["schedule"].text
+    )
+    assert "not found" in str(conclude.failing(tmp_path))
+
+    run.change("load/queries-1.json", wrong=1, right=2, points_late=4)
     judged = run.judge()
     assert judged.verdict == "fail"
     assert judged.reasons == [

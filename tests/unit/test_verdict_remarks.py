@@ -1,7 +1,11 @@
-"""What a verdict says of points and queries that no part fails for."""
+"""What a verdict says of points that no part fails for, and of queries."""
 
-from kairoscope.verdict import remarks
+import pytest
+
+from kairoscope.experiment.schema import Limits
+from kairoscope.verdict import remarks, timely
 from kairoscope.verdict.ledger import Ledger
+from kairoscope.verdict.sustained import Outcome, Part
 
 
 def test_refused_and_unanswered_points_are_in_the_sentence():
@@ -21,3 +25,40 @@ def test_queries_that_got_nothing_are_in_the_sentence():
         "there"
     ]
     assert remarks.of_queries(answers | {"late": 0, "failed": 0, "right": 80}) == []
+
+
+def schedule_part(outcome: Outcome = "pass") -> Part:
+    return Part(1.0, 0.99, "fraction in time", outcome, "all in time")
+
+
+ANSWERED = {"sent": 80, "not_sent": 9, "right": 80, "late": 0, "wrong": 0, "failed": 0} | {
+    "points_checked": 4_000,
+    "points_late": 0,
+}
+
+
+@pytest.mark.parametrize(
+    ("answers", "figure", "said"),
+    [
+        ({}, None, ""),
+        ({"failed": 8}, None, ""),
+        ({"failed": 60}, 0.75, "60 of 80 queries failed (75.0%, limit 10.0%)"),
+        ({"points_late": 800}, None, ""),
+        ({"points_late": 801}, 801 / 4000, "801 of 4,000 points that queries asked for were not"),
+        ({"failed": 60, "points_late": 900}, 0.75, "60 of 80 queries failed"),
+        ({"sent": 0, "points_checked": 0}, None, ""),
+    ],
+)
+def test_queries_that_fail_and_points_found_late_have_limits(answers, figure, said):
+    limits = Limits(queries_failed=0.1, points_late=0.2)
+    found = timely.with_queries(schedule_part(), ANSWERED | answers, limits)
+    assert (found.outcome, found.figure) == (("fail", figure) if figure else ("pass", 1.0))
+    assert said in found.text
+    if len(answers) > 1 and figure:
+        assert "900 of 4,000" in found.text
+
+
+def test_a_schedule_that_failed_keeps_its_figure_beside_failed_queries():
+    found = timely.with_queries(schedule_part("fail"), ANSWERED | {"failed": 60}, Limits())
+    assert (found.figure, found.limit, found.outcome) == (1.0, 0.99, "fail")
+    assert found.text == "all in time; 60 of 80 queries failed (75.0%, limit 1.0%)"
