@@ -354,20 +354,20 @@ def test_the_laptop_to_the_number() -> None:
     }
     assert plan.storage["batch_size_fail_kib"] == 1024
     assert plan.load["workers"] == 2
-    assert plan.load["requests_per_s"] == 240
+    assert plan.load["requests_per_s"] == 150
     assert plan.load["steps"] == [{"period_ms": 1000, "ticks": 120}]
     assert plan.load["queries"] is None
-    assert plan.totals["points"] == 2_880_000
+    assert plan.totals["points"] == 1_800_000
     assert plan.setting("kairosdb.queue_window_ms").arithmetic == "15 points × 1,000 ms = 15,000"
     assert plan.setting("kairosdb.queue_memory_mb").arithmetic == (
-        "24,000 points/s × (15 + 20) s × 20 B / 0.75 = 22, or 4,000 points in flight × 3 nodes × "
-        "140 B / 0.25 = 7; 22 rounded up to 32s"
+        "15,000 points/s × (15 + 20) s × 20 B / 0.75 = 14, or 4,000 points in flight × 3 nodes × "
+        "140 B / 0.25 = 7; 14 rounded up to 32s"
     )
     assert plan.setting("kairosdb.queue_disk_mb").arithmetic == (
-        "24,000 points/s × (4 h + 22 s) × 132 B = 43,573, at most 4,096 on a machine that all "
-        "servers share; 4,096 MiB last for 21.8 min without the store"
+        "15,000 points/s × (4 h + 22 s) × 132 B = 27,233, at most 4,096 on a machine that all "
+        "servers share; 4,096 MiB last for 35.4 min without the store"
     )
-    assert plan.setting("kairosdb.queue_keep_s").arithmetic.endswith("takes 69.7 MB of disk")
+    assert plan.setting("kairosdb.queue_keep_s").arithmetic.endswith("takes 43.6 MB of disk")
     assert "one Java heap per node" in plan.notices[0]
 
 
@@ -777,7 +777,7 @@ def test_the_command_line_scales_and_shows_it() -> None:
     assert plan.kairosdb["batch_size"] == 1000
     sensors = plan.setting("load.sensors")
     assert (sensors.origin, sensors.value) == ("command line", 20_000)
-    assert sensors.arithmetic == "SENSORS=20000; the experiment has 24000"
+    assert sensors.arithmetic == "SENSORS=20000; the experiment has 15000"
     assert plan.experiment.load.sensors == 20_000, "plan.json holds what was run"
 
 
