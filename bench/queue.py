@@ -94,7 +94,8 @@ class Cluster:
         """
         file = self.deploy(kairosdb, sensors)
         with self.session() as db:
-            empty(db)
+            # What the rounds before left would be merged in this one.
+            cql.empty(db, "kairosdb")
         here = self.inventory
         roles = dict.fromkeys(pids(here.storage), "storage")
         roles |= dict.fromkeys(pids(here.kairosdb), "kairosdb")
@@ -135,11 +136,6 @@ def pids(hosts: Sequence[Host]) -> list[int]:
     if missing := [host.name for host in hosts if not found.get(host.name)]:
         raise BenchError(f"{', '.join(missing)}: no such process")
     return [found[host.name] for host in hosts]
-
-
-def empty(db: Session) -> None:
-    """Take all points away: what the rounds before left would be merged in this one."""
-    db.execute("TRUNCATE kairosdb.data_points", timeout=120)
 
 
 @dataclass(frozen=True)

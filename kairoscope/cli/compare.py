@@ -10,8 +10,10 @@ from typing import Any
 import click
 
 from kairoscope import paths, run_folder
+from kairoscope.cli import known
 from kairoscope.cli.options import make_plan, scale_options
 from kairoscope.errors import UserError
+from kairoscope.hosts import inventory
 
 
 class _WithMany(click.Command):
@@ -119,6 +121,10 @@ def compare(
     sys.exit(found.exit_status)
 
 
+THROWN_AWAY = ("local", "lab")
+"""Targets that hold nobody's points but those of runs."""
+
+
 @click.command()
 @click.argument("first", metavar="EXP1")
 @click.argument("second", metavar="EXP2")
@@ -132,6 +138,12 @@ def compare(
 @tolerance_option
 @factor_option
 @click.option(
+    "--empty",
+    is_flag=True,
+    help="Before each run, take every point in the store away, of other runs too (targets local "
+    "and lab): what they left is compacted while a later one is measured",
+)
+@click.option(
     "--resume", metavar="ID", help="Go on with an interrupted series of these experiments"
 )
 @scale_options
@@ -141,6 +153,7 @@ def ab(
     rounds: int,
     tolerance: float,
     factors: tuple[str, ...],
+    empty: bool,
     resume: str | None,
     target: str,
     **scale: str | None,
@@ -151,6 +164,11 @@ def ab(
     from kairoscope.series import ab as series_of
     from kairoscope.series.driver import Verbs, Wanted
 
+    if empty and target not in THROWN_AWAY:
+        raise UserError(
+            f"--empty: it takes every point of the cluster away, and target {target} may hold "
+            f"others' than ours; it is for {' and '.join(THROWN_AWAY)}"
+        )
     options = tuple(
         text
         for name, value in sorted(scale.items())
@@ -164,14 +182,15 @@ def ab(
         second=Wanted(_experiment(second), options),
         factors=list(factors),
         tolerance=tolerance,
+        empty=empty,
     )
     if resume:
         folder = paths.results_dir() / "series" / resume
         if not (folder / series_of.INDEX).exists():
             raise UserError(f"--resume {resume}: there is no such series in {folder.parent}")
         series = series_of.Series.read(folder)
-        asked = (wanted.first, wanted.second, wanted.target)
-        if (series.first, series.second, series.target) != asked:
+        asked = (wanted.first, wanted.second, wanted.target, wanted.empty)
+        if (series.first, series.second, series.target, series.empty) != asked:
             raise UserError(
                 f"--resume {resume}: that series is of {series.first.experiment} and "
                 f"{series.second.experiment} on {series.target}, with other options"
@@ -183,8 +202,15 @@ def ab(
         series = wanted
         series_of.start(series, folder, lambda side: make_plan(side.experiment, target, **scale))
     console.print(f"series: {folder}")
+
+    def emptied(side: Wanted) -> None:
+        made = make_plan(side.experiment, target, **scale)
+        with known.stack(made.stack).connect(made, inventory.load(target)) as session:
+            session.empty()
+
     try:
-        found = series_of.run(series, folder, Verbs(target, console), console)
+        verbs = Verbs(target, console, emptied if empty else None)
+        found = series_of.run(series, folder, verbs, console)
     except KeyboardInterrupt:
         raise UserError(
             f"interrupted after {len(series.done)} runs; the same command goes on from there with "

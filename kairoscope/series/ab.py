@@ -61,6 +61,7 @@ class Series:
         rounds: pairs that count.
         first, second: the experiments.
         done: turns that are done, in their order.
+        empty: whether the store is emptied before each run.
         stopped: run folders of turns that were interrupted, and are made again.
     """
 
@@ -70,6 +71,7 @@ class Series:
     second: Wanted
     factors: list[str] = field(default_factory=list)
     tolerance: float = TOLERANCE
+    empty: bool = False
     done: list[Done] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
     word: str | None = None

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -44,11 +44,18 @@ class Driver(Protocol):
 
 
 class Verbs:
-    """A target of this installation."""
+    """A target of this installation.
 
-    def __init__(self, target: str, console: Console) -> None:
+    Attributes:
+        empty: takes away what earlier runs of an experiment left in the store; None to leave it.
+    """
+
+    def __init__(
+        self, target: str, console: Console, empty: Callable[[Wanted], None] | None = None
+    ) -> None:
         self._target = target
         self._console = console
+        self._empty = empty
 
     def prepare(self, wanted: Wanted) -> None:
         """Deploy, with KairosDB restarted: a deploy that changes nothing would leave it warm.
@@ -65,6 +72,8 @@ class Verbs:
         if before is not None and before.managed:
             for host in inventory.load(self._target).kairosdb:
                 self._call("operate", "rolling-restart", "--limit", host.name, quiet=True)
+        if self._empty is not None:
+            self._empty(wanted)
 
     def load(self, wanted: Wanted, into: Path) -> Path:
         """Run the load; UserError if it left no run folder."""

@@ -173,6 +173,12 @@ class Session(Protocol):
         """What waits on each node that takes points, for the manifest: `node`, `waiting` (points)
         and `disk_bytes`, null where it does not tell."""
 
+    def empty(self) -> None:
+        """Take away every point that the store holds, of anybody's runs; series stay indexed.
+
+        For targets that are made to be thrown away.
+        """
+
     def compacts(self) -> bool:
         """Whether the store is known to merge files now, from what was written before."""
 

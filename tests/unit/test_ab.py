@@ -152,7 +152,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 def test_command(call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deployments = [Deployment(stop_at=3), Deployment()]
     deployments[1]._made = 3
-    monkeypatch.setattr(driver, "Verbs", lambda target, console: deployments.pop(0))
+    monkeypatch.setattr(driver, "Verbs", lambda target, console, empty: deployments.pop(0))
     arguments = ("laptop", "laptop-60k", "--rounds", "3", "--sensors", "500", "--duration", "120")
     stopped = call(*arguments)
     assert stopped.exit_code == 2
@@ -163,8 +163,20 @@ def test_command(call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.M
     assert index["first"]["options"] == ["--duration", "120", "--sensors", "500"]
     other = call("laptop", "fleet", "--resume", folder.name)
     assert (other.exit_code, "that series is of laptop and laptop-60k" in other.output) == (2, True)
+    emptied = call(*arguments, "--empty", "--resume", folder.name)
+    assert (emptied.exit_code, "with other options" in emptied.output) == (2, True)
     done = call(*arguments, "--resume", folder.name)
     assert (done.exit_code, "compare.html" in done.output) == (0, True)
+
+
+def test_the_store_is_emptied_once_its_servers_are_as_wanted(
+    monkeypatch: pytest.MonkeyPatch, console: Console
+) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(driver.Verbs, "_call", lambda _, verb, *more, **how: calls.append(verb))
+    verbs = driver.Verbs("nowhere", console, lambda side: calls.append(f"empty {side.experiment}"))
+    verbs.prepare(OURS)
+    assert calls == ["deploy", "empty ours.yml"]
 
 
 @pytest.mark.parametrize(
@@ -174,6 +186,7 @@ def test_command(call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.M
         (("laptop", "laptop", "--resume", "no-such"), "there is no such series"),
         (("laptop", "laptop", "--target", "moon"), "TARGET=moon"),
         (("laptop", "laptop", "--factor", "moon"), "--factor moon"),
+        (("laptop", "laptop", "--empty", "--target", "hosts"), "may hold others' than ours"),
     ],
 )
 def test_bad_input_is_a_sentence(

@@ -229,6 +229,18 @@ def execute(db: Session, statement: str) -> None:
         raise StatementError(refusal(statement, where, error)) from error
 
 
+def empty(db: Session, keyspace: str) -> None:
+    """Take all points away; their series stay in the index. UserError if it is not done."""
+    try:
+        # All nodes have to answer, each after it wrote and unlinked its files.
+        db.execute(f"TRUNCATE {keyspace}.data_points", timeout=120)
+    except SAID as error:
+        raise UserError(
+            f"the points in {keyspace}.data_points could not be taken away: {error}. All storage "
+            "nodes have to be up for it. See: make status"
+        ) from error
+
+
 def refusal(statement: str, where: str, error: Exception) -> str:
     """The sentence on a statement that the store did not carry out."""
     shown = " ".join(statement.split())

@@ -145,6 +145,11 @@ class Session:
 
         return ssh.on_all(self._hosts.kairosdb, ask)
 
+    def empty(self) -> None:
+        """Truncate the table of points. UserError if a storage node is away."""
+        with self._talk.cql(self._hosts.storage) as db:
+            cql.empty(db, self._keyspace)
+
     def compacts(self) -> bool:
         """Whether a storage node has compactions to do; one that cannot be asked has none."""
         return any(ssh.on_all(self._hosts.storage, nodetool.compacts))

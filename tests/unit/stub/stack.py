@@ -155,6 +155,9 @@ class Session:
     def waiting_now(self) -> list[dict[str, Any]]:
         return []
 
+    def empty(self) -> None:
+        pass
+
     def compacts(self) -> bool:
         return False
 
