@@ -697,8 +697,9 @@ class Limits(Section):
     )
     clock_offset_ms: float = described(
         "ms",
-        "Most that a loader host's clock may differ from this machine's: timestamps and latencies "
-        "of several hosts are put together.",
+        "Most that a loader host's clock may differ from this machine's, before a load, which does "
+        "not start then, and after it, which makes it invalid: timestamps and latencies of several "
+        "hosts are put together.",
         default=20.0,
         gt=0,
         le=60_000,

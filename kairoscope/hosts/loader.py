@@ -1,31 +1,14 @@
 """A loader host: which loader it has, and how far its clock is off."""
 
 import subprocess
-from dataclasses import dataclass
 
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
+from kairoscope.run_folder import ClockOffset
 from loaders.host import fingerprint
 
 READY_S = 60.0
 """To log in, and to start Python on a busy machine."""
-
-
-@dataclass(frozen=True)
-class ClockOffset:
-    """How far a loader host's clock is ahead of ours (µs), and the round trip of that look."""
-
-    offset_us: int
-    rtt_us: int
-
-    def exceeds(self, limit_ms: float) -> bool:
-        """Whether it is more than a limit for certain; half the round trip is not known."""
-        return abs(self.offset_us) - self.rtt_us / 2 > limit_ms * 1000
-
-    def __str__(self) -> str:
-        """Such as "812.4 ± 0.3 ms ahead"."""
-        where = "ahead" if self.offset_us >= 0 else "behind"
-        return f"{abs(self.offset_us) / 1000:,.1f} ± {self.rtt_us / 2000:,.1f} ms {where}"
 
 
 def best_offset(pings: list[tuple[int, int, int]]) -> ClockOffset:

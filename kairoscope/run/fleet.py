@@ -58,16 +58,19 @@ class _LostError(Exception):
 class _Agent:
     """One loader host's agent, and the channel to it."""
 
-    def __init__(self, host: Host, index: int, clock: Clock) -> None:
-        """Start it. UserError or OSError if that cannot even be tried."""
+    def __init__(self, host: Host, index: int, clock: Clock, folder: str = "load") -> None:
+        """Start it. UserError or OSError if that cannot even be tried.
+
+        `folder`: in the host's home, for the files of a load; what an earlier one left is removed.
+        """
         self.host = host
         self.index = index
         self.workers = range(0)
         self.about: dict[str, Any] = {}
-        self.clock_offset = loader.ClockOffset(0, 0)
+        self.clock_offset = run_folder.ClockOffset(0, 0)
         self.records: dict[int, dict[str, Any]] = {}
         self._clock = clock
-        self._outdir = f"{ssh.variable(host, 'home')}/load"
+        self._outdir = f"{ssh.variable(host, 'home')}/{folder}"
         self._results: list[WorkerResult] = []
         self._readers_died: list[str] = []
         self._killed_for = ""
@@ -167,6 +170,24 @@ class _Agent:
             answer = self._answer("pong", _PING_S)
             pings.append((sent_us, int(answer["t_us"]), int(answer["came_us"])))
         self.clock_offset = loader.best_offset(pings)
+
+    def clock_offset_now(self) -> run_folder.ClockOffset | None:
+        """The offset of its host's clock once it has ended, by another agent; None: not known."""
+        if self._popen.poll() != 0:  # It was lost, perhaps with its host.
+            return None
+        try:
+            # Of its own folder: what could not be collected of the load stays where it is.
+            again = _Agent(self.host, self.index, self._clock, "clock")
+        except (OSError, UserError):
+            return None
+        try:
+            again.get_ready(time.monotonic())
+            again.look_at_clock()
+        except _LostError:
+            return None
+        finally:
+            again.close()
+        return again.clock_offset
 
     def running(self) -> bool:
         """Whether the agent, or the channel to it, is still there."""
@@ -391,6 +412,19 @@ class Fleet:
             for agent, problem in zip(self._agents, uncollected, strict=True)
             for result in agent.results(problem)
         ]
+
+    def look_at_clocks_again(self, folder: Path) -> None:
+        """Note in the load's hosts.json how far the clocks are off now. OSError if it cannot be.
+
+        Of a loader host that is this machine it is how far the clock has been set meanwhile.
+        """
+        with ThreadPoolExecutor(len(self._agents)) as pool:
+            after = list(pool.map(_Agent.clock_offset_now, self._agents))
+        hosts = [
+            _about(agent) | {"after": dataclasses.asdict(offset) if offset else None}
+            for agent, offset in zip(self._agents, after, strict=True)
+        ]
+        run_folder.write_json(folder / Path(run_folder.LOAD_HOSTS).name, hosts)
 
     def _follow(self, look: Callable[[], None], stop: threading.Event) -> None:
         """Look and report until all agents have ended or a stop was asked for."""

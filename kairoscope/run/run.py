@@ -281,7 +281,7 @@ def _measured_load(
             sampler.stop()
         ended = [*(sampler.error for sampler in samplers if sampler.error), *captures.stop()]
         state.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
-    _look_after(state)
+    _look_again(state, fleet)
     with live.stage(console, "after the load: captures of the store, flush"):
         captures.after()
         state.facts.disk_bytes["after"] = captures.stored_bytes()
@@ -290,8 +290,9 @@ def _measured_load(
     state.save()
 
 
-def _look_after(state: State) -> None:
-    """Note what is looked at once more when nothing is sent or waits any more."""
+def _look_again(state: State, fleet: loader_hosts.Fleet) -> None:
+    """Note what may have changed under the load: clocks, and how fast the machines are."""
+    fleet.look_at_clocks_again(state.folder / run_folder.LOAD)
     path = state.folder / run_folder.MANIFEST
     manifest = run_folder.read_object(path)
     manifest["conditions"]["speed"]["after"] = speeds.of_machines(state.inventory)

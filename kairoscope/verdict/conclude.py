@@ -12,6 +12,7 @@ from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.verdict import (
     blocks,
+    clocks,
     completeness,
     conditions,
     drain,
@@ -177,6 +178,7 @@ def judge(folder: Path) -> Conclusion:
         *remarks.of_points(book),
         *asked_for,
         *_disturbances(run, schedule),
+        *clocks.moved(_hosts(run), limits.clock_offset_ms),
         *idle.remarks(sampled, _load_start(schedule, window), window[1]),
         *condition.named(limits),
         *conditions.speed_changed(run.conditions),
@@ -351,10 +353,15 @@ def _disturbances(run: Inputs, schedule: Schedule) -> list[str]:
     return sentences
 
 
+def _hosts(run: Inputs) -> list[dict[str, Any]]:
+    """What is known of the loader hosts, in order."""
+    path = run.folder / run_folder.LOAD_HOSTS
+    return list(run_folder.read_json(path)) if path.exists() else []
+
+
 def _loader_hosts(run: Inputs) -> list[str]:
     """Names of the loader hosts, in order."""
-    path = run.folder / run_folder.LOAD_HOSTS
-    return [host["host"] for host in run_folder.read_json(path)] if path.exists() else []
+    return [host["host"] for host in _hosts(run)]
 
 
 def _stopped(run: Inputs, schedule: Schedule) -> list[str]:
@@ -404,7 +411,8 @@ def _loader_limits(run: Inputs, schedule: Schedule, latency: dict[str, Any]) -> 
                 f"{said['send_error_us']['count']:,} points"
             )
     waited = waiting.invalid(latency, schedule, run.plan.experiment.limits.p99_ms)
-    return [*found, *([waited] if waited else [])]
+    set_since = clocks.off(_hosts(run), run.plan.experiment.limits.clock_offset_ms)
+    return [*found, *set_since, *([waited] if waited else [])]
 
 
 def _queries(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> dict[str, Any]:

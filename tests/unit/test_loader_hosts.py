@@ -28,6 +28,7 @@ from kairoscope.hosts import loader
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.ssh import command
 from kairoscope.run import fleet as loader_hosts
+from kairoscope.run_folder import ClockOffset
 from loaders import emulator, host
 from loaders.emulator import Progress
 from loaders.query import query_files
@@ -222,9 +223,14 @@ def test_all_hosts_send_their_share_and_their_files_come_here(
         (there[0] / name).write_text("of an earlier load")
     before = sink.stats()["points"]
     seen: list[Progress] = []
-    with loader_hosts.connect(two(tmp_path), LIMIT_MS) as fleet:
+    # The second host's clock is set back under the load.
+    late = "true = time.time_ns\nif sys.argv[4].endswith('/clock'):\n"
+    late += "    time.time_ns = lambda: true() - 7_000_000_000"
+    hosts = two(tmp_path, loader_venv=python_that(tmp_path / "late", late))
+    with loader_hosts.connect(hosts, LIMIT_MS) as fleet:
         spec = load(sink, workers_per_host=2)
         results = fleet.run(spec, folder, seen.append)
+        fleet.look_at_clocks_again(folder)
 
     assert [r["worker"] for r in results] == [0, 1, 2, 3]
     assert sum(r["acknowledged"] for r in results) == SENSORS * spec.ticks
@@ -257,6 +263,8 @@ def test_all_hosts_send_their_share_and_their_files_come_here(
     }
 
     first, second = json.loads((folder / "hosts.json").read_text())
+    assert not ClockOffset(**first["after"]).exceeds(LIMIT_MS)
+    assert second["after"]["offset_us"] == pytest.approx(-7_000_000, abs=LIMIT_MS * 1000)
     assert (first["host"], first["workers"]) == ("loader-1", [0, 1])
     assert (second["host"], second["address"]) == ("loader-2", "127.0.0.2")
     assert second["workers"] == [2, 3]
@@ -316,9 +324,9 @@ def test_the_true_offset_is_within_half_the_round_trip(
 
 
 def test_a_limit_is_exceeded_only_for_certain() -> None:
-    assert not loader.ClockOffset(-25_000, 10_001).exceeds(20)
-    assert loader.ClockOffset(-25_000, 9_999).exceeds(20)
-    assert loader.ClockOffset(25_000, 9_999).exceeds(20)
+    assert not ClockOffset(-25_000, 10_001).exceeds(20)
+    assert ClockOffset(-25_000, 9_999).exceeds(20)
+    assert ClockOffset(25_000, 9_999).exceeds(20)
 
 
 def test_hosts_that_are_not_fit(tmp_path: Path) -> None:

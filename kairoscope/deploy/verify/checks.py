@@ -23,10 +23,11 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import secrets, services, ssh
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.hosts.loader import ClockOffset, best_offset, current_version
+from kairoscope.hosts.loader import best_offset, current_version
 from kairoscope.hosts.loader import version as loader_version
 from kairoscope.hosts.secrets import Access
 from kairoscope.plan import Plan
+from kairoscope.run_folder import ClockOffset
 from kairoscope.stacks.kairosdb import hocon, nodetool
 from kairoscope.stacks.kairosdb.client import Client
 
