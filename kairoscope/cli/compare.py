@@ -11,7 +11,12 @@ import click
 
 from kairoscope import paths, run_folder
 from kairoscope.cli import known
-from kairoscope.cli.options import make_plan, scale_options
+from kairoscope.cli.options import (
+    check_thrown_away,
+    empty_option,
+    make_plan,
+    scale_options,
+)
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
 
@@ -121,10 +126,6 @@ def compare(
     sys.exit(found.exit_status)
 
 
-THROWN_AWAY = ("local", "lab")
-"""Targets that hold nobody's points but those of runs."""
-
-
 @click.command()
 @click.argument("first", metavar="EXP1")
 @click.argument("second", metavar="EXP2")
@@ -137,12 +138,7 @@ THROWN_AWAY = ("local", "lab")
 )
 @tolerance_option
 @factor_option
-@click.option(
-    "--empty",
-    is_flag=True,
-    help="Before each run, take every point in the store away, of other runs too (targets local "
-    "and lab): what they left is compacted while a later one is measured",
-)
+@empty_option
 @click.option(
     "--resume", metavar="ID", help="Go on with an interrupted series of these experiments"
 )
@@ -164,11 +160,8 @@ def ab(
     from kairoscope.series import ab as series_of
     from kairoscope.series.driver import Verbs, Wanted
 
-    if empty and target not in THROWN_AWAY:
-        raise UserError(
-            f"--empty: it takes every point of the cluster away, and target {target} may hold "
-            f"others' than ours; it is for {' and '.join(THROWN_AWAY)}"
-        )
+    if empty:
+        check_thrown_away(target)
     options = tuple(
         text
         for name, value in sorted(scale.items())

@@ -72,6 +72,26 @@ def scale_options(command: click.decorators.FC) -> click.decorators.FC:
     return command
 
 
+_THROWN_AWAY = ("local", "lab")
+"""Targets that hold nobody's points but those of runs."""
+
+empty_option = click.option(
+    "--empty",
+    is_flag=True,
+    help="Before each run, take every point in the store away, of other runs too (targets local "
+    "and lab): what they left is compacted while a later one is measured",
+)
+
+
+def check_thrown_away(target: str) -> None:
+    """Refuse `--empty` where others' points may be."""
+    if target not in _THROWN_AWAY:
+        raise UserError(
+            f"--empty: it takes every point of the cluster away, and target {target} may hold "
+            f"others' than ours; it is for {' and '.join(_THROWN_AWAY)}"
+        )
+
+
 def node_options(command: click.decorators.FC) -> click.decorators.FC:
     """Which node, for commands that roles call."""
     file = click.Path(exists=True, path_type=Path)

@@ -9,7 +9,14 @@ from typing import Any
 import click
 
 from kairoscope.cli.compare import share
-from kairoscope.cli.options import deployment, enter, host_options, target_option
+from kairoscope.cli.options import (
+    check_thrown_away,
+    deployment,
+    empty_option,
+    enter,
+    host_options,
+    target_option,
+)
 from kairoscope.errors import UserError
 
 
@@ -58,6 +65,7 @@ def _number(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option(
     "--confirm-s", type=click.IntRange(min=10), default=600, show_default=True, help="Its seconds"
 )
+@empty_option
 @click.option("--anew", is_flag=True, help="Begin again, where an interrupted search would go on")
 @click.option("--engine", help="ENGINE= what stores, cassandra or scylla")
 @host_options
@@ -86,6 +94,8 @@ def search(
     from kairoscope.hosts import deployed
     from kairoscope.series import command
 
+    if asked["empty"]:
+        check_thrown_away(target)
     wanted = experiments.load(experiment, experiments.Overrides(engine=engine))
     stored_in = deployed.deployed_engine(target)
     enter(target)

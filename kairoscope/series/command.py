@@ -48,6 +48,7 @@ class Asked:
         start, most: where the search begins, and the upper end that the servers are deployed for.
         trial_s: seconds that a trial is measured.
         confirm_s: seconds of the long run at the end; None for none.
+        empty: whether the store is emptied before each trial.
     """
 
     vary: Vary = "sensors"
@@ -56,6 +57,7 @@ class Asked:
     precision: float = 0.05
     trial_s: float | None = None
     confirm_s: int | None = None
+    empty: bool = False
     anew: bool = False
 
 
@@ -155,6 +157,7 @@ def search(experiment: Experiment, asked: Asked, planned: Planned, of: Deploymen
             planned,
             of.stack,
             wanted.settle_s,
+            asked.empty,
             record.folder,
             console,
         )
@@ -187,6 +190,7 @@ def _open(experiment: Experiment, asked: Asked, wanted: Settled) -> Record:
             "trial_s": goal.final_s,
             "settle_s": wanted.settle_s,
             "confirm_s": wanted.plan.confirm_s,
+            "empty": asked.empty,
         },
         "limits": experiment.limits.model_dump(),
         "settings": {

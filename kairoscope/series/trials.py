@@ -79,6 +79,7 @@ class Trials:
         deployed: the plan of the upper end, which the servers have.
         planned: the plan of an experiment, on this target and stack.
         settle_s: from a load's start until what is measured begins.
+        empty: whether the store is emptied before each trial.
         into: folder of the run folders.
     """
 
@@ -88,6 +89,7 @@ class Trials:
     planned: Callable[[Experiment], Plan]
     stack: Stack
     settle_s: int
+    empty: bool
     into: Path
     console: Console
 
@@ -133,6 +135,9 @@ class Trials:
             began = time.monotonic()
             while True:
                 waiting, compacting = total(session.waiting_now()), False
+                if waiting == 0 and self.empty:
+                    session.empty()
+                    return
                 if waiting == 0:
                     compacting = session.compacts()
                 shown(waiting or 0)

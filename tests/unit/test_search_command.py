@@ -9,7 +9,7 @@ from stub.stack import Server, StubStack
 from stub.target import StubTarget
 from test_seams import EXPERIMENT, call, home
 
-from kairoscope.cli import known
+from kairoscope.cli import known, options
 from kairoscope.deploy import bundles
 from kairoscope.experiment import load as experiment
 from kairoscope.run import run
@@ -21,6 +21,9 @@ from kairoscope.series.search import Result
 from loaders.emulator import Progress
 
 assert home and bundles  # the fixture
+
+
+SERVER = Server()
 
 
 class Loads:
@@ -69,7 +72,7 @@ class Loads:
 def stubbed(home: Path, tmp_path: Path, monkeypatch):
     (tmp_path / "stubbed.yml").write_text(EXPERIMENT)
     monkeypatch.setattr(known, "TARGETS", (*known.TARGETS, StubTarget(tmp_path / "hosts")))
-    monkeypatch.setattr(known, "STACKS", (*known.STACKS, StubStack(Server())))
+    monkeypatch.setattr(known, "STACKS", (*known.STACKS, StubStack(SERVER)))
     # A deploy is Ansible's business, which test_seams has.
     monkeypatch.setattr(
         command.deploy, "deploy", lambda *_: (home / "stub").mkdir(parents=True, exist_ok=True)
@@ -107,6 +110,23 @@ def test_a_search_finds_writes_and_shows(stubbed, home, monkeypatch):
     assert all(trial["outcome"]["run"] in text for trial in found["trials"])
 
 
+@pytest.mark.parametrize("emptied", [True, False])
+def test_a_store_is_emptied_before_each_load_if_asked(stubbed, home, monkeypatch, emptied):
+    loads, found = Loads(700), []
+
+    def load(*arguments, **more) -> run.Ran:
+        found.append(dict(SERVER.points))
+        SERVER.points["left"] = {0: 1}
+        return loads(*arguments, **more)
+
+    SERVER.points["left"] = {0: 0}
+    monkeypatch.setattr(run, "load", load)
+    monkeypatch.setattr(options, "_THROWN_AWAY", ("stub",))
+    assert search(stubbed, *(["--empty"] if emptied else []))[0] == 0
+    assert len(found) > 3
+    assert any(found) is not emptied
+
+
 def test_an_interrupted_search_goes_on_where_it_was(stubbed, home, monkeypatch):
     whole = Loads(700)
     monkeypatch.setattr(run, "load", whole)
@@ -140,8 +160,9 @@ def test_a_machine_that_sustains_all_is_status_2(stubbed, home, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("arguments", "says"),
     [
+        (["--empty"], "target stub may hold others' than ours"),
         (["--vary", "heap"], "sensors or rate"),
         (["--precision", "200%"], "--precision 200%: not a share"),
         (["--precision", "0.1%"], "between 0.5% and 50%"),
@@ -153,8 +174,8 @@ def test_a_machine_that_sustains_all_is_status_2(stubbed, home, monkeypatch):
         (["--vary", "rate", "--to", "100"], "at most 10 points/s"),
     ],
 )
-def test_what_cannot_be_searched_is_refused_in_a_sentence(stubbed, options, says):
-    status, said = call("search", stubbed, "--target", "stub", *options)
+def test_what_cannot_be_searched_is_refused_in_a_sentence(stubbed, arguments, says):
+    status, said = call("search", stubbed, "--target", "stub", *arguments)
     assert status == 2
     assert says in said
 

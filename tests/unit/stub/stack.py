@@ -156,7 +156,7 @@ class Session:
         return []
 
     def empty(self) -> None:
-        pass
+        self.server.points.clear()
 
     def compacts(self) -> bool:
         return False
