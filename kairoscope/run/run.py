@@ -26,6 +26,7 @@ from kairoscope.hosts.deployed import check_finished, deployed_plan
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
+from kairoscope.run import backlog as waiting
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run import load_spec, speed_probe, speeds, tell, warmth
 from kairoscope.run.samplers import HostProbes, Processes
@@ -257,6 +258,7 @@ def _measured_load(
     for sampler in samplers:
         sampler.start()
     try:
+        waiting.wait(state, console, backlog)
         schedule = _schedule(state, session)
         if schedule.spec.replay:
             session.refuse_old_history(schedule)
@@ -354,13 +356,13 @@ def _emulate(
         def show(now: LoadProgress) -> None:
             nonlocal now_at
             now_at = now
-            waiting = backlog.total()
-            figures = tell.figures(spec, points, now, waiting)
+            in_queues = backlog.total()
+            figures = tell.figures(spec, points, now, in_queues)
             # A replay has no clock to be measured by, only how much of it is done.
             arrived = now.acknowledged if spec.acknowledges else now.sent
             bar.update(task, completed=arrived if spec.replay else now.due, figures=figures)
             if not console.is_terminal and (told := lines.due(now)):
-                console.print(f"  {tell.figures(spec, points, told, waiting)}")
+                console.print(f"  {tell.figures(spec, points, told, in_queues)}")
 
         def ends() -> bool:
             nonlocal why

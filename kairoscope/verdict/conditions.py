@@ -123,8 +123,24 @@ def at_start(found: Mapping[str, Any], start: float) -> list[str]:
         said.append(f"The servers were cold: they ran for {max(age, 0):,.0f} s{since}")
     waited = sum(each["waiting"] or 0 for each in found.get("queue", ()))
     if waited:
-        said.append(f"{waited:,} points waited in the queues already when the run began")
+        then = _then(found.get("backlog"))
+        said.append(f"{waited:,} points waited in the queues already when the run began{then}")
     return said
+
+
+def _then(backlog: Mapping[str, Any] | None) -> str:
+    """How a sentence on what waited before the load goes on, if the load was held back for it."""
+    if backlog is None:
+        return ""
+    limit, left, seconds = backlog["limit"], backlog["left"], backlog["waited_s"]
+    if left is None:
+        return "; how many did when the load began is not known"
+    if left > limit:
+        return (
+            f"; {left:,} still did when the load began after {seconds:,.0f} s, more than a "
+            f"window's ({limit:,})"
+        )
+    return f"; the load was held back for {seconds:,.0f} s, until at most {limit:,} did"
 
 
 def speed_changed(found: Mapping[str, Any]) -> list[str]:
