@@ -87,8 +87,18 @@ def measurements(
         notes.append("bytes per point: the store could not be flushed before and after the load")
     elif not stored:
         notes.append("bytes per point: it is not known how many points were stored")
+    elif after <= before:
+        notes.append(
+            "bytes per point: the store merged what it held before and shrank, so it is not known "
+            "what the load added; on an empty store it is"
+        )
     else:
         per_point_bytes = (after - before) / stored
+        if before > after - before:
+            notes.append(
+                f"bytes per point: the store held {before / (after - before):.1f} times as much "
+                "before, and what merging that took or freed meanwhile is in the figure"
+            )
     return {
         "cpu_us_per_point": per_point,
         "cpu_cores": {name: seconds / length for name, seconds in used.items()},

@@ -118,6 +118,14 @@ def test_cost_per_point_and_bytes_per_point():
 
 
 def test_what_was_not_measured_is_null_with_a_reason():
+    disk = {"before": 60_000, "after": 60_000 + 30_000, "points": 1000}
+    found = measured([], (0, 1), 0, disk=disk)
+    assert found["bytes_per_point"]["on_disk_all_replicas"] == 30.0
+    assert any("held 2.0 times as much before" in note for note in found["notes"])
+    # Seen in a series of runs on one cluster: -254.5 bytes a point.
+    found = measured([], (0, 1), 0, disk={"before": 60_000, "after": 50_000, "points": 1000})
+    assert found["bytes_per_point"] == {"on_disk_all_replicas": None, "per_replica": None}
+    assert any("shrank" in note for note in found["notes"])
     found = measured([], (0, 1), 0, disk={"before": None, "after": 5, "points": 5})
     assert found["bytes_per_point"]["on_disk_all_replicas"] is None
     assert found["machine_cpu_busy_fraction"] is None
