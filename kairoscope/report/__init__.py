@@ -1,7 +1,7 @@
 """The report of a run: one self-contained HTML page and a Markdown summary.
 
 `write` needs nothing but the run folder and the folder of published figures. `data` reads,
-`charts`, `shards` and `view` say what is shown, `draw` and `pages` render it.
+`first`, `topology`, `charts`, `shards` and `view` say what is shown, `draw` and `pages` render it.
 """
 
 from pathlib import Path

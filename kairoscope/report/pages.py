@@ -8,7 +8,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kairoscope import __version__
-from kairoscope.report import draw, shards, units, view
+from kairoscope.report import draw, first, shards, topology, units, view
 from kairoscope.report.charts import Chart, latency_from, latency_to
 from kairoscope.report.data import RunData, items, part
 from kairoscope.report.reference import Comparison
@@ -33,6 +33,8 @@ def html(run: RunData, charts: dict[str, Chart], comparisons: tuple[Comparison, 
         "report.html.j2",
         charts,
         **_common(run, comparisons),
+        opened=first.opened(run, first.verdict(run)),
+        topology=topology.of(run),
         gaps_open=_GAPS_OPEN,
         shards_open=_SHARDS_OPEN,
     )
@@ -73,11 +75,14 @@ def markdown(run: RunData, comparisons: tuple[Comparison, ...]) -> str:
 
 def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]:
     errors, error_texts = view.loader_errors(run)
+    verdict = first.verdict(run)
     return {
         "run": run,
         "title": _title(run),
         "engine": run.engine,
-        "verdict": view.verdict(run),
+        "verdict": verdict,
+        "quoted": first.quoted(run, verdict),
+        "not_ours": first.not_ours(run),
         "targets": view.targets(run),
         "sending": view.sending(run),
         "loader_hosts": view.loader_hosts(run),

@@ -1,18 +1,15 @@
-"""What the report says, as tables of text: the same for the HTML page and the Markdown summary."""
+"""What the sections of the report say, as tables of text: the same for the HTML page and the
+Markdown summary. The first screen is in `first`."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from kairoscope.report import units
-from kairoscope.report.advice import ADVICE, Advice
 from kairoscope.report.charts import PERCENTILES, warmup_s
 from kairoscope.report.data import Capture, Json, RunData, items, part, samples
 from kairoscope.report.units import NONE, number
 
 Text = tuple[str, ...]
-
-# What a part may have come to; anything else in a file is not known.
-_OUTCOMES = ("pass", "fail", "undecided", "not judged")
 
 
 @dataclass(frozen=True)
@@ -25,30 +22,6 @@ class Table:
 
     def __bool__(self) -> bool:
         return bool(self.rows)
-
-
-@dataclass(frozen=True)
-class Part:
-    """One of the five parts of a verdict; `outcome` is one of _OUTCOMES."""
-
-    name: str
-    question: str
-    outcome: str
-    figure: str
-    limit: str
-    text: str
-    advice: Advice | None = None
-    """Of a part that failed."""
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The verdict in words; `word` is pass, fail, invalid or incomplete."""
-
-    word: str
-    summary: str
-    parts: tuple[Part, ...]
-    reasons: Text
 
 
 @dataclass(frozen=True)
@@ -84,57 +57,6 @@ class NodeCaptures:
     label: str
     others: tuple[tuple[str, str], ...]
     total: int
-
-
-PARTS = (
-    ("schedule", "Schedule", "all that was due arrives, and in time"),
-    ("latency", "Latency", "p99 from the planned send time"),
-    ("queue", "Queue", "KairosDB's queue does not grow"),
-    ("drain", "Drain", "the queue empties after the load"),
-    ("readback", "Read-back", "every acknowledged point is read back"),
-)
-
-_UNJUDGED = "The run was not judged: it ended before its verdict, so nothing is proved."
-
-
-def verdict(run: RunData) -> Verdict:
-    """The verdict of the run; `incomplete` if the run did not get as far as one."""
-    word = run.verdict.get("verdict")
-    if word not in ("pass", "fail", "invalid", "incomplete"):
-        word = "incomplete"
-    parts = []
-    for key, name, question in _questions(run):
-        judged = part(run.verdict, "parts", key)
-        outcome = judged.get("outcome")
-        unit = judged.get("unit")
-        parts.append(
-            Part(
-                name=name,
-                question=question,
-                outcome=outcome if outcome in _OUTCOMES else "unknown",
-                figure=units.quantity(judged.get("figure"), unit),
-                limit=units.quantity(judged.get("limit"), unit),
-                text=str(judged.get("text", "not judged")),
-                advice=ADVICE[key] if outcome == "fail" else None,
-            )
-        )
-    summary = str(run.verdict.get("summary") or _UNJUDGED)
-    # A single one is the summary.
-    given = [str(reason) for reason in items(run.verdict, "reasons")]
-    reasons = tuple(given) if len(given) > 1 else ()
-    return Verdict(word, summary, tuple(parts), reasons)
-
-
-def _questions(run: RunData) -> tuple[tuple[str, str, str], ...]:
-    """The parts with what each asks, in the words of the protocol."""
-    if run.acknowledges:
-        return PARTS
-    telnet = {
-        "schedule": "all that was due is handed to the socket, and in time",
-        "latency": "p99 from the planned send time until handed to the socket",
-        "readback": "every point sent is read back",
-    }
-    return tuple((key, name, telnet.get(key, question)) for key, name, question in PARTS)
 
 
 def targets(run: RunData) -> Table:
@@ -179,7 +101,7 @@ def targets(run: RunData) -> Table:
                 "Time that the history covers, and that it took"
                 if run.replay
                 else "Duration of the load",
-                units.duration(_planned_duration(run))
+                units.duration(planned_duration(run))
                 + (f", of which warm-up {units.duration(w)}" if (w := warmup_s(run)) else ""),
                 units.duration(None if start is None or end is None else end - start),
             ),
@@ -395,7 +317,8 @@ def queue_note(run: RunData) -> str:
     )
 
 
-def _planned_duration(run: RunData) -> float | None:
+def planned_duration(run: RunData) -> float | None:
+    """Of the load, in seconds; of a replay the time that the history covers."""
     load = run.load
     direct = number(load.get("duration_s"))
     if direct is not None:

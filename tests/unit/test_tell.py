@@ -13,7 +13,7 @@ from rich.console import Console
 
 from kairoscope import live
 from kairoscope.report.advice import ADVICE
-from kairoscope.report.view import PARTS
+from kairoscope.report.first import PARTS
 from kairoscope.run import tell
 from kairoscope.verdict import sustained
 from kairoscope.verdict.show import show

@@ -110,7 +110,9 @@
       axes: [
         x,
         Object.assign(
-          { label: chart.unit, stroke: ink, grid, ticks, size: 64, labelSize: 18,
+          { label: chart.unit, stroke: ink, grid, ticks, labelSize: 18,
+            // As wide as the longest value, so that the title stands beside it.
+            size: (u, values) => 24 + 7 * Math.max(4, ...(values || []).map((v) => v.length)),
             values: (u, at) => at.map((v) => (v == null ? "" : figure(v))) },
           chart.log ? { splits: decades, filter: (u, at) => at } : {}
         ),
@@ -161,6 +163,18 @@
   }
 
   document.querySelectorAll(".chart").forEach(show);
+
+  // A link to a folded section opens it.
+  const unfold = () => {
+    const target = document.getElementById(location.hash.slice(1));
+    const folded = target && target.closest("details");
+    if (!folded) return;
+    folded.open = true;
+    target.scrollIntoView();
+  };
+  addEventListener("hashchange", unfold);
+  document.querySelectorAll("nav a").forEach((a) => a.addEventListener("click", () => setTimeout(unfold)));
+  unfold();
 
   // Paper has nothing to click on: what is folded is printed open.
   let opened = [];
