@@ -496,13 +496,15 @@ def _on_grid(lines: dict[str, Pairs], run: RunData) -> tuple[tuple[float, ...], 
         return (), {}
     gaps = [b[0] - a[0] for pairs in lines.values() for a, b in pairwise(pairs)]
     period = median(gaps) if gaps else 1.0
+    # Looks that come in pairs are no looks with holes between the pairs.
+    hole = max(_HOLE * period, 1.5 * float(np.quantile(gaps, 0.75))) if gaps else math.inf
     at: list[float] = []
     rows: dict[str, dict[float, Value]] = {name: {} for name in lines}
     for t, name, value in sorted(
         ((t, name, v) for name, pairs in lines.items() for t, v in pairs), key=lambda s: s[0]
     ):
         if not at or t - at[-1] > period / 2:
-            if at and t - at[-1] > _HOLE * period:
+            if at and t - at[-1] > hole:
                 at.append((at[-1] + t) / 2)
             at.append(t)
         rows[name][at[-1]] = value
@@ -511,4 +513,4 @@ def _on_grid(lines: dict[str, Pairs], run: RunData) -> tuple[tuple[float, ...], 
     return x, {name: [values.get(t) for t in at] for name, values in rows.items()}
 
 
-_HOLE = 2.5  # sampling periods; a shorter pause is a late sample
+_HOLE = 2.5  # sampling periods, at least; a shorter pause is a late sample

@@ -21,7 +21,8 @@ _WIDTH, _HEIGHT = 9.0, 3.1  # inches; the page scales it
 # Text and axes take the colour of the page around them, light or dark. matplotlib cannot write
 # `currentColor`, so it draws them in a colour that nothing else has, which is then replaced.
 _INK = "#010203"
-_LEFT, _BOTTOM, _TOP = 0.085, 0.17, 0.96  # of the figure
+_LEFT, _BOTTOM, _TOP = 0.085, 0.17, 0.96  # of the figure; _LEFT at least
+_TITLE, _DIGIT = 0.045, 0.0085  # room for the title of the y axis, and for each letter of a label
 _LABEL_GAP = 0.062  # least distance of two line labels, of the axes' height
 _TIME_STEPS = (1, 2, 5, 10, 15, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200)
 _STYLE: Any = {  # Any: matplotlib types its setting names as literals
@@ -94,7 +95,9 @@ def _short(value: Value) -> Value:
 def _draw(figure: Figure, chart: Chart) -> None:
     longest = max(len(s.label) for s in chart.series)
     right = max(0.72, 0.985 - 0.0095 * longest)
-    axes = figure.add_axes((_LEFT, _BOTTOM, right - _LEFT, _TOP - _BOTTOM))
+    highest = f"{max(chart.extremes, default=0):,.0f}"
+    left = max(_LEFT, _TITLE + _DIGIT * len(highest))
+    axes = figure.add_axes((left, _BOTTOM, right - left, _TOP - _BOTTOM))
     axes.grid(True, color=_INK, alpha=0.14, linewidth=0.6)
     axes.set_axisbelow(True)
     if chart.shade:

@@ -167,10 +167,10 @@ def _boxes(names: Sequence[str]) -> tuple[Box, ...]:
     labels = _without_domain(names) or ["number not known"]
     count = len(labels)
     if count > MOST:
-        width = 2 * _WIDEST
+        wide = 2 * _WIDEST
         label = f"{count:,} × {labels[0]} … {labels[-1]}"
-        label = _cut(label, width - 8, _SMALL)
-        return (Box((WIDTH - width) / 2, width, label, ", ".join(names), group=True),)
+        label = _cut(label, wide - 8, _SMALL)
+        return (Box((WIDTH - wide) / 2, wide, label, ", ".join(names), group=True),)
     width = min(_WIDEST, (WIDTH - (count - 1) * _GAP) / count)
     left = (WIDTH - count * width - (count - 1) * _GAP) / 2
     return tuple(

@@ -447,6 +447,17 @@ def test_late_and_skipped_samples_make_neither_spikes_nor_holes(tmp_path: Path) 
     assert depth == [n for n in range(len(queue) + 1) if n != 30]
 
 
+def test_looks_that_come_in_pairs_are_no_holes(tmp_path: Path) -> None:
+    run = report_samples.passing(tmp_path)
+    start = report_samples.START
+    times = [start + 2.2 * n + late for n in range(54) for late in (0.0, 0.6)]
+    looks = [{"t": t, "node": "kairosdb-1", "waiting": n} for n, t in enumerate(times)]
+    (run / "queue.jsonl").write_text("".join(json.dumps(look) + "\n" for look in looks))
+    page, _, _ = report(run)
+    charts = dict(zip(CHARTS, [json.loads(s) for s in page.scripts if s[0] == "{"], strict=True))
+    assert charts["queue"]["series"][0]["values"] == list(range(len(looks)))
+
+
 def test_nodes_without_a_capture_are_said(tmp_path: Path) -> None:
     run = report_samples.passing(tmp_path)
     path = run / "proxyhistograms/captures.json"

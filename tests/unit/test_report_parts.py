@@ -2,10 +2,13 @@ import hashlib
 import re
 from pathlib import Path
 
+import matplotlib as mpl
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 import kairoscope.report
 from kairoscope.report import draw, units
@@ -61,6 +64,17 @@ def test_svg_is_small_and_has_at_most_400_points_a_line() -> None:
     assert len(svg) < 40_000
     assert svg.startswith("<svg ")
     assert ">one</text>" in svg  # the line is labelled, and its label is text
+
+
+@pytest.mark.parametrize("highest", [5.0, 40_000.0, 3_000_000.0, 45_000_000.0])
+def test_the_title_of_an_axis_is_within_the_picture(highest: float) -> None:
+    with mpl.rc_context(draw._STYLE):
+        figure = Figure(figsize=(draw._WIDTH, draw._HEIGHT))
+        draw._draw(figure, chart([0.0, highest]))
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+        (axes,) = figure.axes
+        assert axes.yaxis.label.get_window_extent(canvas.get_renderer()).x0 >= 0
 
 
 @pytest.mark.parametrize("values", [[5.0], [5.0, 5.0], [None, 2.0, None], [0.0, 0.0]])
