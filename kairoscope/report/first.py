@@ -40,6 +40,12 @@ class Verdict:
     parts: tuple[Part, ...]
     reasons: Text
 
+    @property
+    def apart(self) -> Text:
+        """The reasons that no part gives."""
+        given = {f"{p.key}: {p.text}" for p in self.parts}
+        return tuple(reason for reason in self.reasons if reason not in given)
+
 
 PARTS = (
     ("schedule", "Schedule", "all that was due arrives, and in time"),
@@ -166,6 +172,8 @@ def _latency(run: RunData) -> Row:
     label = "Latency p50 / p99"
     p50, p99 = (units.milliseconds(found.get(key)) for key in ("p50_ms", "p99_ms"))
     since = "from the start of the request" if run.replay else "from the planned time"
+    if not run.acknowledges:
+        since += " until handed to the socket"
     beside = [since]
     for name, key in (("p50", "p50_ms"), ("p99", "p99_ms")):
         if interval := _interval(found, key):

@@ -47,6 +47,14 @@ def test_five_parts_with_figure_and_limit_come_first(tmp_path: Path) -> None:
     assert in_order(markdown, "# FAIL", "| Read-back", "Asked for, not sustained", "## Target")
 
 
+def test_what_a_part_says_is_no_second_time_among_the_reasons(tmp_path: Path) -> None:
+    run = report_samples.failing(tmp_path)
+    change(run / "verdict.json", reasons=["latency: p99 of 525,000 points", "another one"])
+    found = first.verdict(read(run))
+    assert found.apart == ("another one",)
+    assert report(run)[0].text.count("p99 of 525,000 points") == 1
+
+
 def test_the_figures_that_somebody_would_quote(tmp_path: Path) -> None:
     run = report_samples.passing(tmp_path)
     merged = json.loads((run / "latency/merged.json").read_text())
@@ -97,6 +105,7 @@ def test_over_telnet_nothing_is_quoted_as_acknowledged(tmp_path: Path) -> None:
     run = read(report_samples.telnet(tmp_path))
     rows = first.quoted(run, first.verdict(run)).rows
     assert rows[1][:2] == ("Sent / not found", "600,000 / 0 points")
+    assert rows[2][2].startswith("from the planned time until handed to the socket; ")
     assert not any("cknowledged" in cell for row in rows for cell in row)
 
 
