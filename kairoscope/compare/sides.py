@@ -272,8 +272,9 @@ def _overall(first: Side, second: Side, rows: Sequence[Row], fit: Comparability)
         )
     worse = "; ".join(_told(row) for row in said["worse"])
     better = "; ".join(_told(row) for row in said["better"])
-    open_ = ", ".join(row.metric.label for row in said["undecided"])
-    also = f"; undecided: {open_}" if open_ else ""
+    # Labels have commas of their own.
+    open_ = "; ".join(row.metric.label for row in said["undecided"])
+    also = f". Undecided: {open_}" if open_ else ""
     beside = f"{second.label} beside {first.label}"
     if passed[0] == totals[0] and not passed[1]:
         word, text = "worse", f"{beside} is worse: none of its runs was sustained"
@@ -289,7 +290,7 @@ def _overall(first: Side, second: Side, rows: Sequence[Row], fit: Comparability)
         word, text = "undecided", f"{beside} is undecided"
     else:
         word, text = "same", f"{beside} is the same: {said['same'][0].text} in every metric"
-    return word, f"{text}{also}{sustained}."
+    return word, f"{text}{sustained}{also}."
 
 
 def _few(first: Side, second: Side, rows: Sequence[Row], runs: int) -> str:
