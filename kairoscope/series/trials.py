@@ -181,6 +181,8 @@ def _said(verdict: dict[str, Any]) -> tuple[str, bool | None, str]:
     """The verdict's word for the search, whether the load was sustained (None: it does not say),
     and why."""
     word, reasons = str(verdict["verdict"]), [str(reason) for reason in verdict["reasons"]]
+    if despite := verdict.get("despite"):
+        return "fail, loader late", False, _part(verdict, despite[0])
     if invalid := verdict["invalid"]:
         return "invalid", None, str(invalid[0])
     if word in ("pass", "fail"):

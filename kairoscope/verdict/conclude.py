@@ -112,8 +112,9 @@ def failing(folder: Path) -> str | None:
     book = ledger.not_read_back(ledger.open_ledger(found), "not yet")
     latency = _latency(run, schedule, window)
     latency |= blocks.precision(schedule, blocks.latencies(schedule, window, folder))
-    if late := _loader_limits(run, schedule, latency):
-        return late[0]
+    late, _ = _sent_late(run, schedule)
+    if limits := [*late, *_loader_limits(run, schedule, latency)]:
+        return limits[0]
     parts, _ = _parts(run, schedule, window, latency, found, book)
     failed = [part.text for part in parts.values() if part.outcome == "fail"]
     return failed[0] if failed else None
@@ -170,8 +171,11 @@ def judge(folder: Path) -> Conclusion:
         incomplete += _not_captured(run, schedule, window, measured)
     parts, of_steps = _parts(run, schedule, window, latency, found, book)
     limits = run.plan.experiment.limits
-    invalid = [*_loader_limits(run, schedule, latency), *condition.not_ours(limits)]
-    judged = sustained.judge(parts, invalid, incomplete)
+    late, latest_s = _sent_late(run, schedule)
+    others = [*_loader_limits(run, schedule, latency), *condition.not_ours(limits)]
+    judged = sustained.judge(parts, [*late, *others], incomplete)
+    if late and not others:
+        judged.despite = sustained.despite_lateness(parts, latest_s, window[1] - window[0])
     judged.steps = of_steps
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
     judged.happened += [
@@ -396,13 +400,14 @@ def _points_per_request(schedule: Schedule) -> int:
     return largest * schedule.spec.points_per_request
 
 
-def _loader_limits(run: Inputs, schedule: Schedule, latency: dict[str, Any]) -> list[str]:
-    """Why the loader, not the store, was the limit: it sent late, or had too few connections."""
+def _sent_late(run: Inputs, schedule: Schedule) -> tuple[list[str], float]:
+    """Workers that sent late, a sentence each; and how late, in s, a point was sent at most."""
     limit_ms = run.plan.experiment.limits.send_error_p99_ms
     hosts = _loader_hosts(run)
-    found = []
+    found, latest_us = [], 0
     for said in outcomes.finals(run.load, schedule.spec.workers):
         error_ms = said["send_error_us"]["p99"] / 1000
+        latest_us = max(latest_us, said["send_error_us"]["max"])
         if error_ms > limit_ms:
             host = hosts[said["host"]] if said["host"] < len(hosts) else "?"
             found.append(
@@ -410,9 +415,14 @@ def _loader_limits(run: Inputs, schedule: Schedule, latency: dict[str, Any]) -> 
                 f"{error_ms:,.0f} ms (limit {limit_ms:,.0f} ms) over "
                 f"{said['send_error_us']['count']:,} points"
             )
+    return found, latest_us / 1e6
+
+
+def _loader_limits(run: Inputs, schedule: Schedule, latency: dict[str, Any]) -> list[str]:
+    """Why else the loader, not the store, was the limit: a clock, or too few connections."""
     waited = waiting.invalid(latency, schedule, run.plan.experiment.limits.p99_ms)
     set_since = clocks.off(_hosts(run), run.plan.experiment.limits.clock_offset_ms)
-    return [*found, *set_since, *([waited] if waited else [])]
+    return [*set_since, *([waited] if waited else [])]
 
 
 def _queries(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> dict[str, Any]:

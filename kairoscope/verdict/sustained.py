@@ -39,6 +39,7 @@ class Verdict:
         happened: sentences on what disturbed the run, whatever the word.
         invalid: why the loader was the limit, or the machine not ours, also where the word is not
             that.
+        despite: parts that failed though the loader was late, by more than its lateness explains.
         steps: of a load of several rates what each came to; see `steps.documents`.
     """
 
@@ -48,6 +49,7 @@ class Verdict:
     reasons: list[str]
     happened: list[str] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
+    despite: list[str] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
 
     @property
@@ -65,6 +67,7 @@ class Verdict:
             "parts": {name: asdict(part) for name, part in self.parts.items()},
             "reasons": self.reasons,
             "invalid": self.invalid,
+            **({"despite": self.despite} if self.despite else {}),
             **({"steps": self.steps} if self.steps else {}),
         }
 
@@ -133,6 +136,19 @@ def _why(ledger: Ledger) -> str:
 
 def _number(value: int | None) -> str:
     return "not known" if value is None else f"{value:,}"
+
+
+def despite_lateness(parts: dict[str, Part], latest_s: float, window_s: float) -> list[str]:
+    """The names of parts that failed whatever a late loader did, for a search.
+
+    Points that are sent late make latency, but hardly a queue: all that lateness can add to a queue
+    in the window are the points of the last `latest_s` before it. So one that grew by more is the
+    store's: it did not keep up with what was sent, and would not have with more. That matters where
+    loader and servers share cores: past what these carry the loader is late in every run.
+    """
+    queue = parts["queue"]
+    grew = queue.outcome == "fail" and queue.figure is not None
+    return ["queue"] if grew and (queue.figure or 0) * window_s > latest_s else []
 
 
 def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> Verdict:

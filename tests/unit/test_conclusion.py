@@ -166,6 +166,15 @@ def test_a_late_worker_is_named_with_its_host(tmp_path):
     (reason,) = judged.reasons
     assert "worker 3 on loader-2 sent late, 99th percentile 900 ms" in reason
     assert "over 75 points" in reason
+    assert judged.despite == []
+    depths = tmp_path / "queue.jsonl"
+    looks = [json.loads(line) for line in depths.read_text().splitlines()]
+    for look in looks:
+        look["waiting"] = round(100 * (look["t"] - looks[0]["t"]))
+    depths.write_text("".join(json.dumps(look) + "\n" for look in looks))
+    judged = run.judge()
+    assert (judged.verdict, judged.despite) == ("invalid", ["queue"]), judged.summary
+    assert "despite" in judged.to_json()
 
 
 def without(path):

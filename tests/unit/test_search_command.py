@@ -236,6 +236,14 @@ def test_an_undecided_part_counts_by_its_figure(tmp_path):
     assert (found.sustained, found.word) == (False, "undecided")
 
 
+def test_a_queue_that_grew_by_more_than_a_late_loader_explains_is_the_stores(tmp_path):
+    """As met on two cores that loader and servers share: 34 % of the rate, 0.8 s late."""
+    late = verdict(queue="fail", readback="unknown") | {"invalid": ["loader: worker 0 sent late"]}
+    assert said(tmp_path, late).sustained is None
+    found = said(tmp_path, late | {"despite": ["queue"]})
+    assert (found.sustained, found.ended_by) == (False, "queue: queue text")
+
+
 def test_what_was_not_captured_counts_for_nothing(tmp_path):
     lacking = verdict(queue="fail", readback="pass")
     lacking["reasons"].insert(0, "no proxyhistograms of storage-2")

@@ -284,3 +284,21 @@ def test_every_failed_part_is_a_reason_also_beside_another_word():
     judged = sustained.judge(parts(latency="fail", drain="fail"), ["loader late"], [])
     assert judged.reasons == ["loader late", "latency: about latency", "drain: about drain"]
     assert judged.summary == "loader late (and 2 more)"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "figure", "latest_s", "names"),
+    [
+        ("fail", 0.344, 0.8, ["queue"]),
+        ("fail", 0.02, 0.8, ["queue"]),
+        # 60 s × 1 % are 0.6 s of points: that late ones, sent at once, can have made.
+        ("fail", 0.01, 0.8, []),
+        ("fail", 0.344, 25.0, []),
+        ("undecided", 0.344, 0.8, []),
+        ("unknown", None, 0.8, []),
+        ("pass", -0.1, 0.8, []),
+    ],
+)
+def test_a_queue_grows_despite_a_late_loader(outcome, figure, latest_s, names):
+    parts = {"queue": sustained.Part(figure, 0.01, "fraction of the rate", outcome, "")}
+    assert sustained.despite_lateness(parts, latest_s, 60) == names
