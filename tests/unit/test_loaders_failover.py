@@ -342,7 +342,8 @@ async def lose_a_node(
         assert (down["event"], down["node"]) == (NODE_DOWN, 1)
         assert (up["event"], up["node"]) == (NODE_UP, 1)
         assert up["t"] - down["t"] > 0
-        assert down["t"] >= spec.start_ms / 1000 + 0.2 + AFTER_S
+        # Nothing was asked before the start; what was answered after it depends on the machine.
+        assert down["t"] >= spec.start_ms / 1000 + AFTER_S
 
         whole = nodes_by_sensor(sinks, 0, 1e12)
         orphans = {sensor: found for sensor, found in whole.items() if home(sensor) == 1}
