@@ -174,7 +174,8 @@ def judge(folder: Path) -> Conclusion:
     late, latest_s = _sent_late(run, schedule)
     others = [*_loader_limits(run, schedule, latency), *condition.not_ours(limits)]
     judged = sustained.judge(parts, [*late, *others], incomplete)
-    if late and not others:
+    # A step's queue is of its own time, and no search has steps.
+    if late and not others and not of_steps:
         judged.despite = sustained.despite_lateness(parts, latest_s, window[1] - window[0])
     judged.steps = of_steps
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.

@@ -19,9 +19,9 @@ NAMED = 0.25
 
 OTHER_SPEED = 1.5
 """From this ratio on a machine was not as fast after a load as before it. On a shared virtual
-machine ten looks around five loads within 15 minutes had 0.92 to 1.72 ms, two around one load
-differed by 7 to 54 % (2026-11-25): less than a half is what such a machine does by itself. What
-mattered was a factor of two."""
+machine ten looks around five loads within 15 minutes had 0.92 to 1.72 ms; the two around one load
+differed by 7 to 23 %, once by 54 % (2026-11-25): less than a half is what such a machine does by
+itself. What mattered was a factor of two."""
 
 WARM_AFTER_S = 300
 """Java compiles while it runs: the embedded cluster's first minutes cost half as much again."""

@@ -147,8 +147,9 @@ def despite_lateness(parts: dict[str, Part], latest_s: float, window_s: float) -
     loader and servers share cores: past what these carry the loader is late in every run.
     """
     queue = parts["queue"]
-    grew = queue.outcome == "fail" and queue.figure is not None
-    return ["queue"] if grew and (queue.figure or 0) * window_s > latest_s else []
+    if queue.outcome != "fail" or queue.figure is None:
+        return []
+    return ["queue"] if queue.figure * window_s > latest_s else []
 
 
 def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> Verdict:

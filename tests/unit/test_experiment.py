@@ -85,6 +85,14 @@ def test_shipped_experiments_load_by_name_and_by_path(path: Path) -> None:
     assert by_name == load(str(path))
 
 
+def test_the_two_sides_of_a_series_differ_in_their_queue_alone() -> None:
+    ours, stock = (load(name).model_dump(mode="json") for name in ("laptop", "laptop-stock"))
+    differ = {name for name in ours if ours[name] != stock[name]}
+    assert differ - {"source"} == {"name", "description", "kairosdb", "reference"}
+    kept, other = ours["kairosdb"], stock["kairosdb"]
+    assert {name for name in kept if kept[name] != other[name]} == {"queue"}
+
+
 def test_the_laptop_has_what_the_demo_promises() -> None:
     laptop = load("laptop")
     assert (laptop.cluster.storage_nodes, laptop.cluster.replication_factor) == (3, 3)
