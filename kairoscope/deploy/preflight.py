@@ -88,7 +88,10 @@ def _of_engine(host: Host) -> list[Listener]:
     """What a storage node listens on beside CQL and the other nodes, as its inventory has it."""
     given = host.vars
     if "jmx_port" in given:
-        return [Listener("127.0.0.1", given["jmx_port"], f"JMX of {host.name}")]
+        return [
+            Listener("127.0.0.1", given["jmx_port"], f"JMX of {host.name}"),
+            Listener(given["jolokia_address"], given["jolokia_port"], f"counts of {host.name}"),
+        ]
     tls = Listener(host.address, STORAGE_TLS_PORT, f"node-to-node by TLS of {host.name}")
     return [
         *([tls] if given["secured"] else []),

@@ -22,6 +22,8 @@ NATIVE_TRANSPORT_PORT = 9042
 STORAGE_PORT = 7000
 HTTP_PORT = 8080
 JMX_PORT = 7199
+# Of the agent that gives some of Cassandra's JMX by HTTP.
+JOLOKIA_PORT = 8778
 TELNET_PORT = 4242
 # ScyllaDB's: between nodes by TLS, CQL by which a client picks the shard, metrics, REST API.
 STORAGE_TLS_PORT = 7001

@@ -527,7 +527,7 @@ def captures(run: RunData) -> tuple[NodeCaptures, ...]:
 
 
 def store_window(run: RunData) -> Table:
-    """What ScyllaDB's nodes counted in exactly the measured time; a node of 0 requests included.
+    """What the storage nodes counted in exactly the measured time; a node of 0 requests included.
 
     A percentile that lies beyond the last bucket's beginning is not known.
     """

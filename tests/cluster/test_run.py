@@ -91,6 +91,23 @@ def test_every_storage_node_was_captured_before_during_and_after(run: Run) -> No
     assert max(c["rows"]["Write"]["Max"] for c in after) > 0
 
 
+def test_every_storage_node_counted_the_measured_time(run: Run) -> None:
+    """Without decay, and so exactly: what KairosDB wrote then came through one of them each."""
+    nodes = run.json("proxyhistograms/window.json")["nodes"]
+    assert set(nodes) == set(STORAGE)
+    load = run.json("manifest.json")["load"]
+    measured_s = (load["end_ms"] - load["start_ms"]) / 1000
+    measured_s -= run.json("latency/merged.json")["warmup_s"]
+    for found in nodes.values():
+        assert abs(found["end"] - found["begin"] - measured_s) < 5
+        assert sum(found["write"]["buckets"]) == found["write"]["count"]
+    written = [found["write"] for found in nodes.values() if found["write"]["count"]]
+    assert written
+    for each in written:
+        # Buckets of µs: a write here takes neither less than 0.02 ms nor more than 10 s.
+        assert 20 < each["p50_us"] <= each["p99_us"] < 10e6
+
+
 def test_queue_and_processes_were_sampled(run: Run) -> None:
     depths = [record for record in run.lines("queue.jsonl") if "waiting" in record]
     assert len(depths) >= 10

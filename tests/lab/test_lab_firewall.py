@@ -27,8 +27,8 @@ HOSTS = {
 }
 ADDRESSES = {name: f"10.77.0.{i}" for i, name in enumerate(HOSTS, 11)}
 TABLE = judge.Firewall.read()
-# Those of the table, and one that nobody should know of.
-PORTS = [*TABLE.ports.values(), 7199]
+# Those of the table, and two that nobody should know of.
+PORTS = [*TABLE.ports.values(), 7199, 8778]
 UNDO_S = 20
 
 PLAYBOOK = """

@@ -10,8 +10,6 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kairoscope import paths
 from kairoscope.cli import known
@@ -21,9 +19,8 @@ from kairoscope.deploy.verify import judge
 from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.machines import Machine, Machines
-from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb import nodetool, scylla_rest
-from kairoscope.stacks.kairosdb.captures import StoreWindow
+from kairoscope.stacks.kairosdb.store_window import difference
 
 # 512 µs to 2^25 µs, four a doubling, and one without an end: 65.
 OFFSETS = [(512 << i // 4) + (i % 4) * (128 << i // 4) for i in range(64)] + [33_554_432]
@@ -357,71 +354,10 @@ def test_hosts_have_a_nodetool_by_rest_where_the_release_has_none(version, own):
     assert "drain, by ScyllaDB's REST API, not by nodetool: http://127.0.0.1:1" in done.stderr
 
 
-def test_a_window_is_the_difference_of_two_looks(node):
-    before = json.loads(nodetool.rest(node.host("2026.1.11"), "counters"))
-    node.answers["/storage_proxy/metrics/write/estimated_histogram"] = counted(b0=10, b4=189, b8=1)
-    after = json.loads(nodetool.rest(node.host("2026.1.11"), "counters"))
-    found = scylla_rest.window(before["write"], after["write"])
-    assert (found["count"], found["p50_us"], found["p99_us"]) == (100, 1280, 1280)
-    assert found["p99.9_us".replace(".", "_")] == OFFSETS[9]
-    none = scylla_rest.window(before["read"], after["read"])
-    assert (none["count"], none["p99_us"]) == (0, None)
-    with pytest.raises(ValueError, match="started again"):
-        scylla_rest.window(after["write"], before["write"])
-
-
-COUNTS = st.lists(st.integers(0, 10**6), min_size=65, max_size=65)
-
-
-@given(COUNTS, COUNTS, st.sampled_from([50, 75, 95, 98, 99]))
-def test_a_percentile_is_what_so_many_were_faster_than(old, grown, p):
-    """Whatever was counted before: of the window alone, and never too low."""
-    new = [a + b for a, b in zip(old, grown, strict=True)]
-    before, after = ({"buckets": c, "bucket_offsets": OFFSETS} for c in (old, new))
-    found = scylla_rest.window(before, after)
-    assert found["buckets"] == grown
-    end = found[f"p{p}_us"]
-    if end is None:
-        assert not sum(grown) or sum(grown[:-1]) < p / 100 * sum(grown)
-    else:
-        below = OFFSETS.index(end)
-        assert sum(grown[:below]) >= p / 100 * sum(grown)
-        assert sum(grown[: below - 1]) < p / 100 * sum(grown)
-
-
-def counted_window(node, tmp_path, *hosts: Host, restarted: bool = False) -> tuple[dict, list]:
-    """Two looks, between which a node counts on (or begins anew)."""
-    path = tmp_path / "window.json"
-    events = tmp_path / "events.jsonl"
-    window = StoreWindow(list(hosts), path, JsonLines(events))
-    window._look(0)
-    grown = counted() if restarted else counted(b0=10, b4=100)
-    node.answers["/storage_proxy/metrics/write/estimated_histogram"] = grown
-    window._look(1)
-    window.stop()
-    said = [json.loads(line)["detail"] for line in events.read_text().splitlines()]
-    return json.loads(path.read_text())["nodes"], said
-
-
-def test_the_store_s_own_counts_of_the_measured_time(node, tmp_path):
-    nodes, said = counted_window(node, tmp_path, node.host("2026.1.11"))
-    assert (nodes["storage-1"]["write"]["count"], said) == (10, [])
-    assert nodes["storage-1"]["begin"] <= nodes["storage-1"]["end"]
-
-
-@pytest.mark.parametrize("restarted", [True, False])
-def test_counts_that_are_not_of_one_life_are_not_given(node, tmp_path, restarted):
-    silent = node.host(api_port=1)
-    host = node.host() if restarted else silent
-    nodes, said = counted_window(node, tmp_path, host, restarted=restarted)
-    assert nodes == {}
-    assert ("started again" if restarted else "a look is missing") in said[-1]
-
-
-def test_looks_that_are_not_due_are_not_taken(node, tmp_path):
-    window = StoreWindow(
-        [node.host()], tmp_path / "window.json", JsonLines(tmp_path / "events.jsonl")
-    )
-    window.start(3600, 7200)
-    window.stop()
-    assert json.loads((tmp_path / "window.json").read_text()) == {"nodes": {}}
+def test_what_is_counted_is_told_by_where_its_buckets_end(node):
+    looks = json.loads(nodetool.counts(node.host("2026.1.11")))
+    found = looks["write"]
+    assert found["counts"][:6] == [10, 0, 0, 0, 90, 0]
+    assert found["ends_us"] == [*OFFSETS[1:], None]
+    silent = difference(looks["read"], looks["read"])
+    assert (silent["count"], silent["p99_us"]) == (0, None)

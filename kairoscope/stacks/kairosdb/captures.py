@@ -5,8 +5,6 @@ What they write is on disk at every moment, so an interrupted run keeps what was
 
 import contextlib
 import functools
-import json
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -19,9 +17,10 @@ from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.run_folder import CAPTURES, JsonLines, stamp, write_json
-from kairoscope.stacks.kairosdb import cql, nodetool, scylla_rest
+from kairoscope.stacks.kairosdb import cql, nodetool
 from kairoscope.stacks.kairosdb.client import NUDGE_EVERY_S, Client
 from kairoscope.stacks.kairosdb.shards import ShardLoads
+from kairoscope.stacks.kairosdb.store_window import StoreWindow
 
 # A storage node that was killed near the end of a load is given so long, in s, to be back before
 # what it would have said of itself is missing for good.
@@ -93,72 +92,6 @@ class ProxyHistograms:
             {"t": t, "node": host.name, "phase": phase, "file": str(file), "rows": rows}
         )
         return ""
-
-
-class StoreWindow:
-    """What ScyllaDB's nodes counted of their requests in exactly the measured time of a run.
-
-    `proxyhistograms` cannot say that: its figures are a sample of the last requests, or forget.
-    """
-
-    def __init__(self, hosts: list[Host], path: Path, events: JsonLines) -> None:
-        """The document goes to `path` when it ends."""
-        self._hosts = hosts
-        self._path = path
-        self._events = events
-        self._looks: list[dict[str, Any]] = [{}, {}]
-        self._timers: list[threading.Timer] = []
-
-    def start(self, begin_s: float, end_s: float) -> None:
-        """Look in so many seconds from now, twice."""
-        self._timers = [self._timer(0, begin_s), self._timer(1, end_s)]
-
-    def end_at(self, end_s: float) -> None:
-        """Take the second look in so many seconds from now, as the load ends earlier."""
-        self._timers.pop().cancel()
-        self._timers.append(self._timer(1, end_s))
-
-    def _timer(self, place: int, delay_s: float) -> threading.Timer:
-        timer = threading.Timer(max(delay_s, 0), self._look, (place,))
-        timer.daemon = True
-        timer.start()
-        return timer
-
-    def stop(self) -> None:
-        """Write what there is; looks that were not due yet are not taken any more."""
-        for timer in self._timers:
-            timer.cancel()
-            timer.join()
-        nodes = {}
-        for host in self._hosts:
-            (t0, before), (t1, after) = (look.get(host.name, (0.0, {})) for look in self._looks)
-            try:
-                counted = {
-                    name: scylla_rest.window(before[name], after[name])
-                    for name in scylla_rest.COUNTED
-                }
-            except (LookupError, TypeError, ValueError) as error:
-                why = str(error) if isinstance(error, ValueError) else "a look is missing"
-                self._note(host, why)
-                continue
-            nodes[host.name] = {"begin": t0, "end": t1, **counted}
-        write_json(self._path, {"nodes": nodes})
-
-    def _look(self, place: int) -> None:
-        def one(host: Host) -> tuple[float, Any] | None:
-            t = time.time()
-            try:
-                return t, json.loads(nodetool.rest(host, "counters"))
-            except (nodetool.NodetoolError, ValueError) as error:
-                self._note(host, str(error))
-                return None
-
-        found = zip(self._hosts, ssh.on_all(self._hosts, one), strict=True)
-        self._looks[place] = {host.name: look for host, look in found if look is not None}
-
-    def _note(self, host: Host, why: str) -> None:
-        detail = f"{host.name}: {why}"
-        self._events.write(t=time.time(), what="store's own counts not captured", detail=detail)
 
 
 class QueueDepth:
@@ -258,11 +191,9 @@ class Captures:
             storage, folder / run_folder.PROXYHISTOGRAMS, events, self._touch
         )
         self._during: Periodic | None = None
-        self._window: StoreWindow | None = None
+        self._window = StoreWindow(storage, folder / run_folder.STORE_WINDOW, events)
         self.samplers: list[Periodic | Followed] = []
-        # Cassandra has neither shards nor counts of its own by such a way.
         if storage[0].vars["storage_engine"] == "scylla":
-            self._window = StoreWindow(storage, folder / run_folder.STORE_WINDOW, events)
             file = JsonLines(folder / run_folder.SHARDS)
             self.samplers.append(ShardLoads(storage, how.shards_every_s, file, events, removed))
 
@@ -286,13 +217,12 @@ class Captures:
             after_s=first_s + every_s,
         )
         self._during.start()
-        if self._window and end_s > begin_s:
+        if end_s > begin_s:
             self._window.start(begin_s, end_s)
 
     def end_at(self, end_s: float) -> None:
         """The measured part ends earlier than was said."""
-        if self._window:
-            self._window.end_at(end_s)
+        self._window.end_at(end_s)
 
     def loaded(self) -> None:
         """No more looks at `proxyhistograms`."""
@@ -302,8 +232,7 @@ class Captures:
     def stop(self) -> list[str]:
         """End what still looks, and write what there is of the window; looks that ended early."""
         self.loaded()
-        if self._window:
-            self._window.stop()
+        self._window.stop()
         return [self._during.error] if self._during and self._during.error else []
 
     def after(self) -> None:

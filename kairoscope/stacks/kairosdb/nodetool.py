@@ -10,7 +10,7 @@ from pathlib import Path
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.releases import number
-from kairoscope.stacks.kairosdb import scylla_rest
+from kairoscope.stacks.kairosdb import cassandra_counts, scylla_rest
 
 PERCENTILES = ("50%", "75%", "95%", "98%", "99%", "Min", "Max")
 
@@ -19,6 +19,8 @@ NATIVE_SINCE = (6, 0)
 
 REST_PROGRAM = Path(scylla_rest.__file__)
 """What asks the REST API in nodetool's stead; it needs nothing of ours."""
+
+_COUNTS_PROGRAM = Path(cassandra_counts.__file__)
 
 # Two words at most before "Latency"; the header's columns touch each other in some versions.
 _COLUMN = re.compile(r"((?:CAS |View )?(?:Read|Write|Range)) Latency")
@@ -68,6 +70,18 @@ def rest(host: Host, *arguments: str, timeout_s: float = 60) -> str:
     api = f"http://{host.vars['api_address']}:{host.vars['api_port']}"
     program = ["python3", "-", "--api", api, *arguments]
     return _run(host, program, REST_PROGRAM.read_text(), timeout_s)
+
+
+def counts(host: Host) -> str:
+    """What a storage node counted of its requests since it started: JSON, a look of `store_window`.
+
+    Raises:
+        NodetoolError: it does not answer, or the host is not reached.
+    """
+    if str(host.vars["storage_engine"]) == "scylla":
+        return rest(host, "counters")
+    url = f"http://{host.vars['jolokia_address']}:{host.vars['jolokia_port']}/jolokia"
+    return _run(host, ["python3", "-", url], _COUNTS_PROGRAM.read_text(), 60)
 
 
 def _run(host: Host, program: list[str], stdin: str | None, timeout_s: float) -> str:

@@ -335,46 +335,16 @@ def _tagged(verb: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def counters(api: Api) -> str:
-    """Latencies of reads and writes counted since the server's start, as JSON; see `window`."""
-    found = {
-        name: api.get(f"/storage_proxy/metrics/{name}/estimated_histogram") for name in COUNTED
-    }
-    return json.dumps(found) + "\n"
+    """Latencies of reads and writes counted since the server's start, as JSON.
 
-
-def window(
-    before: Mapping[str, Sequence[int]], after: Mapping[str, Sequence[int]]
-) -> dict[str, Any]:
-    """What was counted between two looks at one histogram: counts by bucket, and percentiles.
-
-    Each bucket begins at its offset (µs) and ends at the next; the first also has all below it, and
-    the last, without an end, all above. A percentile is the end of its bucket: what so many were
-    faster than. In the last bucket it is unknown (null).
-
-    ValueError if the two are not of one server's life: its counts only grow while it runs.
+    A look of `store_window`. In the API a bucket is told by where it begins, and the first also has
+    all that is below it.
     """
-    offsets, counts = list(after["bucket_offsets"]), list(after["buckets"])
-    if list(before["bucket_offsets"]) != offsets or len(before["buckets"]) != len(counts):
-        raise ValueError("the buckets are others than before")
-    grown = [new - old for old, new in zip(before["buckets"], counts, strict=True)]
-    if any(count < 0 for count in grown):
-        raise ValueError("counts became less: the server was started again meanwhile")
-    total = sum(grown)
-    document: dict[str, Any] = {"count": total, "bucket_offsets_us": offsets, "buckets": grown}
-    for p in (*_PERCENTILES, 99.9):
-        document[f"p{p:g}_us".replace(".", "_", 1)] = _end_of_bucket(grown, offsets, p / 100)
-    return document
-
-
-def _end_of_bucket(counts: Sequence[int], offsets: Sequence[int], share: float) -> int | None:
-    total, seen = sum(counts), 0
-    if not total:
-        return None
-    for place, count in enumerate(counts):
-        seen += count
-        if count and seen >= share * total:
-            return offsets[place + 1] if place + 1 < len(offsets) else None
-    return None
+    looks = {}
+    for name in COUNTED:
+        found = api.get(f"/storage_proxy/metrics/{name}/estimated_histogram")
+        looks[name] = {"ends_us": [*found["bucket_offsets"][1:], None], "counts": found["buckets"]}
+    return json.dumps(looks) + "\n"
 
 
 VERBS: Mapping[str, Callable[..., str]] = {

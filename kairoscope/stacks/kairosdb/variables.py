@@ -171,14 +171,15 @@ def of_machine(
 
 def _listens(plan: Plan, machine: Machine, layout: Layout) -> dict[str, Any]:
     """Where an engine's node listens for who looks after it."""
+    # None of it has authentication: an address that nobody else reaches.
+    own = "127.0.0.1" if layout.managed else machine.address
     if plan.engine == "scylla":
-        # The API has no authentication: an address that nobody else reaches.
-        api = "127.0.0.1" if layout.managed else machine.address
-        return scylla_listens(machine.address, api)
+        return scylla_listens(machine.address, own)
+    agent = {"jolokia_address": own, "jolokia_port": inventory.JOLOKIA_PORT}
     if layout.managed:
-        return {"jmx_port": inventory.JMX_PORT}
+        return {"jmx_port": inventory.JMX_PORT, **agent}
     net, _, number = machine.address.rpartition(".")
-    return {"jmx_port": jmx_port(net, int(number) - 1)}
+    return {"jmx_port": jmx_port(net, int(number) - 1), **agent}
 
 
 def jmx_port(net: str, node: int) -> int:

@@ -1,0 +1,182 @@
+"""What the storage nodes counted in exactly the measured time: Cassandra's agent, two looks."""
+
+import http.server
+import json
+import threading
+import urllib.parse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kairoscope.hosts.inventory import Host
+from kairoscope.run_folder import JsonLines
+from kairoscope.stacks.kairosdb import cassandra_counts, nodetool
+from kairoscope.stacks.kairosdb.store_window import StoreWindow, difference
+
+ENDS = [*cassandra_counts.ends_us(), None]
+BEAN = "org.apache.cassandra.metrics:name=Latency,scope={},type=ClientRequest"
+
+
+def counted(**buckets: int) -> list[int]:
+    counts = [0] * len(ENDS)
+    for place, count in buckets.items():
+        counts[int(place[1:])] = count
+    return counts
+
+
+class Agent:
+    """Jolokia's agent of 2.6.0: answers of one that runs, 2026-11-25."""
+
+    def __init__(self) -> None:
+        self.values = {"Read": counted(), "Write": counted(b19=10, b24=90)}
+        self.status = 200
+        agent = self
+
+        class Asked(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                path = urllib.parse.unquote(self.path)
+                answer: dict = {"status": agent.status}
+                if agent.status == 200:
+                    scope = next(s for s in agent.values if BEAN.format(s) in path)
+                    assert path == f"/jolokia/exec/{BEAN.format(scope)}/values"
+                    answer["value"] = agent.values[scope]
+                else:
+                    answer["error"] = "Operation values forbidden for MBean"
+                body = json.dumps(answer).encode()
+                # Its HTTP status is 200 whatever the answer is.
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Asked)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def host(self, **more) -> Host:
+        given_ = {
+            "ansible_connection": "local",
+            "storage_engine": "cassandra",
+            "jolokia_address": "127.0.0.1",
+            "jolokia_port": self.server.server_port,
+        }
+        return Host("storage-1", "storage", {**given_, **more})
+
+
+@pytest.fixture
+def agent():
+    agent = Agent()
+    yield agent
+    agent.server.shutdown()
+    agent.server.server_close()
+
+
+def test_buckets_end_where_cassandra_s_do():
+    """The first as its own comment lists them, some as nodetool of 5.0.9 has printed them."""
+    ends = cassandra_counts.ends_us()
+    listed = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 17, 20, 24, 29, 35, 42, 50, 60, 72]
+    assert ends[: len(listed)] == listed
+    assert {924, 1109, 2759, 14_237, 42_510, 73_457} <= set(ends)
+    assert len(ends) == 127
+    assert 5.9 < ends[-1] / 1e6 / 3600 < 6
+
+
+def test_cassandra_s_counts_by_its_agent(agent):
+    look = json.loads(nodetool.counts(agent.host()))
+    assert look["write"]["counts"] == counted(b19=10, b24=90)
+    assert look["write"]["ends_us"] == ENDS
+    found = difference(look["read"], look["read"])
+    assert (found["count"], found["p99_us"]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("status", "values", "says"),
+    [
+        (403, None, "forbidden"),
+        (200, [1, 2, 3], "3 buckets"),
+        (200, None, "0 buckets"),
+    ],
+)
+def test_an_agent_that_answers_otherwise(agent, status, values, says):
+    agent.status, agent.values["Read"] = status, values
+    with pytest.raises(nodetool.NodetoolError, match=says):
+        nodetool.counts(agent.host())
+
+
+def test_no_agent():
+    host = Agent.host
+    gone = Agent()
+    gone.server.server_close()
+    with pytest.raises(nodetool.NodetoolError, match="refused"):
+        nodetool.counts(host(gone))
+    gone.server.shutdown()
+
+
+COUNTS = st.lists(st.integers(0, 10**6), min_size=len(ENDS), max_size=len(ENDS))
+
+
+@given(COUNTS, COUNTS, st.sampled_from([50, 75, 95, 98, 99]))
+def test_a_percentile_is_what_so_many_were_no_slower_than(old, grown, p):
+    """Whatever was counted before: of the window alone, and never too low."""
+    new = [a + b for a, b in zip(old, grown, strict=True)]
+    found = difference(*({"counts": c, "ends_us": ENDS} for c in (old, new)))
+    assert found["buckets"] == grown
+    end = found[f"p{p}_us"]
+    if end is None:
+        assert not sum(grown) or sum(grown[:-1]) < p / 100 * sum(grown)
+    else:
+        place = ENDS.index(end)
+        assert sum(grown[: place + 1]) >= p / 100 * sum(grown)
+        assert sum(grown[:place]) < p / 100 * sum(grown)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ({"counts": [2], "ends_us": [1]}, {"counts": [1], "ends_us": [1]}, "started again"),
+        ({"counts": [2], "ends_us": [1]}, {"counts": [2], "ends_us": [2]}, "others than before"),
+        ({"counts": [2, 3], "ends_us": [1]}, {"counts": [2], "ends_us": [1]}, "others than"),
+    ],
+)
+def test_looks_that_have_no_difference(before, after, says):
+    with pytest.raises(ValueError, match=says):
+        difference(before, after)
+
+
+def window(agent, tmp_path, host: Host, *, restarted: bool = False) -> tuple[dict, list]:
+    """Two looks, between which a node counts on (or begins anew)."""
+    path, events = tmp_path / "window.json", tmp_path / "events.jsonl"
+    looks = StoreWindow([host], path, JsonLines(events))
+    looks._look(0)
+    agent.values["Write"] = counted() if restarted else counted(b19=20, b24=90)
+    looks._look(1)
+    looks.stop()
+    said = [json.loads(line)["detail"] for line in events.read_text().splitlines()]
+    return json.loads(path.read_text())["nodes"], said
+
+
+def test_what_is_counted_in_the_measured_time(agent, tmp_path):
+    nodes, said = window(agent, tmp_path, agent.host())
+    found = nodes["storage-1"]
+    assert (found["write"]["count"], found["write"]["p99_9_us"], said) == (10, 72, [])
+    assert found["begin"] <= found["end"]
+
+
+@pytest.mark.parametrize("restarted", [True, False])
+def test_counts_that_are_not_of_one_life_are_not_given(agent, tmp_path, restarted):
+    host = agent.host() if restarted else agent.host(jolokia_port=1)
+    nodes, said = window(agent, tmp_path, host, restarted=restarted)
+    assert nodes == {}
+    assert ("started again" if restarted else "a look is missing") in said[-1]
+
+
+def test_looks_that_are_not_due_are_not_taken(agent, tmp_path):
+    looks = StoreWindow(
+        [agent.host()], tmp_path / "window.json", JsonLines(tmp_path / "events.jsonl")
+    )
+    looks.start(3600, 7200)
+    looks.stop()
+    assert json.loads((tmp_path / "window.json").read_text()) == {"nodes": {}}
