@@ -106,13 +106,9 @@ def test_an_agent_that_answers_otherwise(agent, status, values, says):
         nodetool.counts(agent.host())
 
 
-def test_no_agent():
-    host = Agent.host
-    gone = Agent()
-    gone.server.server_close()
+def test_no_agent(agent):
     with pytest.raises(nodetool.NodetoolError, match="refused"):
-        nodetool.counts(host(gone))
-    gone.server.shutdown()
+        nodetool.counts(agent.host(jolokia_port=1))
 
 
 COUNTS = st.lists(st.integers(0, 10**6), min_size=len(ENDS), max_size=len(ENDS))
