@@ -281,7 +281,12 @@ class Search:
         )
         found = {"sensors": lower, "not_sustained": upper}
         found |= {f"interval_{name}": getattr(interval, name) for name in ("low", "high")}
-        return Round(1e6 / lower, {**found, **best.round().figures}, str(best.folder))
+        return Round(
+            1e6 / lower,
+            {**found, **best.round().figures},
+            str(best.folder),
+            (1e6 / interval.high, 1e6 / interval.low),
+        )
 
 
 @contextlib.contextmanager
@@ -373,6 +378,8 @@ BENCHES = (
         sides=searches,
         baseline_what=_PLANNED,
         others={"published_2018": _2018},
+        # Each a search of ten trials and more, with an interval of its own: more would be a day.
+        rounds=1,
         limits=(
             Limit(
                 "at least 3 times the sensors of the settings of 2018",

@@ -73,6 +73,14 @@ def test_a_ratio_has_its_interval_between_rounds(console: Console) -> None:
     assert of_figure["ratio"] == pytest.approx(1 / ratio["ratio"])
 
 
+def test_one_round_of_two_searches_has_their_intervals() -> None:
+    ours, theirs = Round(2.0, {}, interval=(1.0, 4.0)), Round(8.0, {}, interval=(6.0, 9.0))
+    found = harness.ratio_of_costs([ours], [theirs])
+    assert found["ratio"] == pytest.approx(4)
+    assert (found["low"], found["high"], found["confidence"]) == (1.5, 9.0, 0.8)
+    assert harness.ratio_of_costs([ours, ours], [theirs, theirs])["low"] is None
+
+
 def measured_in_turns(console: Console, *names: str, **more: Any) -> dict[str, Any]:
     """A bench of these sides, whose cost is how many measurements there were before."""
     count = iter(range(1, 100))

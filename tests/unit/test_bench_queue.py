@@ -129,6 +129,7 @@ def test_the_search_ends_between_what_is_sustained_and_what_is_not(
     assert lower <= 10_000 < upper <= lower / (1 - queue.PRECISION) + 100
     assert found.cost == pytest.approx(1e6 / lower)
     assert found.figures["interval_low"] < 10_000 < found.figures["interval_high"]
+    assert found.interval == tuple(1e6 / found.figures[f"interval_{e}"] for e in ("high", "low"))
     assert found.run == str(machine.folder / found.run.rpartition("/")[2])
     # The next round goes on from there, on the search's grid, which is as fine as the precision.
     machine.tried.clear()
