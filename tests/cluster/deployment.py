@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import random
-import re
 import shutil
 import signal
 import socket
@@ -290,12 +289,12 @@ class Deployment(Home):
         return said
 
     def metrics(self) -> dict[str, float]:
-        """The queue's metrics; statistics are of the time since they were last asked for."""
+        """KairosDB's metrics as Prometheus reads them: series, without `kairosdb_`, and value."""
         url = f"{self.url}/api/v1/kairoscope/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 (ours)
             text = answer.read().decode()
-        found = re.findall(r"^kairosdb_kairoscope_queue_(\w+)\{.*\} (\S+)$", text, re.M)
-        return {name: float(value) for name, value in found}
+        lines = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("kairosdb_"))
+        return {series.removeprefix("kairosdb_"): float(value) for series, value in lines}
 
     def count(self, metric: str, url: str | None = None) -> int:
         """Points of a metric that a query finds, at the first KairosDB or another one."""

@@ -4,6 +4,7 @@ import com.google.inject.TypeLiteral;
 import com.google.inject.spi.InjectionListener;
 import com.google.inject.spi.TypeEncounter;
 import com.google.inject.spi.TypeListener;
+import io.kairoscope.kairosdb.metrics.MetricSource;
 import java.util.Set;
 import java.util.concurrent.CopyOnWriteArraySet;
 import org.kairosdb.core.reporting.KairosMetricReporter;
@@ -15,8 +16,16 @@ import org.kairosdb.core.reporting.KairosMetricReporter;
 final class Reporters implements TypeListener {
   private final Set<KairosMetricReporter> reporters = new CopyOnWriteArraySet<>();
 
-  Iterable<KairosMetricReporter> all() {
+  private final Set<MetricSource> sources = new CopyOnWriteArraySet<>();
+
+  /** KairosDB's. */
+  Iterable<KairosMetricReporter> kairosDbs() {
     return reporters;
+  }
+
+  /** The plugin's. */
+  Iterable<MetricSource> ours() {
+    return sources;
   }
 
   @Override
@@ -24,6 +33,9 @@ final class Reporters implements TypeListener {
     if (KairosMetricReporter.class.isAssignableFrom(type.getRawType())) {
       encounter.register(
           (InjectionListener<T>) made -> reporters.add((KairosMetricReporter) made));
+    }
+    if (MetricSource.class.isAssignableFrom(type.getRawType())) {
+      encounter.register((InjectionListener<T>) made -> sources.add((MetricSource) made));
     }
   }
 }

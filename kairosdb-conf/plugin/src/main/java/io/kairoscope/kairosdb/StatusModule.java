@@ -12,6 +12,7 @@ public class StatusModule extends AbstractModule {
     bindListener(Matchers.any(), reporters);
     bind(Reporters.class).toInstance(reporters);
     bind(StatusResource.class).in(Singleton.class);
+    bind(StoreMetrics.class).in(Singleton.class);
     bind(MetricsResource.class).in(Singleton.class);
   }
 }

@@ -5,7 +5,6 @@ import com.typesafe.config.ConfigValue;
 import io.kairoscope.kairosdb.queue.PointQueue;
 import io.kairoscope.kairosdb.queue.QueueDepth;
 import io.kairoscope.kairosdb.queue.QueueHealth;
-import java.lang.reflect.Field;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -15,8 +14,8 @@ import javax.ws.rs.GET;
 import javax.ws.rs.Path;
 import javax.ws.rs.Produces;
 import javax.ws.rs.core.MediaType;
-import org.kairosdb.bigqueue.IBigArray;
 import org.kairosdb.core.KairosRootConfig;
+import org.kairosdb.core.queue.FileQueueProcessor;
 import org.kairosdb.core.queue.QueueProcessor;
 import org.kairosdb.datastore.cassandra.ClusterConnection;
 
@@ -24,10 +23,6 @@ import org.kairosdb.datastore.cassandra.ClusterConnection;
  * What KairosDB knows about itself and tells nobody: the settings it really runs with (defaults,
  * file, plugin files, system properties and environment merged by its own loader), whether it fell
  * back to read-only mode, and how many data points wait in its queue.
- *
- * <p>The read position of KairosDB's own queue and the read-only flag are private fields without an
- * accessor; they are read by reflection. The KairosDB version is pinned, and a missing field is an
- * error here, not a wrong number.
  */
 @Path("/api/v1/kairoscope")
 public class StatusResource {
@@ -56,29 +51,22 @@ public class StatusResource {
   @GET
   @Path("/queue")
   @Produces(MediaType.APPLICATION_JSON)
-  public String queueDepth() throws ReflectiveOperationException {
-    Map<String, Object> depth = new TreeMap<>();
-    if (queue instanceof QueueDepth ours) {
-      depth.put("waiting", ours.waiting());
-      depth.put("since_checkpoint", ours.sinceCheckpoint());
-      if (queue instanceof PointQueue points) {
-        QueueHealth health = points.health();
-        depth.put("oldest_ms", health.oldestMs());
-        depth.put("disk_bytes", health.diskBytes());
-        depth.put("dead_letters", health.deadLetters());
-        depth.put("unreadable", health.unreadable());
-        depth.put("healthy", health.healthy());
-        depth.put("troubles", health.troubles());
-      }
-      return new Gson().toJson(depth);
+  public String queueDepth() {
+    Map<String, Object> told = new TreeMap<>();
+    QueueDepth depth =
+        queue instanceof QueueDepth ours ? ours : new StockQueue((FileQueueProcessor) queue);
+    told.put("waiting", depth.waiting());
+    told.put("since_checkpoint", depth.sinceCheckpoint());
+    if (queue instanceof PointQueue points) {
+      QueueHealth health = points.health();
+      told.put("oldest_ms", health.oldestMs());
+      told.put("disk_bytes", health.diskBytes());
+      told.put("dead_letters", health.deadLetters());
+      told.put("unreadable", health.unreadable());
+      told.put("healthy", health.healthy());
+      told.put("troubles", health.troubles());
     }
-    IBigArray file = (IBigArray) field(queue, "m_bigArray");
-    long head = file.getHeadIndex();
-    // Not yet handed to a batch; what is in flight to the store has left this count.
-    depth.put("waiting", head - (long) field(queue, "m_nextIndex"));
-    // What a restart would send again: the file's tail moves at checkpoints only.
-    depth.put("since_checkpoint", head - file.getTailIndex());
-    return new Gson().toJson(depth);
+    return new Gson().toJson(told);
   }
 
   /** The effective settings as flat, dotted keys (secrets left out), and the read-only flag. */
@@ -95,14 +83,8 @@ public class StatusResource {
     }
     Map<String, Object> answer = new TreeMap<>();
     answer.put("pid", ProcessHandle.current().pid());
-    answer.put("read_only", field(cluster, "m_readonlyMode"));
+    answer.put("read_only", Fields.get(ClusterConnection.class, cluster, "m_readonlyMode"));
     answer.put("settings", settings);
     return new Gson().toJson(answer);
-  }
-
-  private static Object field(Object owner, String name) throws ReflectiveOperationException {
-    Field field = owner.getClass().getDeclaredField(name);
-    field.setAccessible(true);
-    return field.get(owner);
   }
 }

@@ -1,5 +1,6 @@
 package io.kairoscope.kairosdb.door;
 
+import io.kairoscope.kairosdb.metrics.Histogram;
 import io.kairoscope.kairosdb.queue.NotTakenError;
 import io.kairoscope.kairosdb.queue.PointQueue;
 import java.io.EOFException;
@@ -38,6 +39,7 @@ import org.slf4j.LoggerFactory;
 public final class DoorFilter implements Filter {
   private static final Logger logger = LoggerFactory.getLogger(DoorFilter.class);
   private static final String PATH = "/api/v1/datapoints";
+  private static final String QUERY = PATH + "/query";
   private static final int SERVER_ERROR = HttpServletResponse.SC_INTERNAL_SERVER_ERROR;
 
   private final PointQueue queue;
@@ -82,12 +84,27 @@ public final class DoorFilter implements Filter {
       throws IOException, ServletException {
     HttpServletRequest http = (HttpServletRequest) request;
     HttpServletResponse answer = (HttpServletResponse) response;
-    boolean points = ingest && "POST".equals(http.getMethod()) && isPoints(http);
-    if (points) {
-      stats.requests.increment();
+    String path = path(http);
+    boolean points = ingest && "POST".equals(http.getMethod()) && isPoints(path);
+    long sinceNs = System.nanoTime();
+    try {
+      serve(points, http, answer, chain);
+    } finally {
+      Histogram times =
+          points ? stats.ingestNs : path.startsWith(QUERY) ? stats.queryNs : stats.otherNs;
+      times.observe(System.nanoTime() - sinceNs);
     }
+  }
+
+  private void serve(
+      boolean points, HttpServletRequest http, HttpServletResponse answer, FilterChain chain)
+      throws IOException, ServletException {
     if (http.getContentLengthLong() > limit) {
-      stats.tooLarge.increment();
+      if (points) {
+        stats.answered(Answer.TOO_LARGE, 0);
+      } else {
+        stats.tooLarge.increment();
+      }
       Answer.send(
           answer,
           Answer.TOO_LARGE,
@@ -101,12 +118,13 @@ public final class DoorFilter implements Filter {
     }
   }
 
-  // As it was decoded, so that no spelling of the path comes to KairosDB's own door.
-  private static boolean isPoints(HttpServletRequest request) {
-    String path = request.getServletPath();
-    if (request.getPathInfo() != null) {
-      path += request.getPathInfo();
-    }
+  // As it was decoded, so that no spelling of it comes to KairosDB's own door.
+  private static String path(HttpServletRequest request) {
+    String more = request.getPathInfo();
+    return more == null ? request.getServletPath() : request.getServletPath() + more;
+  }
+
+  private static boolean isPoints(String path) {
     return path.startsWith(PATH)
         && (path.length() == PATH.length()
             || path.length() == PATH.length() + 1 && path.endsWith("/"));
@@ -117,7 +135,8 @@ public final class DoorFilter implements Filter {
     Errors errors = new Errors();
     int status = HttpServletResponse.SC_NO_CONTENT;
     InputStream sent = request.getInputStream();
-    try (InputStream body = unpacked(request, new LimitedInput(sent, limit, ""))) {
+    LimitedInput limited = new LimitedInput(sent, limit, "");
+    try (InputStream body = unpacked(request, limited)) {
       reader.read(body, errors);
     } catch (MalformedException | ZipException error) {
       errors.add(said(error));
@@ -152,31 +171,27 @@ public final class DoorFilter implements Filter {
       status = failed(error, errors);
       taken = 0;
     }
-    stats.points.add(reader.taken());
-    answer(answer, status, errors, taken, reader.refused());
+    stats.bytes.add(limited.count());
+    answer(answer, status, errors, taken, reader);
     if (status != HttpServletResponse.SC_NO_CONTENT) {
       drain(sent);
     }
   }
 
   private void answer(
-      HttpServletResponse answer, int status, Errors errors, long taken, long refused)
+      HttpServletResponse answer, int status, Errors errors, long taken, PointsReader reader)
       throws IOException {
-    stats.refused.add(refused);
+    stats.refused.add(reader.refused());
     int told = status;
     if (status == HttpServletResponse.SC_NO_CONTENT && errors.any()) {
       told = HttpServletResponse.SC_BAD_REQUEST;
     }
-    if (told == HttpServletResponse.SC_BAD_REQUEST) {
-      stats.badRequests.increment();
-    } else if (told == Answer.TOO_LARGE) {
-      stats.tooLarge.increment();
-    }
+    stats.answered(told, reader.taken());
     if (told == HttpServletResponse.SC_NO_CONTENT) {
       Answer.headers(answer);
       answer.setStatus(told);
     } else {
-      Answer.send(answer, told, errors.messages(), taken, refused);
+      Answer.send(answer, told, errors.messages(), taken, reader.refused());
     }
   }
 
@@ -198,7 +213,6 @@ public final class DoorFilter implements Filter {
   }
 
   private int unavailable(NotTakenError error, Errors errors) {
-    stats.unavailable.increment();
     unavailableLog.run(
         before ->
             logger.warn(
@@ -211,7 +225,6 @@ public final class DoorFilter implements Filter {
   }
 
   private int failed(Throwable error, Errors errors) {
-    stats.errors.increment();
     errorLog.run(
         before ->
             logger.error(

@@ -1,30 +1,39 @@
 package io.kairoscope.kairosdb.door;
 
-import java.util.ArrayList;
-import java.util.List;
+import io.kairoscope.kairosdb.metrics.Exposition;
+import io.kairoscope.kairosdb.metrics.Histogram;
+import io.kairoscope.kairosdb.metrics.MetricSource;
+import java.util.Arrays;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
-import javax.inject.Inject;
-import javax.inject.Named;
-import org.kairosdb.core.DataPointSet;
-import org.kairosdb.core.datapoints.LongDataPointFactoryImpl;
-import org.kairosdb.core.reporting.KairosMetricReporter;
+import javax.servlet.http.HttpServletResponse;
 
-/** What came through the doors, since the start, as {@code kairosdb.kairoscope.door.*}. */
-public final class DoorStats implements KairosMetricReporter {
-  private static final String PREFIX = DoorSettings.PREFIX;
+/** What came through the doors, since the start. */
+public final class DoorStats implements MetricSource {
+  // From what a request with one point takes to what a loader waits for, and a delete: 30 s.
+  private static final long[] REQUEST_MS = {
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000
+  };
+  private static final int[] CODES = {
+    HttpServletResponse.SC_NO_CONTENT,
+    HttpServletResponse.SC_BAD_REQUEST,
+    Answer.TOO_LARGE,
+    HttpServletResponse.SC_INTERNAL_SERVER_ERROR,
+    HttpServletResponse.SC_SERVICE_UNAVAILABLE
+  };
 
-  /** Requests with points over REST, whatever became of them, and their points that were taken. */
-  final LongAdder requests = new LongAdder();
-  final LongAdder points = new LongAdder();
+  /** Requests with points over REST by their answer, as in CODES, and points that were taken. */
+  private final LongAdder[] requests = adders(CODES.length);
+  private final LongAdder[] points = adders(CODES.length);
 
-  /** Points over REST that were the sender's mistake, and requests that had any. */
+  /** Points over REST that were the sender's mistake. */
   final LongAdder refused = new LongAdder();
-  final LongAdder badRequests = new LongAdder();
 
-  /** Requests that could not be taken now, that were too large, or that failed. */
-  final LongAdder unavailable = new LongAdder();
+  /** Bytes of the bodies of requests with points, as they came: packed, if they were. */
+  final LongAdder bytes = new LongAdder();
+
+  /** Other requests that were too large. */
   final LongAdder tooLarge = new LongAdder();
-  final LongAdder errors = new LongAdder();
 
   /** Points over telnet that were taken, and lines that were not. */
   final LongAdder telnetPoints = new LongAdder();
@@ -36,35 +45,79 @@ public final class DoorStats implements KairosMetricReporter {
   /** Deletes that were refused, as what waited could not be stored first. */
   final LongAdder refusedDeletes = new LongAdder();
 
-  private final String hostName;
-  private final LongDataPointFactoryImpl longs = new LongDataPointFactoryImpl();
+  /** Requests, ns: with points, with queries, and all others. */
+  final Histogram ingestNs = Histogram.seconds(TimeUnit.NANOSECONDS, REQUEST_MS);
+  final Histogram queryNs = Histogram.seconds(TimeUnit.NANOSECONDS, REQUEST_MS);
+  final Histogram otherNs = Histogram.seconds(TimeUnit.NANOSECONDS, REQUEST_MS);
 
-  @Inject
-  public DoorStats(@Named("HOSTNAME") String hostName) {
-    this.hostName = hostName;
+  private static LongAdder[] adders(int count) {
+    LongAdder[] adders = new LongAdder[count];
+    Arrays.setAll(adders, i -> new LongAdder());
+    return adders;
+  }
+
+  /**
+   * A request with points was answered.
+   *
+   * @param code one of CODES
+   * @param taken its points that are in the queue's file, also if the sender is told otherwise
+   */
+  void answered(int code, long taken) {
+    int at = 0;
+    while (CODES[at] != code) {
+      at++;
+    }
+    requests[at].increment();
+    points[at].add(taken);
   }
 
   @Override
-  public List<DataPointSet> getMetrics(long now) {
-    List<DataPointSet> sets = new ArrayList<>();
-    add(sets, now, "requests", requests);
-    add(sets, now, "points", points);
-    add(sets, now, "refused", refused);
-    add(sets, now, "bad_requests", badRequests);
-    add(sets, now, "unavailable", unavailable);
-    add(sets, now, "too_large", tooLarge);
-    add(sets, now, "errors", errors);
-    add(sets, now, "telnet_points", telnetPoints);
-    add(sets, now, "telnet_errors", telnetErrors);
-    add(sets, now, "stale_queries", staleQueries);
-    add(sets, now, "refused_deletes", refusedDeletes);
-    return sets;
+  public void tell(Exposition to) {
+    Exposition.Family taken =
+        to.counter(
+            "kairosdb_ingest_points_total",
+            "Points that were taken; code is the answer to their request, none if not known.");
+    for (int i = 0; i < CODES.length; i++) {
+      taken.value(points[i].sum(), "protocol", "rest", "code", "" + CODES[i]);
+    }
+    taken.value(telnetPoints.sum(), "protocol", "telnet", "code", "");
+    Exposition.Family answered =
+        to.counter("kairosdb_ingest_requests_total", "Requests with points, by their answer.");
+    for (int i = 0; i < CODES.length; i++) {
+      answered.value(requests[i].sum(), "code", "" + CODES[i]);
+    }
+    counter(
+        to,
+        "ingest_refused_points_total",
+        "Points over REST that were refused, as their sender's mistake.",
+        refused);
+    counter(
+        to, "ingest_bytes_total", "Bytes of requests with points, packed if they were.", bytes);
+    counter(to, "telnet_errors_total", "Lines over telnet that were not taken.", telnetErrors);
+    counter(
+        to,
+        "requests_too_large_total",
+        "Requests without points that had too large a body.",
+        tooLarge);
+    counter(
+        to,
+        "query_stale_total",
+        "Queries that were answered without all that waited in the queue.",
+        staleQueries);
+    counter(
+        to,
+        "deletes_refused_total",
+        "Deletes that were refused, as points that waited could not be stored first.",
+        refusedDeletes);
+    to.histogram(
+            "kairosdb_request_duration_seconds",
+            "Requests, from their headers to their answer: the body is waited for in between.")
+        .values(ingestNs, "kind", "ingest")
+        .values(queryNs, "kind", "query")
+        .values(otherNs, "kind", "other");
   }
 
-  private void add(List<DataPointSet> sets, long now, String name, LongAdder count) {
-    DataPointSet set = new DataPointSet(PREFIX + name);
-    set.addTag("host", hostName);
-    set.addDataPoint(longs.createDataPoint(now, count.sum()));
-    sets.add(set);
+  private static void counter(Exposition to, String name, String help, LongAdder value) {
+    to.counter("kairosdb_" + name, help).value(value.sum());
   }
 }

@@ -35,6 +35,11 @@ final class LimitedInput extends InputStream {
     return read;
   }
 
+  /** How many bytes were read. */
+  long count() {
+    return limit - left;
+  }
+
   private void count(int read) throws TooLargeException {
     left -= read;
     if (left < 0) {

@@ -1,6 +1,8 @@
 package io.kairoscope.kairosdb.queue;
 
 import com.google.common.collect.SetMultimap;
+import io.kairoscope.kairosdb.metrics.Exposition;
+import io.kairoscope.kairosdb.metrics.MetricSource;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -23,7 +25,6 @@ import org.kairosdb.core.KairosRootConfig;
 import org.kairosdb.core.queue.EventCompletionCallBack;
 import org.kairosdb.core.queue.ProcessorHandler;
 import org.kairosdb.core.queue.QueueProcessor;
-import org.kairosdb.datastore.cassandra.BatchStats;
 import org.kairosdb.datastore.cassandra.CassandraConfiguration;
 import org.kairosdb.datastore.cassandra.ClusterConnection;
 import org.kairosdb.datastore.cassandra.DataCache;
@@ -46,7 +47,8 @@ import org.slf4j.LoggerFactory;
  * for its index. So nothing of KairosDB has to be replaced, and its queries are as they were. It
  * works with the Cassandra datastore only.
  */
-public class CoalescingQueueProcessor extends QueueProcessor implements PointQueue {
+public class CoalescingQueueProcessor extends QueueProcessor
+    implements PointQueue, MetricSource {
   private static final Logger logger = LoggerFactory.getLogger(CoalescingQueueProcessor.class);
   // Batches that can be cut from one release: enough to sort by host and shard.
   private static final int BATCHES_IN_RELEASE = 16;
@@ -80,10 +82,8 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
       @Named(CoreModule.PAGE_SIZE) int pageBytes,
       @Named(QUEUE_PROCESSOR) ExecutorService executor,
       @Named(BATCH_SIZE) int batchSize,
-      @Named("HOSTNAME") String hostName,
       @Named("write_cluster") ClusterConnection cluster,
       CassandraConfiguration configuration,
-      BatchStats batchStats,
       DataCache<DataPointsRowKey> rowKeys,
       DataCache<TimedString> metricNames,
       FilterEventBus eventBus)
@@ -115,7 +115,7 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
     Publisher<RowKeyEvent> newRows = eventBus.createPublisher(RowKeyEvent.class);
     ttl = CqlStore.ttl(configuration, settings.latestExpiryS());
     CqlStore store =
-        new CqlStore(cluster, configuration, batchStats, ttl, System::currentTimeMillis);
+        new CqlStore(cluster, configuration, stats, ttl, System::currentTimeMillis);
     writer =
         new Writer(
             store,
@@ -133,7 +133,6 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
                 settings.inFlightPerHost(), settings.flyingBytes(), Writer.Limits.SILENT_MS));
     deliveries =
         new Deliveries(queue, writer, file::prepare, stats, BATCHES_IN_RELEASE * batchSize);
-    metrics = new QueueMetrics(queue, stats, hostName);
     watch =
         new QueueWatch(
             queue,
@@ -146,6 +145,9 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
                 writer::trouble,
                 this::syncTrouble,
                 () -> watchTrouble));
+    metrics =
+        new QueueMetrics(
+            queue, file, deadLetters, stats, settings, watch::health, writer::takenBytes);
   }
 
   private static RowKeyEvent event(Store.IndexEntry row) {
@@ -321,11 +323,16 @@ public class CoalescingQueueProcessor extends QueueProcessor implements PointQue
   }
 
   @Override
-  public List<DataPointSet> getMetrics(long now) {
-    return metrics.get(now);
+  public void tell(Exposition to) {
+    metrics.tell(to);
   }
 
   // The rest is for KairosDB's own delivery thread and its figures; it does not run.
+
+  @Override
+  public List<DataPointSet> getMetrics(long now) {
+    return List.of();
+  }
 
   @Override
   protected void addReportedMetrics(ArrayList<DataPointSet> sets, long now) {}

@@ -18,6 +18,7 @@ import com.google.common.hash.Hashing;
 import com.google.common.util.concurrent.FutureCallback;
 import com.google.common.util.concurrent.Futures;
 import com.google.common.util.concurrent.MoreExecutors;
+import io.kairoscope.kairosdb.metrics.Histogram;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Date;
@@ -29,7 +30,6 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongSupplier;
-import org.kairosdb.datastore.cassandra.BatchStats;
 import org.kairosdb.datastore.cassandra.CassandraConfiguration;
 import org.kairosdb.datastore.cassandra.ClusterConnection;
 import org.kairosdb.datastore.cassandra.KairoscopeRowKeys;
@@ -50,7 +50,7 @@ final class CqlStore implements Store {
   private final String clusterName;
   private final ConsistencyLevel consistency;
   private final Ttl ttl;
-  private final BatchStats batchStats;
+  private final QueueStats stats;
   private final LongSupplier nowMs;
   private final Canaries canaries;
   private final Shards shards = new Shards();
@@ -63,12 +63,12 @@ final class CqlStore implements Store {
   CqlStore(
       ClusterConnection cluster,
       CassandraConfiguration configuration,
-      BatchStats batchStats,
+      QueueStats stats,
       Ttl ttl,
       LongSupplier nowMs) {
     this.cluster = cluster;
     this.ttl = ttl;
-    this.batchStats = batchStats;
+    this.stats = stats;
     this.nowMs = nowMs;
     clusterName = configuration.getWriteCluster().getClusterName();
     consistency = configuration.getWriteCluster().getWriteConsistencyLevel();
@@ -185,7 +185,7 @@ final class CqlStore implements Store {
     return execute(batch)
         .thenApply(
             result -> {
-              batchStats.addDatapointsBatch(batch.size());
+              stats.pointsBatch.observe(batch.size());
               return over;
             });
   }
@@ -197,6 +197,7 @@ final class CqlStore implements Store {
     rows.setDefaultTimestamp(atMs);
     names.setDefaultTimestamp(atMs);
     long now = nowMs.getAsLong();
+    int keys = 0;
     for (IndexEntry entry : entries) {
       RowKey key = entry.rowKey();
       int ttlS = ttl.clamp(entry.ttlS(), now);
@@ -207,23 +208,33 @@ final class CqlStore implements Store {
                 .setBytesUnsafe(0, serializeString(ROW_KEY_METRIC_NAMES))
                 .setString(1, key.getMetricName()));
       } else {
+        keys++;
         rows.addAll(KairoscopeRowKeys.inserts(cluster, key, ttlS));
       }
     }
+    int rowKeys = keys;
     int metrics = names.size();
+    int tags = rows.size() - rowKeys - metrics;
     CompletableFuture<Void> written =
-        execute(rows).thenRun(() -> batchStats.addRowKeyBatch(entries.size() - metrics));
+        execute(rows)
+            .thenRun(
+                () -> {
+                  observe(stats.rowKeysBatch, rowKeys);
+                  observe(stats.tagIndexBatch, tags);
+                  observe(stats.rowTimesBatch, metrics);
+                });
     if (metrics == 0) {
       return written;
     }
     return CompletableFuture.allOf(
-        written,
-        execute(names)
-            .thenRun(
-                () -> {
-                  batchStats.addNameBatch(metrics);
-                  batchStats.addRowKeyTimeBatch(metrics);
-                }));
+        written, execute(names).thenRun(() -> observe(stats.namesBatch, metrics)));
+  }
+
+  /** A batch has rows of several tables, and need not have some of each. */
+  private static void observe(Histogram batches, int rows) {
+    if (rows > 0) {
+      batches.observe(rows);
+    }
   }
 
   private Statement rowTime(RowKey key, int ttlS) {

@@ -44,6 +44,11 @@ final class DeadLetters {
     this.file = file;
   }
 
+  /** Size of the file; 0 if there is none. */
+  long bytes() throws IOException {
+    return Files.exists(file) ? Files.size(file) : 0;
+  }
+
   /** Adds all of them, or throws and has added none. */
   synchronized void add(List<Letter> letters) throws IOException {
     StringBuilder lines = new StringBuilder();

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongSupplier;
 
@@ -15,6 +16,8 @@ final class PointBatch extends Batch {
   private final boolean again;
   // How many partitions have been settled, or wait for their index.
   private int settled;
+  // Of its points those that had expired, and are not counted as stored.
+  private final AtomicInteger expired = new AtomicInteger();
 
   /** What all of them need. */
   record Means(Store store, Settler settler, QueueStats stats, LongSupplier nowMs) {}
@@ -58,9 +61,9 @@ final class PointBatch extends Batch {
   }
 
   @Override
-  void written(Object expired) {
+  void written(Object told) {
     if (settled == 0) {
-      count(expired instanceof Integer ? (Integer) expired : 0);
+      count(told instanceof Integer ? (Integer) told : 0);
     }
     // It is called again if it throws, and must not settle anything twice.
     while (settled < partitions.size()) {
@@ -76,33 +79,37 @@ final class PointBatch extends Batch {
 
   private void settle(Partition partition, boolean indexDead) {
     if (!again) {
-      means.stats.storedAfterMs.addValue(
+      means.stats.storedAfterMs.observe(
           means.nowMs.getAsLong() - partition.points().get(0).takenAt());
     }
     if (indexDead) {
       means.settler.bury(partition.rowKey(), partition.points(), RowIndex.reason(partition));
     } else {
       if (!again) {
-        means.stats.stored.add(partition.points().size());
+        int points = partition.points().size();
+        means.stats.stored.add(points - notStored(points));
       }
       means.settler.settle(partition.rowKey(), partition.points());
     }
   }
 
-  private void count(int expired) {
-    int points = 0;
+  /** How many of some points had expired; whichever, as a sum is all that is told. */
+  private int notStored(int points) {
+    int before = expired.getAndUpdate(left -> left - Math.min(left, points));
+    return Math.min(before, points);
+  }
+
+  private void count(int over) {
     int bytes = 0;
     for (Partition partition : partitions) {
-      points += partition.points().size();
       bytes += partition.bytes();
-      means.stats.partitionPoints.addValue(partition.points().size());
+      means.stats.partitionPoints.observe(partition.points().size());
     }
-    means.stats.batchPoints.addValue(points);
-    means.stats.batchBytes.addValue(bytes);
-    // They are counted as stored when they are settled.
+    means.stats.batchBytes.observe(bytes);
+    // Taken off from what is settled: a counter that goes back is a restart to Prometheus.
     if (!again) {
-      means.stats.stored.add(-expired);
-      means.stats.expired.add(expired);
+      expired.set(over);
+      means.stats.expired.add(over);
     }
   }
 

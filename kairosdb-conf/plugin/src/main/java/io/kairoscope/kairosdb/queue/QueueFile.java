@@ -256,7 +256,7 @@ final class QueueFile implements PointFile, Closeable {
         throw new IOException(
             "the queue's files have reached their bound of " + (limits.bytes >> 20) + " MiB");
       }
-      long left = Files.getFileStore(kind.folder()).getUsableSpace() - kind.pageBytes();
+      long left = freeBytes() - kind.pageBytes();
       if (left < limits.freeBytes) {
         throw new IOException(
             "the disk of the queue has no room: less than "
@@ -269,6 +269,11 @@ final class QueueFile implements PointFile, Closeable {
       }
       there.put(page, (long) kind.pageBytes());
     }
+  }
+
+  /** Room that is left on its disk. */
+  long freeBytes() throws IOException {
+    return Files.getFileStore(folder).getUsableSpace();
   }
 
   /** Size of all pages. */

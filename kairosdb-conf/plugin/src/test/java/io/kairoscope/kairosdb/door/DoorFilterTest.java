@@ -8,10 +8,13 @@ import com.google.gson.JsonParser;
 import com.google.inject.AbstractModule;
 import com.google.inject.Guice;
 import com.google.inject.Injector;
+import com.google.inject.TypeLiteral;
+import com.google.inject.name.Names;
 import com.google.inject.util.Modules;
 import io.kairoscope.kairosdb.MetricsResource;
 import io.kairoscope.kairosdb.StatusModule;
-import io.kairoscope.kairosdb.StatusResource;
+import io.kairoscope.kairosdb.metrics.Parsed;
+import io.kairoscope.kairosdb.queue.AnyCluster;
 import io.kairoscope.kairosdb.queue.QueueHealth;
 import io.kairoscope.kairosdb.queue.TestConfig;
 import java.io.ByteArrayInputStream;
@@ -49,6 +52,11 @@ import org.kairosdb.core.datastore.ServiceKeyStore;
 import org.kairosdb.core.http.WebServer;
 import org.kairosdb.core.http.WebServletModule;
 import org.kairosdb.core.queue.QueueProcessor;
+import org.kairosdb.datastore.cassandra.CassandraConfiguration;
+import org.kairosdb.datastore.cassandra.ClusterConnection;
+import org.kairosdb.datastore.cassandra.DataCache;
+import org.kairosdb.datastore.cassandra.DataPointsRowKey;
+import org.kairosdb.datastore.cassandra.TimedString;
 
 /** The door in KairosDB's own web server: Jetty, Guice's filter and Jersey behind it. */
 @Timeout(120)
@@ -77,6 +85,7 @@ class DoorFilterTest {
     settings.put("kairosdb.queue_processor.class", FakeQueue.class.getName());
     settings.put(DoorSettings.PREFIX + "max_request_mb", 2);
     KairosRootConfig config = TestConfig.of(settings);
+    CassandraConfiguration cassandra = new CassandraConfiguration(config);
     injector =
         Guice.createInjector(
             Modules.override(
@@ -92,8 +101,14 @@ class DoorFilterTest {
                         bind(FakeQueue.class).toInstance(queue);
                         bind(Datastore.class).toInstance(datastore);
                         bind(ServiceKeyStore.class).toInstance(new FakeKeyStore());
-                        bind(StatusResource.class)
-                            .toInstance(new StatusResource(config, queue, null));
+                        bind(CassandraConfiguration.class).toProvider(() -> cassandra);
+                        bind(ClusterConnection.class)
+                            .annotatedWith(Names.named("write_cluster"))
+                            .toInstance(AnyCluster.of(cassandra, true));
+                        bind(new TypeLiteral<DataCache<DataPointsRowKey>>() {})
+                            .toInstance(new DataCache<>(1));
+                        bind(new TypeLiteral<DataCache<TimedString>>() {})
+                            .toInstance(new DataCache<>(1));
                       }
                     }));
     server = injector.getInstance(WebServer.class);
@@ -127,13 +142,17 @@ class DoorFilterTest {
     return bytes.toByteArray();
   }
 
-  private String metric(String name) {
-    String all = injector.getInstance(MetricsResource.class).metrics();
-    return all.lines()
-        .filter(line -> line.startsWith("kairosdb_kairoscope_door_" + name + "{"))
-        .map(line -> line.substring(line.lastIndexOf(' ') + 1))
-        .findFirst()
-        .orElse("none");
+  private double metric(String series) {
+    return new Parsed(injector.getInstance(MetricsResource.class).metrics())
+        .value("kairosdb_" + series);
+  }
+
+  private double requests(int code) {
+    return metric("ingest_requests_total{code=\"" + code + "\"}");
+  }
+
+  private double points(int code) {
+    return metric("ingest_points_total{protocol=\"rest\",code=\"" + code + "\"}");
   }
 
   @Test
@@ -144,8 +163,11 @@ class DoorFilterTest {
     assertEquals("no-cache", answer.headers().firstValue("Cache-Control").get());
     assertEquals(2, queue.puts.size());
     assertEquals(List.of("sync"), queue.calls);
-    assertEquals("1", metric("requests"));
-    assertEquals("2", metric("points"));
+    assertEquals(1, requests(204));
+    assertEquals(2, points(204));
+    assertEquals(POINT.length() * 2 + 3, metric("ingest_bytes_total"));
+    assertEquals(1, metric("request_duration_seconds_count{kind=\"ingest\"}"));
+    assertEquals(0, metric("request_duration_seconds_count{kind=\"query\"}"));
   }
 
   @Test
@@ -187,9 +209,10 @@ class DoorFilterTest {
     assertEquals(400, answer.statusCode());
     assertTrue(answer.body().contains("Invalid json"), answer.body());
     assertTrue(answer.body().contains("\"taken\":1"), answer.body());
-    assertEquals("2", metric("bad_requests"));
-    assertEquals("1", metric("refused"));
-    assertEquals("3", metric("points"));
+    assertEquals(2, requests(400));
+    assertEquals(3, points(400));
+    assertEquals(0, requests(204));
+    assertEquals(1, metric("ingest_refused_points_total"));
   }
 
   @Test
@@ -219,7 +242,9 @@ class DoorFilterTest {
     assertEquals(503, answer.statusCode());
     // In the file, perhaps; what is promised is nothing.
     assertEquals("{\"errors\":[\"the disk is gone\"],\"taken\":0,\"refused\":0}", answer.body());
-    assertEquals("2", metric("unavailable"));
+    assertEquals(2, requests(503));
+    // One was taken before the disk was full, and one may be there although it is not promised.
+    assertEquals(2, points(503));
   }
 
   @Test
@@ -229,7 +254,7 @@ class DoorFilterTest {
     assertEquals(500, answer.statusCode());
     assertTrue(answer.headers().firstValue("Content-Type").get().startsWith("application/json"));
     assertFalse(answer.body().contains("\tat "), answer.body());
-    assertEquals("1", metric("errors"));
+    assertEquals(1, requests(500));
   }
 
   @Test
@@ -248,7 +273,8 @@ class DoorFilterTest {
       assertTrue(said.startsWith("HTTP/1.1 413"), said);
       assertTrue(said.contains("\"taken\":0"), said);
     }
-    assertEquals("1", metric("too_large"));
+    assertEquals(1, requests(413));
+    assertEquals(0, metric("requests_too_large_total"));
   }
 
   @Test
@@ -347,6 +373,8 @@ class DoorFilterTest {
     assertEquals(413, chunked.statusCode());
     assertEquals(
         "{\"errors\":[\"The request has more than 2 MB; send less at a time\"]}", chunked.body());
+    assertEquals(2, metric("requests_too_large_total"));
+    assertEquals(2, metric("request_duration_seconds_count{kind=\"query\"}"));
   }
 
   @Test

@@ -7,7 +7,6 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import com.google.common.collect.HashMultimap;
 import com.google.inject.AbstractModule;
 import com.google.inject.Guice;
 import com.google.inject.Injector;
@@ -18,9 +17,8 @@ import com.google.inject.Singleton;
 import com.google.inject.Stage;
 import com.google.inject.util.Modules;
 import io.kairoscope.kairosdb.StatusModule;
+import io.kairoscope.kairosdb.queue.AnyCluster;
 import io.kairoscope.kairosdb.queue.TestConfig;
-import java.lang.reflect.Proxy;
-import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -38,7 +36,6 @@ import org.kairosdb.core.exception.DatastoreException;
 import org.kairosdb.core.health.HealthStatus;
 import org.kairosdb.core.http.WebServletModule;
 import org.kairosdb.core.telnet.TelnetServer;
-import org.kairosdb.datastore.cassandra.CassandraClient;
 import org.kairosdb.datastore.cassandra.CassandraConfiguration;
 import org.kairosdb.datastore.cassandra.CassandraDatastore;
 import org.kairosdb.datastore.cassandra.ClusterConnection;
@@ -112,17 +109,7 @@ class DoorWiringTest {
     @Singleton
     @Named("write_cluster")
     ClusterConnection write(CassandraConfiguration configuration) {
-      CassandraClient client =
-          (CassandraClient)
-              Proxy.newProxyInstance(
-                  Away.class.getClassLoader(),
-                  new Class<?>[] {CassandraClient.class},
-                  (proxy, method, arguments) ->
-                      method.getName().equals("getClusterConfiguration")
-                          ? configuration.getWriteCluster()
-                          : null);
-      return new ClusterConnection(
-          configuration, client, EnumSet.of(ClusterConnection.Type.WRITE), HashMultimap.create());
+      return AnyCluster.of(configuration, false);
     }
 
     @Provides

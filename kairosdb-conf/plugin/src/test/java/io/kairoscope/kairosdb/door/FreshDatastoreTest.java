@@ -22,7 +22,7 @@ class FreshDatastoreTest {
   private final FakeQueue queue = new FakeQueue();
   private final FakeDatastore store = new FakeDatastore();
   private final FakeKeyStore keys = new FakeKeyStore();
-  private final DoorStats stats = new DoorStats("host");
+  private final DoorStats stats = new DoorStats();
   private final DataCache<DataPointsRowKey> rows = new DataCache<>(10);
   private final DataCache<TimedString> names = new DataCache<>(10);
   private long now = 1_000_000;

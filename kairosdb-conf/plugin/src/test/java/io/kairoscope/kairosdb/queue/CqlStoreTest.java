@@ -26,7 +26,6 @@ import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.CoreModule;
 import org.kairosdb.core.KairosRootConfig;
-import org.kairosdb.datastore.cassandra.BatchStats;
 import org.kairosdb.datastore.cassandra.CassandraConfiguration;
 import org.kairosdb.datastore.cassandra.CassandraModule;
 import org.kairosdb.datastore.cassandra.RowSpec;
@@ -37,6 +36,7 @@ class CqlStoreTest {
   private static final Node NODE = new Node("any", null);
   private static final long NOW = 1_800_000_000_000L;
 
+  private final QueueStats stats = new QueueStats();
   private FakeCluster cluster;
   private List<BatchStatement> sent;
   private List<SettableFuture<ResultSet>> answers;
@@ -58,7 +58,7 @@ class CqlStoreTest {
     return new CqlStore(
         cluster,
         configuration,
-        new BatchStats(),
+        stats,
         CqlStore.ttl(configuration, latestExpiryS),
         () -> NOW);
   }

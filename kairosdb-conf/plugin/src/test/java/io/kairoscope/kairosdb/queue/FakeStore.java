@@ -195,6 +195,11 @@ class FakeStore implements Store {
 
   /** Answers as a store that has written it, or refuses it if there is something bad in it. */
   void succeed(Asked one) {
+    succeed(one, 0);
+  }
+
+  /** The same, with so many points of it that had expired. */
+  void succeed(Asked one, int expired) {
     asked.remove(one);
     boolean bad =
         one.batch.stream().flatMap(part -> part.points().stream()).anyMatch(badPoint)
@@ -204,7 +209,7 @@ class FakeStore implements Store {
       return;
     }
     apply(one);
-    one.answer.complete(0);
+    one.answer.complete(expired);
   }
 
   /** Answers with an error that will pass, after it was written or not. */

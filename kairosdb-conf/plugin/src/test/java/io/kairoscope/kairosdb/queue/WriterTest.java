@@ -116,7 +116,20 @@ class WriterTest {
     store.succeed(askedForIndex());
     assertEquals(6, done.size());
     assertEquals(3, stats.stored.sum());
-    assertEquals(1, stats.storedAfterMs.getCount());
+    assertEquals(1, stats.storedAfterMs.count());
+  }
+
+  /** A counter that goes back is a restart to whoever reads it. */
+  @Test
+  void howManyAreStoredOnlyGrows() {
+    writer.write(List.of(group(1, 0, 3), group(2, 3, 3)));
+    store.succeed(askedForPoints(), 2);
+    assertEquals(0, stats.stored.sum(), "the index is not there yet");
+    while (!store.asked.isEmpty()) {
+      store.succeed(store.asked.get(0));
+    }
+    assertEquals(2, stats.expired.sum());
+    assertEquals(4, stats.stored.sum());
   }
 
   /** A node that forgot points may have forgotten the index that was written for them. */
