@@ -405,6 +405,21 @@ class DoorFilterTest {
   }
 
   @Test
+  void metricsAreToldInPrometheusForm() throws Exception {
+    String path = "/api/v1/kairoscope/metrics";
+    for (int others = 0; others < 2; others++) {
+      HttpResponse<String> answer = send("GET", path, BodyPublishers.noBody());
+      assertEquals(200, answer.statusCode());
+      String type = answer.headers().firstValue("Content-Type").get();
+      assertTrue(type.startsWith("text/plain;") && type.contains("version=0.0.4"), type);
+      Parsed all = new Parsed(answer.body());
+      assertEquals(
+          others, all.value("kairosdb_request_duration_seconds_count{kind=\"other\"}"));
+      assertEquals(0, all.value("kairosdb_metrics_failures_total"));
+    }
+  }
+
+  @Test
   void pointsThatCannotBeTakenFromAnotherResourceAre503() throws Exception {
     injector.getInstance(NotTakenMapper.class);
     HttpResponse<String> answer =
