@@ -9,6 +9,7 @@ use it.
 """
 
 import contextlib
+import fcntl
 import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ PLAN = "plan.json"
 EXPERIMENT = "experiment.yml"
 FACTS = "run.json"
 EVENTS = "events.jsonl"
+PROGRESS = "progress.jsonl"
 QUEUE = "queue.jsonl"
 PROCESSES = "processes.jsonl"
 SHARDS = "scylla.jsonl"
@@ -64,6 +66,9 @@ SUBFOLDERS = (LOAD, LATENCY, PROXYHISTOGRAMS)
 # manifest, plan and facts. Those are left out so that a limit in the plan may be changed by hand.
 _CAPTURED = ("*.jsonl", f"{LOAD}/*", f"{LATENCY}/*.hlog", CAPTURES, READBACK)
 
+# A result, and what is only watched.
+_NOT_CAPTURED = (LEDGER_GAPS, PROGRESS)
+
 _NAMED_FILES = 3
 
 
@@ -85,6 +90,29 @@ class JsonLines:
         with self._lock:
             self._file.write(json.dumps(record) + "\n")
             self._file.flush()
+
+    def hold(self) -> None:
+        """Lock the file until it is closed, at the latest by the end of this process."""
+        # Where a file system has no locks nobody learns that the run goes on.
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def goes_on(folder: Path) -> bool:
+    """Whether the run of a folder still goes on: it holds its progress file, and wrote no report.
+
+    What ends it, a kill -9 included, lets go of the file.
+    """
+    if (folder / REPORT_HTML).exists():
+        return False
+    try:
+        with (folder / PROGRESS).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -369,5 +397,5 @@ def captured(folder: Path) -> dict[str, int]:
         path.relative_to(folder).as_posix(): path.stat().st_size
         for pattern in _CAPTURED
         for path in sorted(folder.glob(pattern))
-        if path.is_file() and not path.name.startswith(".") and path.name != LEDGER_GAPS
+        if path.is_file() and not path.name.startswith(".") and path.name not in _NOT_CAPTURED
     }

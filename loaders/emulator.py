@@ -55,6 +55,8 @@ class Progress:
             the true one, as percentiles cannot be merged.
         elapsed_s: since the start of the schedule, negative before it; of a replay since the call.
         duration_s: length of the schedule.
+        p50_ms: worst of their medians, in the same way.
+        at_s: mean of the moments that the workers' figures are of, epoch s; 0 before there are any.
     """
 
     due: int
@@ -67,6 +69,8 @@ class Progress:
     p99_ms: float
     elapsed_s: float
     duration_s: float
+    p50_ms: float = 0.0
+    at_s: float = 0.0
 
 
 class _Process:
@@ -332,6 +336,8 @@ def summed(spec: LoadSpec, records: Iterable[dict[str, Any]], began_s: float) ->
         p99_ms=worst("p99_ms"),
         elapsed_s=time.time() - (began_s if spec.replay else spec.start_ms / 1000),
         duration_s=spec.duration_s,
+        p50_ms=worst("p50_ms"),
+        at_s=sum(record["t"] for record in records) / len(records) if records else 0.0,
     )
 
 

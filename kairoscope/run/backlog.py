@@ -47,6 +47,7 @@ def _waited(state: State, console: Console, backlog: Backlog, limit: int) -> dic
         while True:
             left, took_s = backlog.total(since=since), time.monotonic() - began
             shown(left or 0)
+            state.at("backlog", waiting=left)
             untold = left is None and took_s >= _TOLD_S
             if untold or took_s >= most_s or (left is not None and left <= limit):
                 return {"limit": limit, "left": left, "waited_s": round(took_s, 1)}

@@ -71,11 +71,12 @@ def load(
     always_read_back: bool = True,
     until: Until | None = None,
     into: Path | None = None,
+    on_folder: Callable[[Path], None] | None = None,
 ) -> Ran:
     """Run the plan's load on its deployed target.
 
     `stack` is what the plan says is deployed there; `into` is where the run folder is made, the
-    runs' folder by default.
+    runs' folder by default; `on_folder` is told where it is, once there is one.
 
     Without `always_read_back`, a load that cannot pass any more is incomplete: nothing is read
     back, which takes a while and changes nothing then. Once `until`, which is asked about once a
@@ -97,7 +98,7 @@ def load(
         ):
             session.check_ready()
             state = _open(plan, hosts, session, into)
-            return _run(state, session, fleet, console, always_read_back, until)
+            return _run(state, session, fleet, console, always_read_back, until, on_folder)
 
 
 def _run(
@@ -107,9 +108,12 @@ def _run(
     console: Console,
     always_read_back: bool,
     until: Until | None,
+    on_folder: Callable[[Path], None] | None,
 ) -> Ran:
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
+        if on_folder:
+            on_folder(state.folder)
         _measured_load(state, session, fleet, console, until)
         if not always_read_back and (why := conclude.failing(state.folder)):
             state.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
@@ -234,6 +238,7 @@ def _measured_load(
 ) -> None:
     """Capture before, load with all samplers running, watch the backlog drain, capture after."""
     captures = session.captures()
+    state.at("before")
     with live.stage(console, "before the load: captures of the store, flush"):
         failed = captures.before()
         state.facts.disk_bytes["before"] = captures.stored_bytes()
@@ -259,6 +264,7 @@ def _measured_load(
         sampler.start()
     try:
         waiting.wait(state, console, backlog)
+        state.at("starting")
         schedule = _schedule(state, session)
         if schedule.spec.replay:
             session.refuse_old_history(schedule)
@@ -283,6 +289,7 @@ def _measured_load(
             sampler.stop()
         ended = [*(sampler.error for sampler in samplers if sampler.error), *captures.stop()]
         state.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
+    state.at("after")
     _look_again(state, fleet)
     with live.stage(console, "after the load: captures of the store, flush"):
         captures.after()
@@ -355,8 +362,12 @@ def _emulate(
 
         def show(now: LoadProgress) -> None:
             nonlocal now_at
-            now_at = now
             in_queues = backlog.total()
+            # Figures that are of the same moment as the last ones were told then.
+            if now.at_s != (now_at.at_s if now_at else 0):
+                seen = asdict(now)
+                state.at("load", seen.pop("at_s"), waiting=in_queues, **seen)
+            now_at = now
             figures = tell.figures(spec, points, now, in_queues)
             # A replay has no clock to be measured by, only how much of it is done.
             arrived = now.acknowledged if spec.acknowledges else now.sent
@@ -415,6 +426,7 @@ def _watch_drain(state: State, console: Console, backlog: Backlog) -> None:
         while True:
             left = backlog.total(since=loaded)
             shown(left or 0)
+            state.at("drain", waiting=left)
             if left == 0 or time.monotonic() - start >= limit_s:
                 state.facts.drain = run_folder.Drain(left, time.time())
                 state.save()
@@ -426,6 +438,7 @@ def _watch_drain(state: State, console: Console, backlog: Backlog) -> None:
 def _settle(state: State, session: Session, console: Console) -> None:
     """Read every point back and write down what was found, for the ledger."""
     assert state.schedule is not None  # set by _measured_load
+    state.at("read-back")
     schedule = state.schedule
     found = outcomes.read(schedule, state.folder / run_folder.LOAD)
     settling = settlement.Settlement(schedule, found)
@@ -459,6 +472,7 @@ def _finish(state: State, console: Console) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     console.print("judging, and drawing the report …")
+    state.at("judging")
     try:
         state.end()
         conclusion = conclude.judge(state.folder)

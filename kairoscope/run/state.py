@@ -1,9 +1,11 @@
 """What a run works with while it goes on; what it comes to is in its folder alone."""
 
+import contextlib
 import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kairoscope import run_folder
 from kairoscope.hosts.inventory import Inventory
@@ -26,6 +28,17 @@ class State:
     stop: threading.Event = field(default_factory=threading.Event)
     schedule: Schedule | None = None
     interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        """Hold the progress file, which says for as long as this is there that the run goes on."""
+        self._progress = JsonLines(self.folder / run_folder.PROGRESS)
+        self._progress.hold()
+
+    def at(self, stage: str, t: float | None = None, **figures: Any) -> None:
+        """Tell who watches the run how far it is; `t` in epoch s, now by default."""
+        # Nothing is judged by it: a run must not end because of it.
+        with contextlib.suppress(OSError):
+            self._progress.write(t=time.time() if t is None else t, stage=stage, **figures)
 
     def note(self, what: str, detail: str) -> None:
         """Add an event of now. OSError if the disk is full."""

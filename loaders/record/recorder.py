@@ -80,9 +80,11 @@ class Recorder:
                 files.interval(what, found, start_s, length_s, tag)
         # Of several nodes, and in the second in which the warm-up ends, there are several: the
         # slowest one is what a person must see.
-        p99_us = max((each.percentile(99) for each in self._found[LATENCY].values()), default=0)
+        told = self._found[LATENCY].values()
+        p50_us, p99_us = (max((each.percentile(p) for each in told), default=0) for p in (50, 99))
         figures = {
             "behind_ms": round(max(self._behind_us, backlog_us, 0) / 1000, 3),
+            "p50_ms": p50_us / 1000,
             "p99_ms": p99_us / 1000,
             "count": self._done,
         }
