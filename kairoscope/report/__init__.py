@@ -1,14 +1,21 @@
 """The report of a run: one self-contained HTML page and a Markdown summary.
 
 `write` needs nothing but the run folder and the folder of published figures. `data` reads,
-`first`, `topology`, `charts`, `shards` and `view` say what is shown, `draw` and `pages` render it.
+`first`, `topology`, `charts`, `shards` and `view` say what is shown, `draw`, `screen` and `pages`
+render it. `watched` is the same page of a run that goes on.
 """
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kairoscope import run_folder
 
-__all__ = ["write"]
+if TYPE_CHECKING:
+    from kairoscope.report import data
+
+__all__ = ["html", "watched", "write"]
 
 
 def write(run_dir: Path, reference_dir: Path) -> tuple[Path, Path]:
@@ -30,6 +37,26 @@ def write(run_dir: Path, reference_dir: Path) -> tuple[Path, Path]:
     html = _replace(run_dir / run_folder.REPORT_HTML, pages.html(run, drawn, comparisons))
     markdown = _replace(run_dir / run_folder.REPORT_MARKDOWN, pages.markdown(run, comparisons))
     return html, markdown
+
+
+def html(run_dir: Path, reference_dir: Path) -> str:
+    """The page that `write` would write."""
+    from kairoscope.report import charts, data, pages, reference, shards  # noqa: PLC0415
+
+    run = data.read(run_dir)
+    drawn = charts.build(run, shards.charts(run))
+    return pages.html(run, drawn, reference.compare(run, reference_dir))
+
+
+def watched(run: data.RunData, reference_dir: Path, every_ms: int) -> str:
+    """The page of a run that goes on, which a browser asks for again every `every_ms`.
+
+    `run`: what is in its folder so far, and in place of its verdict what can be said of that.
+    """
+    from kairoscope.report import charts, pages, reference, shards  # noqa: PLC0415
+
+    drawn = charts.build(run, shards.charts(run))
+    return pages.html(run, drawn, reference.compare(run, reference_dir), every_ms)
 
 
 def _replace(path: Path, text: str) -> Path:

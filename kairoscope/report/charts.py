@@ -5,7 +5,7 @@ without scripts, with uPlot on screen.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
@@ -157,12 +157,13 @@ def throughput(run: RunData) -> Chart | None:
             counts = [0.0, *(number(r.get(key)) or 0.0 for r in later)]
             rows[key] += np.interp(seconds, at, counts)
     due, arrived = (tuple(np.diff(rows[key]).tolist()) for key in ("due", done))
+    planned = int(number(run.load.get("workers")) or 0)
     scheduled = Series("scheduled", due, COLOURS[0], dashed=True)
     return Chart(
         id="throughput",
         title="Points per second",
         summary=f"Points per second {'' if run.replay else 'scheduled and '}{what}, by "
-        f"{len(run.progress)} loader process(es); the slowest second {what} "
+        f"{max(len(run.progress), planned)} loader process(es); the slowest second {what} "
         f"{units.count(min(arrived))}.",
         x=tuple(seconds[1:].tolist()),
         x_label="since the start of the load (min:s)",
@@ -176,25 +177,34 @@ def client_latency(run: RunData) -> Chart | None:
     rows = _by_second(run, run.latency)
     if not rows:
         return None
-    # Every second gets its place: one without any acknowledgement must show as a hole.
-    seconds = range(min(rows), max(rows) + 1)
-    worst = max((v for v in _line(rows, seconds, "max") if v is not None), default=None)
+    # Every second gets its place: one without any acknowledgement must show as a hole. Under load a
+    # second may not have been looked at; one without any has a look, of no latency.
+    told_live = "last" in run.latency
+    seconds: Sequence[int] = sorted(rows) if told_live else range(min(rows), max(rows) + 1)
+    key = "p99" if told_live else "max"
+    worst = max((v for v in _line(rows, seconds, key) if v is not None), default=None)
     silent = sum(s not in rows for s in seconds)
     what = "acknowledgement" if run.acknowledges else "point handed over"
     gap = f" {silent} second(s) had no {what} at all." if silent else ""
+    highest = f"the slowest took {units.milliseconds(worst)}"
+    if told_live:
+        highest = f"of the slowest loader process, p99 {units.milliseconds(worst)} at most so far"
+    lines = (
+        Series("p50", _line(rows, seconds, "p50"), COLOURS[0]),
+        Series("p95", _line(rows, seconds, "p95"), COLOURS[2]),
+        Series("p99", _line(rows, seconds, "p99"), COLOURS[1]),
+        Series("max", _line(rows, seconds, "max"), COLOURS[3]),
+    )
     return Chart(
         id="client-latency",
         title="Client latency over time",
         summary=f"Latency from {latency_from(run)} to {latency_to(run)}, per second; "
-        f"the slowest took {units.milliseconds(worst)}.{gap}",
+        f"{highest}.{gap}",
         x=tuple(float(s) for s in seconds),
         x_label="since the start of the load (min:s)",
         y_label="ms",
         series=(
-            Series("p50", _line(rows, seconds, "p50"), COLOURS[0]),
-            Series("p95", _line(rows, seconds, "p95"), COLOURS[2]),
-            Series("p99", _line(rows, seconds, "p99"), COLOURS[1]),
-            Series("max", _line(rows, seconds, "max"), COLOURS[3]),
+            *(line for line in lines if any(v is not None for v in line.values)),
             *_limit_line(latency_limit_ms(run), len(seconds), "p99 limit"),
         ),
         log=True,

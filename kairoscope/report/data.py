@@ -5,7 +5,7 @@ a log may be cut. Nothing here raises for that: what is absent or unreadable goe
 `RunData.missing` with what the report cannot say without it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,12 @@ from kairoscope.errors import UserError
 from kairoscope.report.units import epoch_s, number
 
 Json = dict[str, Any]
+
+GOING_ON = "going on"
+"""In place of the verdict's word, of a run that has none yet."""
+
+Lines = Callable[[Path], Iterable[Json | None]]
+"""Reads a file of one JSON object a line, as `run_folder.lines` does."""
 
 # file -> what the report cannot say without it
 _EXPECTED = {
@@ -74,7 +80,10 @@ class RunData:
     shards: tuple[Json, ...] = ()  # looks at ScyllaDB's nodes, shard by shard
     events: tuple[Json, ...] = ()
     workers: tuple[Json, ...] = ()
-    progress: tuple[tuple[Json, ...], ...] = ()  # one tuple of interval records per worker
+    looks: tuple[Json, ...] = ()  # how far the run was, at each stage
+    progress: tuple[tuple[Json, ...], ...] = ()
+    """Interval records, a tuple per worker; where theirs are not here, those of all together."""
+    spec: Json = field(default_factory=dict)  # of the load, once it was to begin
     queries: Json = field(default_factory=dict)  # of a run with reads beside the writes
     beside: Json = field(default_factory=dict)  # earlier runs like it
     hosts: tuple[Json, ...] = ()  # the loader hosts, in the order of their workers
@@ -84,11 +93,19 @@ class RunData:
     def start_s(self) -> float | None:
         """Start of the load in epoch seconds: time zero of every chart."""
         planned = epoch_s(part(self.manifest, "load").get("start_ms"))
+        if planned is None and not self.replay:
+            # Of a run that goes on, or was killed.
+            planned = epoch_s(self.spec.get("start_ms"))
         if planned is not None:
             return planned
-        # An interrupted run may not have written it back; the first sample of the load is close.
+        # The first sample of the load is close.
         seen = [epoch_s(r.get("t")) for worker in self.progress for r in worker[:1]]
         return min((t for t in seen if t is not None), default=None)
+
+    @property
+    def going_on(self) -> bool:
+        """Whether what is said of the run is said while it goes on."""
+        return self.verdict.get("verdict") == GOING_ON
 
     @property
     def engine(self) -> str:
@@ -125,8 +142,11 @@ def items(tree: Any, key: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def read(run_dir: Path) -> RunData:
-    """Everything the report needs from `run_dir`; never raises for what is absent or damaged."""
+def read(run_dir: Path, read_lines: Lines = run_folder.lines) -> RunData:
+    """Everything the report needs from `run_dir`; never raises for what is absent or damaged.
+
+    `read_lines`: for who reads a folder again and again while it fills.
+    """
     missing: list[Missing] = []
 
     def lost(file: str, why: str) -> None:
@@ -145,7 +165,7 @@ def read(run_dir: Path) -> RunData:
 
     def lines(file: str) -> tuple[Json, ...]:
         try:
-            said = list(run_folder.lines(run_dir / file))
+            said = list(read_lines(run_dir / file))
         except FileNotFoundError:
             if file in _EXPECTED:
                 lost(file, "not there")
@@ -173,6 +193,8 @@ def read(run_dir: Path) -> RunData:
     on_scylla = plan.get("engine") == "scylla" or there(run_folder.SHARDS)
     with_queries = bool(part(plan, "load", "queries")) or there(run_folder.QUERIES)
     hosts = tree(run_folder.LOAD_HOSTS) if there(run_folder.LOAD_HOSTS) else []
+    looks = lines(run_folder.PROGRESS)
+    under_load = tuple(look for look in looks if look.get("stage") == "load")
     data = RunData(
         folder=run_dir.name,
         manifest=objects(run_folder.MANIFEST),
@@ -188,7 +210,10 @@ def read(run_dir: Path) -> RunData:
         shards=lines(run_folder.SHARDS) if on_scylla else (),
         events=lines(run_folder.EVENTS),
         workers=tuple(objects(f"{run_folder.LOAD}/{name}") for name in finals),
-        progress=tuple(lines(f"{run_folder.LOAD}/{name}") for name in logs),
+        looks=looks,
+        progress=tuple(lines(f"{run_folder.LOAD}/{name}") for name in logs)
+        or ((under_load,) if under_load else ()),
+        spec=objects(run_folder.LOAD_SPEC) if there(run_folder.LOAD_SPEC) else {},
         queries=objects(run_folder.QUERIES) if with_queries else {},
         beside=objects(run_folder.BESIDE) if there(run_folder.BESIDE) else {},
         hosts=tuple(map(part, hosts)) if isinstance(hosts, list) else (),

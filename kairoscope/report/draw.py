@@ -1,7 +1,6 @@
-"""Draws a chart: as a small SVG (print, no scripts) and as data for uPlot (screen)."""
+"""Draws a chart as a small SVG: for print, and for readers without scripts."""
 
 import io
-import json
 import math
 import re
 from typing import Any
@@ -13,10 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from kairoscope.report import units
-from kairoscope.report.charts import Chart, Value, thinned
+from kairoscope.report.charts import Chart, thinned
 
 SVG_POINTS = 400  # per line; more cannot be told apart on a page
-SCREEN_POINTS = 4000
 _WIDTH, _HEIGHT = 9.0, 3.1  # inches; the page scales it
 # Text and axes take the colour of the page around them, light or dark. matplotlib cannot write
 # `currentColor`, so it draws them in a colour that nothing else has, which is then replaced.
@@ -49,47 +47,6 @@ def svg(chart: Chart) -> Markup:
         empty = dict.fromkeys(("Creator", "Date", "Format", "Type"))
         figure.savefig(out, format="svg", transparent=True, metadata=empty)
     return _inline(out.getvalue(), chart)
-
-
-def uplot(chart: Chart) -> Markup:
-    """The chart as JSON for `charts.js`, safe inside a `<script>` element."""
-    chart = thinned(chart, SCREEN_POINTS)
-    description = {
-        "x": [_short(x) for x in chart.x],
-        "series": [
-            {
-                "label": s.label,
-                "colour": s.colour,
-                "dashed": s.dashed,
-                "values": [_short(v) for v in s.values],
-            }
-            for s in chart.series
-        ],
-        "time": chart.time,
-        "log": chart.log,
-        "sparse": chart.sparse,
-        "unit": chart.y_label,
-        "xLabel": chart.x_label,
-        "shade": chart.shade,
-        "marks": chart.marks,
-        "ticks": chart.ticks,
-        "bands": [
-            {
-                "colour": band.colour,
-                "low": [_short(v) for v in band.low],
-                "high": [_short(v) for v in band.high],
-            }
-            for band in chart.bands
-        ],
-    }
-    text = json.dumps(description, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    # A label such as "</script>" must not end the element that carries it.
-    return Markup(text.replace("<", "\\u003c").replace("&", "\\u0026"))  # noqa: S704
-
-
-def _short(value: Value) -> Value:
-    """Five significant digits are more than a screen shows, and half the bytes."""
-    return None if value is None else float(f"{value:.5g}")
 
 
 def _draw(figure: Figure, chart: Chart) -> None:

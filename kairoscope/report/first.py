@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 from kairoscope.report import units, view
 from kairoscope.report.advice import ADVICE, Advice
-from kairoscope.report.data import Json, RunData, items, part
+from kairoscope.report.data import GOING_ON, Json, RunData, items, part
 from kairoscope.report.units import NONE, number
 from kairoscope.report.view import Table, Text
 
-# What a part may have come to; anything else in a file is not known.
-_OUTCOMES = ("pass", "fail", "undecided", "not judged")
+# What a part may have come to; anything else in a file is not known. The last three are of a run
+# that goes on.
+_OUTCOMES = ("pass", "fail", "undecided", "not judged", "within so far", "over so far", "not yet")
 
 MACHINES = 4
 """Of more than these only the ones with the most that was not ours are named."""
@@ -33,7 +34,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The verdict in words; `word` is pass, fail, invalid or incomplete."""
+    """The verdict in words; `word` is pass, fail, invalid or incomplete, or that it goes on."""
 
     word: str
     summary: str
@@ -66,15 +67,19 @@ _SECTIONS = {
 }
 
 
+# What there is to watch while a run goes on: its curves.
+_WATCHED = frozenset({"parts", "target", "client", "kairosdb", "cost"})
+
+
 def verdict(run: RunData) -> Verdict:
     """The verdict of the run; `incomplete` if the run did not get as far as one."""
     word = run.verdict.get("verdict")
-    if word not in ("pass", "fail", "invalid", "incomplete"):
+    if word not in ("pass", "fail", "invalid", "incomplete", GOING_ON):
         word = "incomplete"
     parts = []
     for key, name, question in _questions(run):
         judged = part(run.verdict, "parts", key)
-        outcome = judged.get("outcome")
+        outcome = judged.get("outcome", "not yet" if word == GOING_ON else None)
         unit = judged.get("unit")
         parts.append(
             Part(
@@ -84,7 +89,7 @@ def verdict(run: RunData) -> Verdict:
                 outcome=outcome if outcome in _OUTCOMES else "unknown",
                 figure=units.quantity(judged.get("figure"), unit),
                 limit=units.quantity(judged.get("limit"), unit),
-                text=str(judged.get("text", "not judged")),
+                text=str(judged.get("text", "not yet" if word == GOING_ON else "not judged")),
                 advice=ADVICE[key] if outcome == "fail" else None,
             )
         )
@@ -108,7 +113,10 @@ def _questions(run: RunData) -> tuple[tuple[str, str, str], ...]:
 
 
 def opened(run: RunData, found: Verdict) -> frozenset[str]:
-    """The sections that are open from the start: those that tell why the run is no pass."""
+    """The sections that are open from the start: those that tell why the run is no pass, or of a
+    run that goes on what there is to watch."""
+    if found.word == GOING_ON:
+        return _WATCHED
     names = {_SECTIONS[p.key] for p in found.parts if p.outcome in ("fail", "undecided")}
     if found.word != "pass":
         names.add("parts")
@@ -140,7 +148,8 @@ def _load(run: RunData, word: str) -> Row:
     lasted = units.duration(view.planned_duration(run))
     if run.replay:
         return (label, f"{achieved} points/s", f"{how}: history of {sensors}, over {lasted}")
-    beside = f"{achieved} of {units.count(target)} points/s {how} in time; load of {lasted}"
+    in_time = "so far" if run.going_on else "in time"
+    beside = f"{achieved} of {units.count(target)} points/s {how} {in_time}; load of {lasted}"
     return (label, sensors, beside)
 
 
@@ -161,7 +170,8 @@ def _arrived(run: RunData) -> Row:
         kinds.append(("unknown", "unanswered"))
     counts = [(number(run.ledger.get(key)), what) for key, what in kinds]
     more = [f"{units.count(count)} {what}" for count, what in counts if count]
-    beside = [f"of {units.count(view.counted(run, 'scheduled'))} scheduled", *more]
+    until = " so far" if run.going_on else ""
+    beside = [f"of {units.count(view.counted(run, 'scheduled'))} scheduled{until}", *more]
     if lost is None:
         beside.append("what is lost is not known: not read back")
     return (label, f"{done} / {units.count(lost)} points", "; ".join(beside))
@@ -174,6 +184,10 @@ def _latency(run: RunData) -> Row:
     since = "from the start of the request" if run.replay else "from the planned time"
     if not run.acknowledges:
         since += " until handed to the socket"
+    if now := part(found, "last"):
+        p50, p99 = (units.milliseconds(now.get(key)) for key in ("p50", "p99"))
+        whose = "of the slowest loader process, in the last second"
+        return (label, f"{p50} / {p99}", f"{since}; {whose}")
     beside = [since]
     for name, key in (("p50", "p50_ms"), ("p99", "p99_ms")):
         if interval := _interval(found, key):

@@ -1,5 +1,6 @@
 """Renders the two pages from templates. Everything that comes from files is escaped."""
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -8,9 +9,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kairoscope import __version__
-from kairoscope.report import draw, first, shards, topology, units, view
+from kairoscope.report import first, screen, shards, topology, units, view
 from kairoscope.report.charts import Chart, latency_from, latency_to
-from kairoscope.report.data import RunData, items, part
+from kairoscope.report.data import GOING_ON, RunData, items, part
 from kairoscope.report.reference import Comparison
 from kairoscope.report.units import NONE
 
@@ -22,16 +23,27 @@ _SYMBOLS = {
     "unknown": "?",
     "undecided": "≈",
     "not judged": NONE,
+    GOING_ON: "▶",
+    "within so far": "○",
+    "over so far": "!",
+    "not yet": "…",
 }
 _GAPS_OPEN = 20  # series with a gap that are listed without opening anything
 _SHARDS_OPEN = 12
 
 
-def html(run: RunData, charts: dict[str, Chart], comparisons: tuple[Comparison, ...]) -> str:
-    """The whole report as one page that fetches nothing."""
+def html(
+    run: RunData,
+    charts: dict[str, Chart],
+    comparisons: tuple[Comparison, ...],
+    every_ms: int | None = None,
+) -> str:
+    """The whole report as one page that fetches nothing; with `every_ms`, in which time a browser
+    asks for it again, nothing but itself."""
     return page(
         "report.html.j2",
         charts,
+        every_ms=every_ms,
         **_common(run, comparisons),
         opened=first.opened(run, first.verdict(run)),
         topology=topology.of(run),
@@ -40,10 +52,15 @@ def html(run: RunData, charts: dict[str, Chart], comparisons: tuple[Comparison, 
     )
 
 
-def page(template: str, charts: dict[str, Chart], **context: Any) -> str:
-    """A page from one of the templates, with its charts, that fetches nothing."""
+def page(
+    template: str, charts: dict[str, Chart], every_ms: int | None = None, **context: Any
+) -> str:
+    """A page from one of the templates, with its charts; see `html`.
+
+    One that is asked for again and again is drawn by scripts alone.
+    """
     drawn = {
-        name: {"chart": chart, "svg": draw.svg(chart), "json": draw.uplot(chart)}
+        name: {"chart": chart, "svg": "" if every_ms else _svg(chart), "json": screen.uplot(chart)}
         for name, chart in charts.items()
     }
     return (
@@ -52,6 +69,7 @@ def page(template: str, charts: dict[str, Chart], **context: Any) -> str:
         .render(
             **context,
             charts=drawn,
+            every_ms=every_ms,
             style=_asset("uPlot.min.css") + _asset("report.css"),
             # The licence asks to go with every copy, and each page is one.
             script=Markup("\n").join(
@@ -60,11 +78,18 @@ def page(template: str, charts: dict[str, Chart], **context: Any) -> str:
                     _asset("uPlot.LICENSE.txt"),
                     Markup("*/"),
                     _asset("uPlot.iife.min.js"),
+                    *((_asset("live.js"),) if every_ms else ()),
                     _asset("charts.js"),
                 )
             ),
         )
     )
+
+
+def runs(listed: Sequence[object]) -> str:
+    """A list of runs, each with `address`, `run`, `started`, `experiment`, `target`, the verdict's
+    `word` and its `summary`."""
+    return page("runs.html.j2", {}, runs=listed, symbols=_SYMBOLS, version=__version__)
 
 
 def markdown(run: RunData, comparisons: tuple[Comparison, ...]) -> str:
@@ -130,6 +155,13 @@ def _title(run: RunData) -> str:
     experiment = run.manifest.get("experiment") or part(run.plan, "experiment").get("name")
     target = run.manifest.get("target") or run.plan.get("target")
     return f"Experiment {experiment}, target {target}" if experiment and target else run.folder
+
+
+def _svg(chart: Chart) -> Markup:
+    # matplotlib takes seconds to import, and a page that is watched has no use for it.
+    from kairoscope.report import draw  # noqa: PLC0415
+
+    return draw.svg(chart)
 
 
 @cache

@@ -136,16 +136,22 @@
   }
 
   function show(element) {
-    const chart = JSON.parse(element.querySelector("script").textContent);
     const box = element.querySelector(".screen");
-    const data = [chart.x].concat(chart.series.map((s) => s.values));
     let plot = null;
+    let stale = false;
     const draw = () => {
       const width = box.clientWidth;
-      if (!width || (plot && plot.width === width && !draw.colours)) return;
-      draw.colours = false;
+      if (!width || (plot && plot.width === width && !stale)) return;
+      stale = false;
+      const chart = JSON.parse(element.querySelector("script").textContent);
+      const data = [chart.x].concat(chart.series.map((s) => s.values));
       if (plot) plot.destroy();
       plot = new uPlot(options(chart, box), data, box);
+    };
+    // Draws it anew: with other colours, or when its description has changed.
+    element.redraw = () => {
+      stale = true;
+      draw();
     };
     element.classList.add("live");
     try {
@@ -156,13 +162,15 @@
       return;
     }
     new ResizeObserver(draw).observe(box);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-      draw.colours = true;
-      draw();
-    });
   }
 
-  document.querySelectorAll(".chart").forEach(show);
+  const charts = (within) => within.querySelectorAll(".chart");
+  charts(document).forEach(show);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+    charts(document).forEach((element) => element.redraw())
+  );
+  // For who brings new parts into the page.
+  addEventListener("shown", (event) => charts(event.detail).forEach(show));
 
   // A link to a folded section opens it.
   const unfold = () => {
