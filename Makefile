@@ -28,6 +28,7 @@ PRECISION ?=
 RETENTION ?=
 VARY ?=
 CONFIRM ?=
+SERVE ?=
 ARGS ?=
 VERSION ?=
 RAN ?= $(wildcard .kairoscope/tests/*.xml)
@@ -55,7 +56,7 @@ CLOUD = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)')
 ##@ Run an experiment
 .PHONY: demo
 demo: deploy ## Set up, deploy, load, report: prints the verdict and where the report is
-	@$(KAIROSCOPE) load $(SCALED)
+	@$(KAIROSCOPE) load $(SCALED) $(ARGS)
 
 .PHONY: plan
 plan: $(VENV)/installed ## Show what EXPERIMENT resolves to: every setting, its arithmetic and reason
@@ -90,7 +91,7 @@ verify: $(VENV)/installed ## Check that TARGET is what it should be: ring, setti
 
 .PHONY: load
 load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS=, RATE=, DURATION= scale it)
-	@$(KAIROSCOPE) load $(SCALED)
+	@$(KAIROSCOPE) load $(SCALED) $(ARGS)
 
 .PHONY: search
 search: tools ## Find the most sensors that EXPERIMENT sustains on TARGET (PRECISION=5%, VARY=rate, FROM=, TO=, CONFIRM=1; docs/search.md)
@@ -111,8 +112,8 @@ judge: $(VENV)/installed ## Judge the latest run again from its files: verdict, 
 	@$(KAIROSCOPE) judge
 
 .PHONY: report
-report: $(VENV)/installed ## Write report.html and report.md of the latest run anew
-	@$(KAIROSCOPE) report
+report: $(VENV)/installed ## Write report.html and report.md of the latest run anew (SERVE=1: all runs, in a browser, until Ctrl-C)
+	@$(KAIROSCOPE) report $(if $(SERVE),--serve) $(ARGS)
 
 .PHONY: compare
 compare: $(VENV)/installed ## Compare runs: A="run …" WITH="run …"; page, JSON, text (docs/comparing.md)

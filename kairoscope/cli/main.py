@@ -5,6 +5,7 @@ commands once for every host.
 """
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from kairoscope.cli.options import (
     host_options,
     make_plan,
     plan_options,
+    port_option,
     target_option,
 )
 from kairoscope.cli.queue import queue_commands
@@ -174,18 +176,43 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
     type=click.Path(path_type=Path),
     help="Folder in which the run folder is made  [default: results/runs]",
 )
-def load(*, always_read_back: bool, until: Path | None, into: Path | None, **wanted: Any) -> None:
-    """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete."""
+@port_option
+@click.option(
+    "--serve/--no-serve",
+    default=True,
+    help="Whether to show the run in a browser while it goes on  [default: serve]",
+)
+def load(
+    *,
+    always_read_back: bool,
+    until: Path | None,
+    into: Path | None,
+    port: int | None,
+    serve: bool,
+    **wanted: Any,
+) -> None:
+    """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete.
+
+    Its report, growing, is at the address that it prints, on this machine alone.
+    """
     from kairoscope.cli import known
     from kairoscope.run import run
+    from kairoscope.serve import beside
 
     made = make_plan(**wanted)
     there = run.until_there(made, until) if until else None
     enter(made.target)
     stack = known.stack(made.stack)
-    ran = run.load(
-        made, stack, console, always_read_back=always_read_back, until=there, into=absolute(into)
-    )
+    with beside.page(port, console) if serve else nullcontext() as page:
+        ran = run.load(
+            made,
+            stack,
+            console,
+            always_read_back=always_read_back,
+            until=there,
+            into=absolute(into),
+            on_folder=page.show if page else None,
+        )
     sys.exit(ran.status)
 
 
@@ -245,10 +272,24 @@ def _run_folder(given: Path | None) -> Path:
 
 @main.command()
 @click.argument("run_dir", required=False, type=click.Path(path_type=Path))
-def report(run_dir: Path | None) -> None:
+@click.option(
+    "--serve",
+    is_flag=True,
+    help="Show it, and the list of all runs, in a browser on this machine until Ctrl-C; also a run "
+    "that goes on. Writes nothing",
+)
+@port_option
+def report(run_dir: Path | None, serve: bool, port: int | None) -> None:
     """Write report.html and report.md of RUN_DIR (default: the latest run)."""
     from kairoscope import report
 
+    if serve:
+        from kairoscope.serve import command
+
+        command.serve(run_dir.resolve() if run_dir else None, port, console)
+        return
+    if port is not None:
+        raise UserError("--port is for --serve")
     for path in report.write(_run_folder(run_dir), paths.REFERENCE):
         console.print(f"{path}", soft_wrap=True)
 

@@ -49,6 +49,15 @@ def target_option(command: click.decorators.FC) -> click.decorators.FC:
     )(command)
 
 
+def port_option(command: click.decorators.FC) -> click.decorators.FC:
+    """Where pages are served."""
+    return click.option(
+        "--port",
+        type=click.IntRange(1, 65535),
+        help="Of the page, on 127.0.0.1  [default: 8989, or a free one]",
+    )(command)
+
+
 def plan_options(command: click.decorators.FC) -> click.decorators.FC:
     """Which experiment, on which target, and scaled how."""
     return click.argument("experiment", default="laptop")(scale_options(command))

@@ -1,6 +1,7 @@
 """Another target and another stack, from experiment to verdict: all of them is in stub/."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,10 @@ def test_a_stub_runs_from_experiment_to_verdict(home, tmp_path, monkeypatch, los
         code, output = call("load", experiment, "--target", "stub")
     assert (code, f"verdict: {word}" in output) == (status, True), output
     run = home / "runs" / "latest"
+    told = [json.loads(line)["stage"] for line in (run / "progress.jsonl").open()]
+    stages = ["before", "starting", "load", "drain", "after", "read-back", "judging"]
+    assert list(dict.fromkeys(told)) == stages
+    assert re.search(f"live, .*: http://127.0.0.1:[0-9]+/runs/{run.resolve().name}\n", output)
     judged = json.loads((run / "verdict.json").read_text())
     assert judged["verdict"] == word
     assert call("judge", str(run))[0] == status
