@@ -7,7 +7,7 @@ locals {
     cql_shard_aware_tls = 19142
     storage             = 7000
     storage_tls         = 7001
-    scylla_metrics      = 9180
+    storage_metrics     = 9180
     scylla_api          = 10000
     node_exporter       = 9100
     kairosdb_http       = 8080

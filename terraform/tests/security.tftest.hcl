@@ -10,7 +10,7 @@ variables {
   vpc_cidr = "10.42.0.0/16"
   ports = {
     cql           = 9042, cql_tls = 9142, cql_shard_aware = 19042, cql_shard_aware_tls = 19142
-    storage       = 7000, storage_tls = 7001, scylla_metrics = 9180, scylla_api = 10000
+    storage       = 7000, storage_tls = 7001, storage_metrics = 9180, scylla_api = 10000
     node_exporter = 9100, kairosdb_http = 8080, kairosdb_telnet = 4242
   }
   bastion           = true
@@ -29,29 +29,25 @@ run "with_a_bastion_and_nat" {
 
   assert {
     condition = { for key, rule in aws_vpc_security_group_ingress_rule.between : key => rule.from_port } == {
-      storage-cql-from-kairosdb                   = 9042
-      storage-cql_tls-from-kairosdb               = 9142
-      storage-cql_shard_aware-from-kairosdb       = 19042
-      storage-cql_shard_aware_tls-from-kairosdb   = 19142
-      storage-cql-from-monitoring                 = 9042
-      storage-cql_tls-from-monitoring             = 9142
-      storage-cql_shard_aware-from-monitoring     = 19042
-      storage-cql_shard_aware_tls-from-monitoring = 19142
-      storage-storage-from-storage                = 7000
-      storage-storage_tls-from-storage            = 7001
-      storage-scylla_metrics-from-monitoring      = 9180
-      storage-scylla_api-from-monitoring          = 10000
-      storage-node_exporter-from-monitoring       = 9100
-      kairosdb-node_exporter-from-monitoring      = 9100
-      loader-node_exporter-from-monitoring        = 9100
-      kairosdb-kairosdb_http-from-loader          = 8080
-      kairosdb-kairosdb_telnet-from-loader        = 4242
-      kairosdb-kairosdb_http-from-load_balancer   = 8080
-      load_balancer-kairosdb_http-from-loader     = 8080
-      storage-ssh-from-bastion                    = 22
-      kairosdb-ssh-from-bastion                   = 22
-      loader-ssh-from-bastion                     = 22
-      monitoring-ssh-from-bastion                 = 22
+      storage-cql-from-kairosdb                 = 9042
+      storage-cql_tls-from-kairosdb             = 9142
+      storage-cql_shard_aware-from-kairosdb     = 19042
+      storage-cql_shard_aware_tls-from-kairosdb = 19142
+      storage-storage-from-storage              = 7000
+      storage-storage_tls-from-storage          = 7001
+      storage-storage_metrics-from-monitoring   = 9180
+      storage-node_exporter-from-monitoring     = 9100
+      kairosdb-node_exporter-from-monitoring    = 9100
+      loader-node_exporter-from-monitoring      = 9100
+      kairosdb-kairosdb_http-from-loader        = 8080
+      kairosdb-kairosdb_http-from-monitoring    = 8080
+      kairosdb-kairosdb_telnet-from-loader      = 4242
+      kairosdb-kairosdb_http-from-load_balancer = 8080
+      load_balancer-kairosdb_http-from-loader   = 8080
+      storage-ssh-from-bastion                  = 22
+      kairosdb-ssh-from-bastion                 = 22
+      loader-ssh-from-bastion                   = 22
+      monitoring-ssh-from-bastion               = 22
     }
     error_message = "Rules between groups: ${join(", ", keys(aws_vpc_security_group_ingress_rule.between))}."
   }

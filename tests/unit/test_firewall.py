@@ -25,7 +25,7 @@ PORTS = {
     "cql_shard_aware_tls": 19142,
     "storage": 7000,
     "storage_tls": 7001,
-    "scylla_metrics": 9180,
+    "storage_metrics": 9180,
     "scylla_api": 10000,
     "node_exporter": 9100,
     "kairosdb_http": 8080,
@@ -186,7 +186,7 @@ def test_ports_of_scylla_are_open_for_scylla_only():
     rules = rendered(groups, "storage-1", storage_engine="cassandra")
     assert rules.let_in(address(groups, "kairosdb-1")) == {22, 9042}
     assert rules.let_in(address(groups, "storage-2")) == {22, 7000}
-    assert rules.let_in(address(groups, "monitoring-1")) == {22, 9042, 9100}
+    assert rules.let_in(address(groups, "monitoring-1")) == {22, 9180, 9100}
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,9 @@ def of_machine(
             "rack": "rack1",
             "native_transport_port": inventory.NATIVE_TRANSPORT_PORT,
             "storage_port": inventory.STORAGE_PORT,
+            # ScyllaDB has its metrics there itself, Cassandra by an agent where it is watched.
+            "prometheus_address": machine.address,
+            "prometheus_port": inventory.PROMETHEUS_PORT,
             **places,
             **(_UNITS[plan.engine] if layout.managed else {}),
             **_listens(plan, machine, layout),

@@ -17,10 +17,11 @@ locals {
   # Who may open a connection to whom, and why. There is nothing else: what is not here is refused.
   allowed = concat(
     [
-      { to = "storage", from = ["kairosdb", "monitoring"], ports = ["cql", "cql_tls", "cql_shard_aware", "cql_shard_aware_tls"], why = "CQL" },
+      { to = "storage", from = ["kairosdb"], ports = ["cql", "cql_tls", "cql_shard_aware", "cql_shard_aware_tls"], why = "CQL" },
       { to = "storage", from = ["storage"], ports = ["storage", "storage_tls"], why = "Between storage nodes" },
-      { to = "storage", from = ["monitoring"], ports = ["scylla_metrics", "scylla_api"], why = "Metrics and state of ScyllaDB" },
+      { to = "storage", from = ["monitoring"], ports = ["storage_metrics"], why = "Metrics of the storage node" },
       { to = "kairosdb", from = ["loader"], ports = ["kairosdb_http", "kairosdb_telnet"], why = "Points" },
+      { to = "kairosdb", from = ["monitoring"], ports = ["kairosdb_http"], why = "Metrics of KairosDB" },
       { to = "kairosdb", from = ["load_balancer"], ports = ["kairosdb_http"], why = "Balanced requests and health checks" },
       { to = "load_balancer", from = ["loader"], ports = ["kairosdb_http"], why = "Requests to balance" },
       { to = "storage", from = ["monitoring"], ports = ["node_exporter"], why = "Metrics of the host" },
