@@ -42,7 +42,7 @@ DEFAULT_DISK_MIB = 3_922
 """What the default experiment needs on this machine, so that who has just cloned does not wait for
 packages to be told; `preflight` computes it for all others. A test holds the two equal."""
 
-PORTS = {9042: "CQL", 7000: "node-to-node", 8080: "REST", 4242: "telnet"}
+PORTS = {9042: "CQL", 7000: "node-to-node", 8778: "counts", 8080: "REST", 4242: "telnet"}
 """What the servers of target local listen on, each on an address of its own."""
 
 # The longest path of a Unix socket on Linux is 107 bytes; supervisord appends its process id.
