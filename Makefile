@@ -12,6 +12,7 @@ DURATION ?=
 PROTOCOL ?=
 ENGINE ?=
 SCYLLA ?=
+MONITORING ?=
 ACCOUNT ?= terraform/account.tfvars
 INVENTORY ?=
 BACKEND ?=
@@ -50,6 +51,7 @@ SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
   $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)') \
   $(if $(PROTOCOL),--protocol '$(PROTOCOL)') $(if $(ENGINE),--engine '$(ENGINE)')
 
+WATCHED = $(if $(filter-out false,$(MONITORING)),--monitoring)
 HOSTS = $(CLOUD) $(if $(INVENTORY),--inventory '$(INVENTORY)')
 CLOUD = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)')
 
@@ -63,8 +65,8 @@ plan: $(VENV)/installed ## Show what EXPERIMENT resolves to: every setting, its 
 	@$(KAIROSCOPE) plan $(SCALED)
 
 .PHONY: deploy
-deploy: tools ## Deploy TARGET for EXPERIMENT; run again at any time, changes only what differs
-	@$(KAIROSCOPE) deploy $(SCALED) $(HOSTS) $(if $(SCYLLA),--scylla '$(SCYLLA)')
+deploy: tools ## Deploy TARGET for EXPERIMENT; changes only what differs (MONITORING=true: with Prometheus and alerts)
+	@$(KAIROSCOPE) deploy $(SCALED) $(HOSTS) $(if $(SCYLLA),--scylla '$(SCYLLA)') $(WATCHED)
 
 .PHONY: plan-aws
 plan-aws: $(VENV)/installed ## Show what deploying EXPERIMENT on aws would create, change and delete
@@ -177,12 +179,13 @@ test-long: test-needs ## Run the other tests, hours (ONLY=day_two|faults|secured
 
 CAN_LAB = $(BIN)/python -c 'from kairoscope.targets import lab; lab.check()' 2>/dev/null
 
-# Without a lab or Terraform the tests that need it are skipped, or fail in CI.
+# Without a lab, Terraform or Prometheus the tests that need it are skipped, or fail in CI.
 .PHONY: test-needs
 test-needs: setup
 	@scripts/need ssh
 	@if [ "$$(id -u)" -eq 0 ] && scripts/need lab && $(CAN_LAB); then $(KAIROSCOPE) bundles --with-java; fi
 	@scripts/need terraform || true
+	@$(KAIROSCOPE) bundles --with-monitoring || true
 
 .PHONY: bench
 bench: $(VENV)/installed ## Measure loader and queue, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained)

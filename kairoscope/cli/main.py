@@ -96,13 +96,21 @@ def plan(as_json: bool, **wanted: Any) -> None:
     help="SCYLLA= a ScyllaDB server of yours, for ENGINE=scylla on this machine: its maker's "
     "archive, or a folder with one",
 )
+@click.option(
+    "--monitoring",
+    is_flag=True,
+    help="MONITORING=true with Prometheus and alerts, on targets local and lab; once deployed they "
+    "stay until destroy",
+)
 @host_options
 @plan_options
 def deploy(
+    *,
     account: Path,
     backend: Path | None,
     inventory: Path | None,
     server: Path | None,
+    monitoring: bool,
     **wanted: Any,
 ) -> None:
     """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
@@ -110,7 +118,11 @@ def deploy(
 
     made = make_plan(**wanted)
     deploy.deploy(
-        made, deployment(made.target, made.stack, console, account, backend, inventory, server)
+        made,
+        deployment(
+            *(made.target, made.stack, console, account, backend, inventory, server),
+            monitoring=monitoring,
+        ),
     )
 
 
@@ -322,11 +334,15 @@ def destroy(target: str) -> None:
 @main.command()
 @click.option("--update-manifest", is_flag=True, help="Pin what Maven brings now.")
 @click.option("--with-java", is_flag=True, help="Also the Java run-time for hosts of their own.")
-def bundles(update_manifest: bool, with_java: bool) -> None:
+@click.option("--with-monitoring", is_flag=True, help="Also Prometheus and its tools, by apt.")
+def bundles(update_manifest: bool, with_java: bool, with_monitoring: bool) -> None:
     """Build the run-time bundles from Maven Central, checked against their manifests."""
-    from kairoscope.deploy import bundles
+    from kairoscope.deploy import bundles, monitoring
 
-    if bundles.build(update_manifest, with_java=with_java, console=console):
+    built = bundles.build(update_manifest, with_java=with_java, console=console)
+    if with_monitoring:
+        built |= monitoring.fetch(console)
+    if built:
         console.print(f"run-time bundles built in {paths.BUNDLES}", soft_wrap=True)
 
 

@@ -154,13 +154,18 @@ def deployment(
     backend: Path | None = None,
     inventory: Path | None = None,
     server: Path | None = None,
+    *,
+    monitoring: bool = False,
 ) -> Deployment:
     """What is deployed, where and with what; `server` is one of the user's own (SCYLLA=)."""
     from kairoscope.cli import known
     from kairoscope.deploy.deploy import Deployment
     from kairoscope.targets.target import Options
 
-    options = Options(account.absolute(), absolute(backend), absolute(inventory), absolute(server))
+    options = Options(
+        *(account.absolute(), absolute(backend), absolute(inventory), absolute(server)),
+        monitoring=monitoring,
+    )
     return Deployment(known.target(target), known.stack(stack), options, console)
 
 

@@ -87,6 +87,16 @@ def check_effective(inventory: Path, node: str, wait_s: float, conf: TextIO) -> 
     click.echo(f"{count} settings as planned")
 
 
+@_command("certificate-metrics")
+@click.argument("secrets_dir", type=click.Path(exists=True, path_type=Path))
+@click.argument("node")
+def certificate_metrics(secrets_dir: Path, node: str) -> None:
+    """Print when NODE's certificate and the CA end, for Prometheus (called by its role)."""
+    from kairoscope.deploy import monitoring
+
+    click.echo(monitoring.certificate_metrics(secrets_dir, node))
+
+
 @_command("scylla-superuser")
 @click.argument("secrets_dir", type=click.Path(exists=True, path_type=Path))
 def scylla_superuser(secrets_dir: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from kairoscope import paths
-from kairoscope.deploy import bundles, inventory_vars, preflight
+from kairoscope.deploy import bundles, inventory_vars, monitoring, preflight
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, secrets
 from kairoscope.hosts.deployed import deployed_plan, finished_file, plan_file
@@ -129,6 +129,8 @@ def servers_here(plan: Plan, target: Target, stack: Stack, options: Options) -> 
     found = []
     for each in machines.machines:
         of_role = stack.of_machine(plan, each, machines.layout, None)
+        if machines.watched:
+            of_role |= monitoring.of_machine(each, machines.layout)
         variables = {"address": each.address, **common, **of_role, **each.more}
         found.append(Host(each.name, each.group, variables))
     return found
@@ -149,6 +151,8 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     path = folder / "inventory.yml"
     try:
         machines = target.provision(plan, of.options, of.console.print, lambda: _fix_shape(plan))
+        if machines.watched:
+            monitoring.fetch(of.console)
         made = inventory_vars.make(plan, machines, of.stack, server, shared=target.shared)
         inventory.write(path, made, machines.origin)
         if not target.managed:

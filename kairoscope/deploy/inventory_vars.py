@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
-from kairoscope.deploy import bootstrap, bundles, preflight
+from kairoscope.deploy import bootstrap, bundles, monitoring, preflight
 from kairoscope.hosts import inventory, secrets
 from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.plan import Plan
@@ -41,6 +41,7 @@ def make(
             **machine.way,
             **stack.of_machine(plan, machine, machines.layout, brought),
             **_loader(machine, machines.layout),
+            **(monitoring.of_machine(machine, machines.layout) if machines.watched else {}),
             **begin,
             **machine.more,
         }
@@ -87,6 +88,8 @@ def _of_all(
         values |= {"install_dir": str(layout.install_dir), "state_dir": str(layout.state_dir)}
     if layout.java is None:
         values["java_bundle_dir"] = folders[bundles.JAVA]
+    if machines.watched:
+        values |= monitoring.of_all(layout, stack)
     if brought:
         folders[brought.name], more = _brought(plan, layout, brought)
         values |= more

@@ -81,6 +81,23 @@ def listeners(target: Inventory) -> list[Listener]:
             Listener(host.address, host.vars["http_port"], f"REST of {host.name}"),
             Listener(host.address, host.vars["telnet_port"], f"telnet of {host.name}"),
         ]
+    return found + _of_monitoring(target)
+
+
+def _of_monitoring(target: Inventory) -> list[Listener]:
+    """What listens where a target is watched, and does not where it is not."""
+    found = []
+    for host in target.storage if target.monitoring else []:
+        given = host.vars
+        if "jmx_port" in given:  # ScyllaDB's metrics are there in any case.
+            address, port = given["prometheus_address"], given["prometheus_port"]
+            found.append(Listener(address, port, f"metrics of {host.name}"))
+    for host in target.monitoring:
+        given = host.vars
+        found += [
+            Listener(given["monitoring_address"], given["prometheus_web_port"], "Prometheus"),
+            Listener(given["node_exporter_address"], given["node_exporter_port"], "node exporter"),
+        ]
     return found
 
 

@@ -5,7 +5,7 @@ import time
 from rich.console import Console
 from rich.table import Table
 
-from kairoscope.hosts import inventory, loader, services, ssh
+from kairoscope.hosts import inventory, loader, prometheus, services, ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan.numbers import in_bytes
 from kairoscope.stacks.kairosdb import client, nodetool
@@ -53,7 +53,30 @@ def show(target: str, console: Console) -> bool:
             said if same or not version else f"{said}, not this checkout's: make deploy",
         )
     console.print(loaders)
-    return well
+    return all([well, *(_monitoring(host, console) for host in hosts.monitoring)])
+
+
+def _monitoring(host: Host, console: Console) -> bool:
+    """Print where Prometheus is, and which alerts fire; True if it answers.
+
+    What they are about is looked at here as well, and what is mended goes on firing for a while.
+    """
+    address = host.vars["monitoring_address"]
+    ports = {"Prometheus": "prometheus_web_port", "Alertmanager": "alertmanager_port"}
+    said = ", ".join(
+        f"{name} http://{address}:{host.vars[port]}"
+        for name, port in ports.items()
+        if port in host.vars
+    )
+    console.print(f"monitoring on {host.name}: {said}", highlight=False, soft_wrap=True)
+    try:
+        alerts = prometheus.known(host).alerts
+    except ssh.RemoteError as error:
+        console.print(f"Prometheus does not answer: {error}", markup=False, soft_wrap=True)
+        return False
+    for alert in alerts or ["none"]:
+        console.print(f"alert: {alert}", markup=False, highlight=False, soft_wrap=True)
+    return True
 
 
 def queues(hosts: Inventory, answers: dict[str, KairosDBStatus], console: Console) -> bool:

@@ -25,11 +25,16 @@ JMX_PORT = 7199
 # Of the agent that gives some of Cassandra's JMX by HTTP.
 JOLOKIA_PORT = 8778
 TELNET_PORT = 4242
-# ScyllaDB's: between nodes by TLS, CQL by which a client picks the shard, metrics, REST API.
+# Metrics of a storage node, whatever its engine.
+PROMETHEUS_PORT = 9180
+# ScyllaDB's: between nodes by TLS, CQL by which a client picks the shard, REST API.
 STORAGE_TLS_PORT = 7001
 SHARD_AWARE_PORT = 19042
-PROMETHEUS_PORT = 9180
 API_PORT = 10000
+# Of the monitoring host, and of what tells the figures of a host itself.
+PROMETHEUS_WEB_PORT = 9090
+ALERTMANAGER_PORT = 9093
+NODE_EXPORTER_PORT = 9100
 # Connections of one ScyllaDB shard that can be waited for at once, each in a slot of the kernel's
 # asynchronous I/O (fs.aio-max-nr), of which a machine has 65,536 unless told otherwise. With
 # ScyllaDB's own 50,000 (main.cc) one node would take nearly all of them.
@@ -150,6 +155,7 @@ def read_own(path: Path) -> Inventory:
 
     def hosts(group: str) -> list[Host]:
         names = listing.get(group, {}).get("hosts", [])
-        return [Host(name, group, hostvars[name]) for name in names]
+        # Ansible leaves those out that have no variable.
+        return [Host(name, group, hostvars.get(name, {})) for name in names]
 
     return Inventory(path, *(hosts(group) for group in GROUPS))

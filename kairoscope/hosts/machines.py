@@ -71,3 +71,8 @@ class Machines:
     layout: Layout = SYSTEMD
     variables: dict[str, Any] = field(default_factory=dict)
     origin: str = "from the plan"
+
+    @property
+    def watched(self) -> bool:
+        """Whether one of them watches the others, which then tell their figures."""
+        return any(machine.group == "monitoring" for machine in self.machines)

@@ -118,18 +118,14 @@ def trusted(folder: Path) -> bytes:
     return (folder / "ca.crt").read_bytes()
 
 
-def days_left(folder: Path) -> dict[str, float]:
-    """Days until each certificate expires, by the host's name; "CA" is the issuing CA's."""
+def ends(folder: Path) -> dict[str, float]:
+    """When each certificate ends (epoch s), by the host's name; "CA" is the issuing CA's."""
     found = {
         path.parent.name: x509.load_pem_x509_certificate(path.read_bytes())
         for path in sorted(folder.glob("[!.]*/node.crt"))
     }
     found["CA"] = _Pair.read(folder / ISSUER).certificate
-    now = datetime.now(UTC)
-    return {
-        name: (certificate.not_valid_after_utc - now) / timedelta(days=1)
-        for name, certificate in found.items()
-    }
+    return {name: found[name].not_valid_after_utc.timestamp() for name in found}
 
 
 def reissue(folder: Path) -> list[str]:

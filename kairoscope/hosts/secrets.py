@@ -202,9 +202,9 @@ def remove(target: str) -> None:
         raise UserError(f"Could not remove {where}, which holds passwords: remove it by hand.")
 
 
-def days_left(where: Path) -> dict[str, float]:
-    """Days until each certificate expires, by host; "CA" and "_control" are this machine's."""
-    return pki.days_left(where / _PKI)
+def ends(where: Path) -> dict[str, float]:
+    """When each certificate ends (epoch s), by host; "CA" and "_control" are this machine's."""
+    return pki.ends(where / _PKI)
 
 
 # Rotation. Each is a step that can be made again after an interruption; what the hosts must do

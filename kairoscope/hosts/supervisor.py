@@ -56,7 +56,12 @@ def owned(state: Path) -> list[psutil.Process]:
             any("supervisord" in part or part.endswith("/java") for part in command[:3])
             or is_scylla(command)
         )
-        if ours and process.pid not in mine:
+        # Monitoring's programs are in it themselves.
+        watches = any(
+            part.startswith((f"{marker}opt/monitoring-", f"{marker}opt/node-exporter-"))
+            for part in command[:1]
+        )
+        if (ours or watches) and process.pid not in mine:
             found.append(process)
     return found
 

@@ -40,6 +40,27 @@ class Brought(Protocol):
         """What of the folder it runs with."""
 
 
+@dataclass(frozen=True)
+class Scraped:
+    """Servers of a stack that tell Prometheus their figures.
+
+    Attributes:
+        job: what Prometheus calls them.
+        group: of the inventory, whose hosts have one each.
+        address: inventory variable that has where it listens.
+        port: inventory variable that has on which port.
+        path: that they are asked for.
+        secured: whether they want TLS, and KairosDB's REST password, where the target is secured.
+    """
+
+    job: str
+    group: str
+    address: str
+    port: str
+    path: str = "/metrics"
+    secured: bool = False
+
+
 class Stack(Planned, Protocol):
     """What stands on the hosts: all that deployment and run ask of it."""
 
@@ -68,6 +89,10 @@ class Stack(Planned, Protocol):
         self, plan: Plan, machine: Machine, layout: Layout, brought: Any
     ) -> dict[str, Any]:
         """Inventory variables of one host that follow from its role."""
+
+    @property
+    def scraped(self) -> Sequence[Scraped]:
+        """Its servers that tell Prometheus their figures, where a target is watched."""
 
     @property
     def playbooks(self) -> Path:

@@ -58,6 +58,7 @@ class Local(Target):
             "storage": cluster.storage_nodes,
             "kairosdb": cluster.kairosdb_nodes,
             "loader": cluster.loader_hosts,
+            "monitoring": int(self.watched(options)),
         }
         return Machines(
             [

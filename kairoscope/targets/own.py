@@ -23,7 +23,13 @@ class Own(Target):
         """What INVENTORY= says."""
         if options.inventory is None:
             raise UserError("Target hosts needs INVENTORY=, a file that says where they are.")
-        return given(plan, options.inventory)
+        machines = given(plan, options.inventory)
+        if options.monitoring and not machines.watched:
+            raise UserError(
+                f"MONITORING=: {options.inventory} has no host in the group monitoring, which it "
+                "takes (docs/hosts.md)."
+            )
+        return machines
 
     def destroy(self, say: Say) -> None:
         """Refused."""

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kairoscope import paths
 from kairoscope.errors import UserError
+from kairoscope.hosts import inventory
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machines
 from kairoscope.plan import Plan
@@ -34,6 +36,7 @@ class Options:
         inventory: the hosts of target `hosts`.
         server: a server of the user's own for the stack (SCYLLA=): an archive or a folder.
         let_go: a host that holds no data any more, and may be given back.
+        monitoring: whether a target that makes its own hosts gets one that watches the others.
     """
 
     account: Path
@@ -41,6 +44,7 @@ class Options:
     inventory: Path | None = None
     server: Path | None = None
     let_go: str | None = None
+    monitoring: bool = False
 
 
 class Target(ABC):
@@ -77,6 +81,11 @@ class Target(ABC):
         return {}
 
     # What a deploy asks
+
+    def watched(self, options: Options) -> bool:
+        """Whether hosts made here are to be watched: once they are, until they are destroyed."""
+        path = paths.target_dir(self.name) / "inventory.yml"
+        return options.monitoring or (path.exists() and bool(inventory.read(path).monitoring))
 
     def check_same(self) -> None:
         """UserError if what is deployed cannot become what a deploy would make now."""

@@ -66,6 +66,9 @@ def planned() -> plan.Plan:
     return known.plan(experiment.load("laptop"), "local")
 
 
+WATCHING = {"monitoring_address": "127.0.0.1", "prometheus_web_port": 1, "scraped": []}
+
+
 def host(name: str, role: str = "kairosdb", **more) -> Host:
     variables = {
         "address": "127.0.0.1",
@@ -528,12 +531,14 @@ class TestGoingOn:
             [host("storage-1", "storage")],
             [host("kairosdb-1")],
             [host("loader-1", "loader")],
+            [host("monitoring-1", "monitoring", **WATCHING)],
         )
         found = verify.verify("local", hosts, planned())
         assert [f.where for f in found if f.check == "reached"] == [
             "storage-1",
             "kairosdb-1",
             "loader-1",
+            "monitoring-1",
         ]
         by_check: dict[str, set[State]] = {}
         for one in found:

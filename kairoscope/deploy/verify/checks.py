@@ -20,7 +20,7 @@ from kairoscope import releases
 from kairoscope.deploy.verify import judge, probe, wire
 from kairoscope.deploy.verify.finding import Finding
 from kairoscope.errors import UserError
-from kairoscope.hosts import secrets, services, ssh
+from kairoscope.hosts import prometheus, secrets, services, ssh
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.loader import best_offset, current_version
@@ -39,6 +39,11 @@ READ_BACK_S = 30.0
 
 FIREWALL_FILE = "/etc/kairoscope/firewall.nft"
 FIREWALL_UNIT = "kairoscope-firewall.service"
+# By the variable that a host has which runs it.
+MONITORING_UNITS = {
+    "node_exporter_port": "kairoscope-node-exporter.service",
+    "alertmanager_port": "kairoscope-alertmanager.service",
+}
 
 _REQUEST_S = 20.0
 _PINGS = 5
@@ -94,6 +99,7 @@ class Context:
 
         def look(host: Host) -> dict[str, Any]:
             units = [unit for unit in (host.vars.get("unit"), FIREWALL_UNIT) if unit]
+            units += [unit for port, unit in MONITORING_UNITS.items() if port in host.vars]
             folders = [str(host.vars.get("home", "/")), "/"]
             try:
                 found: dict[str, Any] = on_host(host, "facts", folders, units, FIREWALL_FILE)
@@ -119,6 +125,7 @@ class Check:
     run: Callable[[Context, str], Iterable[Finding]]
     managed: bool = False
     secured: bool = False
+    watched: bool = False
 
     def not_for(self, context: Context) -> str:
         """Why it does not apply to a target; "" if it does."""
@@ -126,6 +133,8 @@ class Check:
             return "all on this machine's loopback: no hosts of their own"
         if self.secured and context.client.access is None:
             return "the target is not secured"
+        if self.watched and not context.hosts.monitoring:
+            return "no monitoring host: MONITORING=true"
         return ""
 
     def findings(self, context: Context) -> list[Finding]:
@@ -481,6 +490,24 @@ def _ports(ports: set[int]) -> str:
     return ", ".join(map(str, sorted(ports))) or "none"
 
 
+# Who watches.
+
+
+def monitoring(context: Context, check: str) -> Iterable[Finding]:
+    """Prometheus asks every server, each answers, and it has and evaluates the rules."""
+    (host,) = context.hosts.monitoring
+    found = prometheus.known(host, prometheus.FIRST_ROUND_S)
+    wanted = prometheus.wanted(context.hosts)
+    silent = judge.not_watched(found, wanted)
+    yield Finding.of(
+        check, "targets", "; ".join(silent) or f"{len(found.targets)} up", "all up", not silent
+    )
+    broken = judge.broken_rules(found, judge.rule_names())
+    yield Finding.of(
+        check, "rules", "; ".join(broken) or f"{len(found.rules)} ok", "all ok", not broken
+    )
+
+
 # Who is let in.
 
 
@@ -495,9 +522,9 @@ def certificates(context: Context, check: str) -> Iterable[Finding]:
         return ", ".join(problems) or f"{days:,.0f} days left", not problems
 
     yield from _each(check, [*context.storage, *context.kairosdb], wanted, look)
-    left = secrets.days_left(context.access.folder)
+    ends = secrets.ends(context.access.folder)
     for name in ("CA", "_control"):
-        days = left[name]
+        days = (ends[name] - time.time()) / 86_400
         well = days >= judge.CERTIFICATE_DAYS
         where = "the CA" if name == "CA" else "this machine"
         yield Finding.of(check, where, f"{days:,.0f} days left", "30 days or more", well)
@@ -612,6 +639,7 @@ CHECKS = (
     Check("read back", read_back),
     Check("clock", clocks, managed=True),
     Check("disk space", disks),
+    Check("monitoring", monitoring, watched=True),
     Check("firewall", firewall, managed=True),
     Check("ports", ports, managed=True),
     Check("certificate", certificates, secured=True),

@@ -12,6 +12,7 @@ from kairoscope import paths
 from kairoscope.deploy.verify import probe
 from kairoscope.deploy.verify.wire import Certificate
 from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.prometheus import Known
 from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb import hocon
 
@@ -180,6 +181,36 @@ def certificate_problems(shown: Certificate, host: Host, now: float) -> list[str
 def disk_well(free: int, total: int) -> bool:
     """Whether enough of a disk is free."""
     return free >= DISK_FREE_SHARE * total
+
+
+def rule_names() -> set[str]:
+    """Of all rules of this checkout's dashboards/prometheus/, but what a deploy adds of its own."""
+    groups = [
+        group
+        for name in ("recording.yml", "alerts.yml")
+        for group in yaml.safe_load((paths.DASHBOARDS / "prometheus" / name).read_text())["groups"]
+    ]
+    return {rule.get("alert") or rule["record"] for group in groups for rule in group["rules"]}
+
+
+def not_watched(found: Known, wanted: Iterable[tuple[str, str]]) -> list[str]:
+    """Servers that Prometheus does not ask, or that do not answer it."""
+    return [
+        *(f"{job} of {name}: not asked" for job, name in sorted(set(wanted) - set(found.targets))),
+        *(
+            f"{job} of {name}: {health}"
+            for (job, name), health in sorted(found.targets.items())
+            if health != "up"
+        ),
+    ]
+
+
+def broken_rules(found: Known, wanted: Iterable[str]) -> list[str]:
+    """Rules that Prometheus does not have, or cannot evaluate."""
+    return [
+        *(f"{name}: not loaded" for name in sorted(set(wanted) - set(found.rules))),
+        *(f"{name}: {health}" for name, health in sorted(found.rules.items()) if health != "ok"),
+    ]
 
 
 def without_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:

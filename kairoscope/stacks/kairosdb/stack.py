@@ -24,6 +24,7 @@ from kairoscope.stacks.kairosdb.commitlog import CommitLog
 from kairoscope.stacks.kairosdb.queue import Queue
 from kairoscope.stacks.kairosdb.scylla_server import Server
 from kairoscope.stacks.kairosdb.session import Session, connect
+from kairoscope.stacks.stack import Scraped
 
 # Where the engine has no shards: the threads that a node of a shared machine may count on.
 EMBEDDED_SHARDS = 2
@@ -51,6 +52,14 @@ class KairosDB:
 
     name = "kairosdb"
     playbooks = paths.ANSIBLE / "playbooks"
+    scraped = (
+        Scraped("storage", "storage", "prometheus_address", "prometheus_port"),
+        Scraped(
+            *("kairosdb", "kairosdb", "address", "http_port"),
+            path="/api/v1/kairoscope/metrics",
+            secured=True,
+        ),
+    )
 
     def engine(self, target: Target) -> str:
         """On hosts of its own ScyllaDB; on a machine that all share what needs no package."""

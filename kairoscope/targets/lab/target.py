@@ -11,7 +11,7 @@ from kairoscope.targets.target import Options, Say, Target
 
 # One /24; its first address is the control machine's.
 _NET = "10.77.0"
-_FIRST = {"storage": 11, "kairosdb": 101, "loader": 201}
+_FIRST = {"storage": 11, "kairosdb": 101, "loader": 201, "monitoring": 251}
 
 
 def lab() -> Lab:
@@ -19,13 +19,14 @@ def lab() -> Lab:
     return Lab(paths.target_dir("lab"))
 
 
-def hosts(plan: Plan) -> dict[str, list[LabHost]]:
-    """The hosts that a plan needs, by role."""
+def hosts(plan: Plan, *, watched: bool = False) -> dict[str, list[LabHost]]:
+    """The hosts that a plan needs, by role; with one that watches them if `watched`."""
     cluster = plan.experiment.cluster
     counts = {
         "storage": cluster.storage_nodes,
         "kairosdb": cluster.kairosdb_nodes,
         "loader": cluster.loader_hosts,
+        "monitoring": int(watched),
     }
     return {
         role: [
@@ -46,7 +47,7 @@ class LabTarget(Target):
         self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
     ) -> Machines:
         """Have the plan's hosts running; goes on in their network. UserError if it cannot."""
-        wanted = hosts(plan)
+        wanted = hosts(plan, watched=self.watched(options))
         everyone = [host for group in wanted.values() for host in group]
         here = lab()
         here.up(everyone, say)

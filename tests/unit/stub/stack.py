@@ -200,6 +200,7 @@ class Session:
 
 class StubStack:
     name = "stub"
+    scraped = ()
     playbooks = Path(__file__).parent
 
     def __init__(self, server: Server) -> None:

@@ -1,0 +1,97 @@
+"""What a target's Prometheus knows, asked on the monitoring host: it listens on loopback alone."""
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from kairoscope.hosts import ssh
+from kairoscope.hosts.inventory import Host, Inventory
+
+# Until it has asked everybody once, and evaluated every rule, after a start: an interval each.
+FIRST_ROUND_S = 45.0
+
+_GET = (
+    "import sys, urllib.request as u\n"
+    "sys.stdout.write(u.urlopen(sys.argv[1], timeout=20).read().decode())"
+)
+_NODE = {"job": "node", "port": "node_exporter_port", "group": "all"}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What Prometheus says.
+
+    Attributes:
+        targets: health ("up", or why not) of each server that it asks, by (job, instance).
+        rules: health ("ok", or why not) of each rule, by its name.
+        alerts: summary of each alert that fires, Watchdog's left out.
+    """
+
+    targets: dict[tuple[str, str], str]
+    rules: dict[str, str]
+    alerts: list[str]
+
+    @property
+    def first_round(self) -> bool:
+        """Whether something has not been tried yet."""
+        return "unknown" in (*self.targets.values(), *self.rules.values())
+
+
+def wanted(hosts: Inventory) -> set[tuple[str, str]]:
+    """Job and instance of every server that it should ask, beside itself and Alertmanager."""
+    jobs = [*hosts.monitoring[0].vars["scraped"], _NODE]
+    return {
+        (job["job"], host.name)
+        for job in jobs
+        for host in hosts.all
+        if job["group"] in ("all", host.role) and job["port"] in host.vars
+    }
+
+
+def known(host: Host, patience_s: float = 0) -> Known:
+    """Ask the Prometheus of a monitoring host.
+
+    Args:
+        host: that host.
+        patience_s: how long to wait until it has tried everything once.
+
+    Raises:
+        RemoteError: it does not answer.
+    """
+    deadline = time.monotonic() + patience_s
+    while (found := read(*(_ask(host, what) for what in ("targets", "rules", "alerts")))) and (
+        found.first_round and time.monotonic() < deadline
+    ):
+        time.sleep(1)
+    return found
+
+
+def _ask(host: Host, what: str) -> Any:
+    url = f"http://{host.vars['monitoring_address']}:{host.vars['prometheus_web_port']}"
+    return json.loads(ssh.run(host, ["python3", "-c", _GET, f"{url}/api/v1/{what}"]))["data"]
+
+
+def read(targets: Any, rules: Any, alerts: Any) -> Known:
+    """What /api/v1/targets, rules and alerts answer (their `data`)."""
+    return Known(
+        {
+            (target["labels"]["job"], target["labels"]["instance"]): _health(target, "up")
+            for target in targets["activeTargets"]
+        },
+        {rule["name"]: _health(rule, "ok") for group in rules["groups"] for rule in group["rules"]},
+        sorted(_summaries(alerts["alerts"])),
+    )
+
+
+def _health(of: dict[str, Any], well: str) -> str:
+    return well if of["health"] == well else str(of.get("lastError") or of["health"])
+
+
+def _summaries(alerts: Iterable[dict[str, Any]]) -> list[str]:
+    return [
+        f"{alert['labels']['alertname']}: {alert['annotations']['summary']}"
+        for alert in alerts
+        if alert["state"] == "firing" and alert["labels"]["severity"] != "none"
+    ]

@@ -1,0 +1,312 @@
+"""A target that is watched: its inventory, what is written for Prometheus, what that answers."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
+from test_firewall import trusted
+
+from kairoscope import experiment, paths
+from kairoscope.cli import known
+from kairoscope.deploy import bundles, inventory_vars, monitoring, preflight
+from kairoscope.deploy.verify import judge
+from kairoscope.errors import UserError
+from kairoscope.hosts import inventory, prometheus, secrets
+from kairoscope.hosts.machines import Machine, Machines
+from kairoscope.targets import local
+from kairoscope.targets.target import Options
+
+NOT_WATCHED = Options(Path("x"))
+WATCHED = Options(Path("x"), monitoring=True)
+
+
+@pytest.fixture(autouse=True)
+def home(no_bundles, monkeypatch, tmp_path):
+    """Neither bundles nor Java nor apt are needed to say what an inventory has."""
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "secrets"))
+    monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", "127.9.8")
+    monkeypatch.setattr(local, "java17", lambda: "/java")
+    monkeypatch.setattr(bundles, "java17", lambda: "/java")
+    monkeypatch.setattr(bundles, "full_version", lambda _: "17")
+    monkeypatch.setattr(
+        monitoring,
+        "packed",
+        lambda name, parts: bundles.Packed(Path(f"/{name}.tar"), f"{name}-of-hash"),
+    )
+
+
+def written(target: str, machines: Machines) -> inventory.Inventory:
+    """As a deploy writes an inventory, read again."""
+    plan = known.plan(experiment.load("laptop"), target)
+    shared = target == "local"
+    made = inventory_vars.make(plan, machines, known.stack(plan.stack), shared=shared)
+    path = paths.target_dir(target) / "inventory.yml"
+    inventory.write(path, made, machines.origin)
+    return inventory.read(path)
+
+
+def here(options: Options) -> inventory.Inventory:
+    """Target local."""
+    plan = known.plan(experiment.load("laptop"), "local")
+    machines = known.target("local").provision(plan, options, print, lambda: None)
+    return written("local", machines)
+
+
+def hosts() -> inventory.Inventory:
+    """Hosts of their own, one of each kind."""
+    way = {"ansible_user": "root"}
+    roles = ("storage", "kairosdb", "loader", "monitoring")
+    return written(
+        "hosts",
+        Machines(
+            [Machine(f"{role}-1", role, f"10.77.0.{i}", way) for i, role in enumerate(roles, 11)],
+            "a cluster",
+        ),
+    )
+
+
+def test_a_target_is_watched_where_it_was_said_and_stays_so():
+    assert not here(NOT_WATCHED).monitoring
+    assert "scraped" not in here(NOT_WATCHED).storage[0].vars
+    assert [host.name for host in here(WATCHED).monitoring] == ["monitoring-1"]
+    assert [host.name for host in here(NOT_WATCHED).monitoring] == ["monitoring-1"]
+
+
+def test_on_one_machine_its_figures_are_told_once():
+    found = here(WATCHED)
+    ports = [host.name for host in found.all if "node_exporter_port" in host.vars]
+    assert ports == ["monitoring-1"]
+    assert found.monitoring[0].vars["monitoring_address"] == "127.9.8.1"
+    assert "alerting" not in yaml.safe_load(rendered("prometheus.yml", found))
+
+
+def test_of_hosts_each_tells_its_own_and_no_page_is_open_to_others():
+    found = hosts()
+    assert all(host.vars["node_exporter_address"] == host.address for host in found.all)
+    assert found.monitoring[0].vars["monitoring_address"] == "127.0.0.1"
+    assert found.monitoring[0].vars["unit"] == "kairoscope-prometheus"
+    (told,) = yaml.safe_load(rendered("prometheus.yml", found))["alerting"]["alertmanagers"]
+    assert told == {"static_configs": [{"targets": ["127.0.0.1:9093"]}]}
+    # The others' units are their own servers'.
+    assert found.kairosdb[0].vars["unit"] == "kairosdb"
+
+
+def test_ports_are_looked_at_before_anything_starts():
+    found = {(one.address, one.port) for one in preflight.listeners(here(WATCHED))}
+    before = {(one.address, one.port) for one in preflight.listeners(stripped(here(WATCHED)))}
+    ports = {("127.9.8.1", port) for port in (9090, 9100)}
+    assert found - before == ports | {(f"127.9.8.{node}", 9180) for node in (1, 2, 3)}
+
+
+def stripped(of: inventory.Inventory) -> inventory.Inventory:
+    """The same without a monitoring host."""
+    return inventory.Inventory(of.path, of.storage, of.kairosdb, of.loader)
+
+
+def test_hosts_of_ones_own_need_one_in_the_group(tmp_path):
+    file = tmp_path / "hosts.yml"
+    hosts = {role: {"hosts": {f"{role}-1": None}} for role in ("storage", "kairosdb", "loader")}
+    hosts["storage"] = {"hosts": {f"storage-{i}": None for i in (1, 2, 3)}}
+    file.write_text(yaml.safe_dump({"all": {"children": hosts}}))
+    plan = known.plan(experiment.load("laptop"), "hosts")
+    options = Options(Path("x"), inventory=file, monitoring=True)
+    with pytest.raises(UserError, match="no host in the group monitoring"):
+        known.target("hosts").provision(plan, options, print, lambda: None)
+
+
+# What the role writes.
+
+
+def rendered(name: str, found: inventory.Inventory, **more) -> str:
+    """A template of dashboards/prometheus/ as the monitoring host gets it."""
+    groups = {
+        role: [host.name for host in found.all if host.role == role] for role in inventory.GROUPS
+    }
+    plan = known.plan(experiment.load("laptop"), "local")
+    variables = {
+        **found.monitoring[0].vars,
+        "ansible_managed": "made by Ansible",
+        "groups": {**groups, "all": [host.name for host in found.all]},
+        "hostvars": {host.name: host.vars for host in found.all},
+        "plan": yaml.safe_load(plan.to_json()),
+        "secrets": {"rest": {"user": "kairoscope", "password": "nobody's"}},
+        **more,
+    }
+    source = (paths.DASHBOARDS / "prometheus" / f"{name}.j2").read_text()
+    return str(
+        Templar(DataLoader(), variables=trusted(variables)).template(trust_as_template(source))
+    )
+
+
+OF_HOSTS = yaml.safe_load((paths.ANSIBLE / "roles/monitoring/vars/main.yml").read_text())[
+    "monitoring_of_hosts"
+]
+
+
+def asked(found: inventory.Inventory) -> dict[tuple[str, str], str]:
+    """Address of each target by job and instance, as the role writes them."""
+    return {
+        (job["job"], target["labels"]["instance"]): target["targets"][0]
+        for job in [*found.monitoring[0].vars["scraped"], OF_HOSTS]
+        for target in yaml.safe_load(rendered("targets.yml", found, job=job))
+    }
+
+
+def test_everybody_is_asked_and_verify_knows_it():
+    for found in (here(WATCHED), hosts()):
+        assert set(asked(found)) == prometheus.wanted(found)
+    assert asked(hosts()) == {
+        ("storage", "storage-1"): "10.77.0.11:9180",
+        ("kairosdb", "kairosdb-1"): "10.77.0.12:8080",
+        ("node", "storage-1"): "10.77.0.11:9100",
+        ("node", "kairosdb-1"): "10.77.0.12:9100",
+        ("node", "loader-1"): "10.77.0.13:9100",
+        ("node", "monitoring-1"): "10.77.0.14:9100",
+    }
+    assert asked(here(WATCHED))["node", "monitoring-1"] == "127.9.8.1:9100"
+
+
+def test_nobody_to_ask_is_a_list_too():
+    found = here(WATCHED)
+    job = {"job": "x", "group": "nobody", "port": "x", "address": "address"}
+    assert yaml.safe_load(rendered("targets.yml", found, job=job)) == []
+
+
+def jobs(text: str) -> dict:
+    return {job["job_name"]: job for job in yaml.safe_load(text)["scrape_configs"]}
+
+
+def test_kairosdb_is_asked_with_a_password_that_stands_in_a_file_of_its_own():
+    text = rendered("prometheus.yml", hosts())
+    job = jobs(text)["kairosdb"]
+    assert (job["scheme"], job["metrics_path"]) == ("https", "/api/v1/kairoscope/metrics")
+    assert job["basic_auth"]["password_file"].endswith("/conf/rest-secret")
+    assert "nobody's" not in text
+    assert (
+        "basic_auth" not in jobs(rendered("prometheus.yml", hosts(), rest_auth=False))["kairosdb"]
+    )
+    plain = jobs(rendered("prometheus.yml", here(WATCHED)))
+    assert "scheme" not in plain["kairosdb"]
+    assert list(plain) == ["storage", "kairosdb", "node", "monitoring"]
+
+
+def test_prometheus_takes_what_is_written(tmp_path):
+    promtool = monitoring.folder() / "bin" / "promtool"
+    if not promtool.exists():
+        pytest.skip("no promtool: .venv/bin/kairoscope bundles --with-monitoring")
+    found = here(WATCHED)
+    (tmp_path / "conf" / "rules").mkdir(parents=True)
+    (tmp_path / "conf" / "prometheus.yml").write_text(
+        rendered("prometheus.yml", found, home=str(tmp_path))
+    )
+    rules = tmp_path / "conf" / "rules" / "deployment.yml"
+    rules.write_text(rendered("deployment.yml", found))
+    done = subprocess.run(
+        [promtool, "check", "config", tmp_path / "conf" / "prometheus.yml"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "4 rules found" not in done.stdout
+    assert "3 rules found" in done.stdout
+
+
+def test_the_rules_know_the_plan():
+    rules = yaml.safe_load(rendered("deployment.yml", here(WATCHED)))["groups"][0]["rules"]
+    values = {rule["record"]: rule["expr"] for rule in rules}
+    # Three copies: one may be away. laptop's limit is 1,000 ms.
+    assert values["kairoscope:storage_nodes:spare"] == "vector(1)"
+    assert values["kairoscope:p99_limit:seconds"] == "vector(1.0)"
+    used = (paths.DASHBOARDS / "prometheus" / "alerts.yml").read_text()
+    assert all(f"scalar({name})" in used for name in values)
+
+
+def test_a_certificate_tells_when_it_ends():
+    where = secrets.ensure("lab", {"storage-1": ["10.77.0.11"]})
+    ends = secrets.ends(where)
+    lines = monitoring.certificate_metrics(where, "storage-1").splitlines()
+    name = "kairoscope_certificate_end_timestamp_seconds"
+    assert lines[2:] == [
+        f'{name}{{of="CA"}} {ends["CA"]:.0f}',
+        f'{name}{{of="storage-1"}} {ends["storage-1"]:.0f}',
+    ]
+    # A loader host has none of its own.
+    assert len(monitoring.certificate_metrics(where, "loader-1").splitlines()) == 3
+    assert f"{name} - time()" in (paths.DASHBOARDS / "prometheus" / "alerts.yml").read_text()
+
+
+# What it answers.
+
+
+def known_to_it(**more) -> prometheus.Known:
+    """A Prometheus that asks two servers and has two rules, one alert of which fires."""
+    target = {"labels": {"job": "storage", "instance": "storage-1"}, "health": "up"}
+    other = {
+        "labels": {"job": "kairosdb", "instance": "kairosdb-1"},
+        "health": "down",
+        "lastError": "connection refused",
+    }
+    fired = {"alertname": "NodeDown", "severity": "critical"}
+    alerts = [
+        {"labels": fired, "annotations": {"summary": "away"}, "state": "firing"},
+        {"labels": fired, "annotations": {"summary": "perhaps"}, "state": "pending"},
+        {
+            "labels": {"alertname": "Watchdog", "severity": "none"},
+            "annotations": {"summary": "alerts get through"},
+            "state": "firing",
+        },
+    ]
+    rules = [
+        {"name": "NodeDown", "health": "ok"},
+        {"name": "x", "health": "err", "lastError": "bad"},
+    ]
+    return prometheus.read(
+        {"activeTargets": more.get("targets", [target, other])},
+        {"groups": [{"rules": rules}]},
+        {"alerts": alerts},
+    )
+
+
+def test_what_it_says_is_understood():
+    found = known_to_it()
+    assert found.targets == {
+        ("storage", "storage-1"): "up",
+        ("kairosdb", "kairosdb-1"): "connection refused",
+    }
+    assert found.alerts == ["NodeDown: away"]
+    assert not found.first_round
+    new = {"labels": {"job": "node", "instance": "a"}, "health": "unknown"}
+    assert known_to_it(targets=[new]).first_round
+
+
+def test_verify_names_who_is_not_watched_and_which_rule_is_broken():
+    found = known_to_it()
+    wanted = {("storage", "storage-1"), ("kairosdb", "kairosdb-1"), ("node", "storage-1")}
+    assert judge.not_watched(found, wanted) == [
+        "node of storage-1: not asked",
+        "kairosdb of kairosdb-1: connection refused",
+    ]
+    assert judge.not_watched(prometheus.Known({("a", "b"): "up"}, {}, []), {("a", "b")}) == []
+    assert judge.broken_rules(found, {"NodeDown", "QueueOld"}) == ["QueueOld: not loaded", "x: bad"]
+    assert {"NodeDown", "kairoscope:storage_nodes:down"} <= judge.rule_names()
+
+
+# Where the programs come from.
+
+
+def test_without_apt_it_is_said_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(paths, "BUNDLES", tmp_path)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(UserError, match="apt-get update"):
+        monitoring.fetch()
+    # What is there is used, whatever apt knows.
+    (tmp_path / "monitoring" / "bin").mkdir(parents=True)
+    for name in monitoring.PROGRAMS:
+        (tmp_path / "monitoring" / "bin" / name).touch()
+    assert not monitoring.fetch()
