@@ -10,8 +10,9 @@ From the controller:
 
 - `{"ping": ID}` is answered at once by `{"pong": ID, "t_us": epoch µs}`: for the offset of the
   clock, and as a sign of life once a load runs;
-- `{"spec": {…}, "credentials": {…}}` (`loaders.schedule.spec`, `loaders.credentials`) starts this
-  host's share of that load, once; without credentials KairosDB is reached without any;
+- `{"spec": {…}, "credentials": {…}, "metrics": ["address", port]}` (`loaders.schedule.spec`,
+  `loaders.credentials`, `loaders.metrics`) starts this host's share of that load, once; without
+  credentials KairosDB is reached without any, and without metrics nobody is listened to;
 - `{"cut": TICKS}` ends its schedule after so many ticks (`loaders.schedule.cut`);
 - `{"stop": true}` ends the load gently, and the agent.
 
@@ -42,12 +43,13 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from loaders import emulator
+from loaders import emulator, metrics
 from loaders.credentials import Credentials
 from loaders.schedule import cut
 from loaders.schedule.spec import LoadSpec
@@ -89,6 +91,7 @@ class _Agent:
         self._stop = threading.Event()
         self._why: str | None = None
         self._load: Future[None] | None = None
+        self._records: emulator.Records = []
         self._said = threading.Lock()
         self._locked = _lock(outdir)
         for pattern in FILES:
@@ -149,21 +152,45 @@ class _Agent:
         elif "spec" in message and not self._load:
             spec = LoadSpec.from_json(json.dumps(message["spec"]))
             credentials = Credentials.from_json(json.dumps(message.get("credentials", {})))
-            self._load = pool.submit(self._run_load, spec, credentials)
+            self._load = pool.submit(self._run_load, spec, credentials, message.get("metrics"))
         else:
             raise UsageError(f"not expected now: {', '.join(message)[:200]}")
 
-    def _run_load(self, spec: LoadSpec, credentials: Credentials) -> None:
-        results = emulator.run_hosts(
-            spec,
-            range(self._host, self._host + 1),
-            self._outdir,
-            lambda records: self._say({"progress": records}),
-            self._stop,
-            keep_open=[self._locked],
-            credentials=credentials,
-        )
+    def _run_load(
+        self, spec: LoadSpec, credentials: Credentials, listens: list[Any] | None
+    ) -> None:
+        with self._watched(listens):
+            results = emulator.run_hosts(
+                spec,
+                range(self._host, self._host + 1),
+                self._outdir,
+                self._progress,
+                self._stop,
+                keep_open=[self._locked],
+                credentials=credentials,
+            )
         self._say({"results": results.workers, "readers_died": results.readers_died})
+
+    def _progress(self, records: emulator.Records) -> None:
+        self._records = records
+        self._say({"progress": records})
+
+    @contextlib.contextmanager
+    def _watched(self, listens: list[Any] | None) -> Iterator[None]:
+        """With an endpoint for Prometheus, where one is wanted and can be had."""
+        if not listens:
+            yield
+            return
+        address, port = listens
+        try:
+            endpoint = metrics.Endpoint(address, port, lambda: metrics.exposition(self._records))
+        except OSError as error:
+            # A load is worth more than who looks at it.
+            print(f"no metrics on {address}:{port}: {error}", file=sys.stderr)
+            yield
+            return
+        with contextlib.closing(endpoint):
+            yield
 
     def _say(self, message: dict[str, Any]) -> None:
         with self._said:

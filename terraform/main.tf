@@ -10,6 +10,7 @@ locals {
     storage_metrics     = 9180
     scylla_api          = 10000
     node_exporter       = 9100
+    loader_metrics      = 9105
     kairosdb_http       = 8080
     kairosdb_telnet     = 4242
   }

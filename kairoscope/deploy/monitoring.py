@@ -143,6 +143,9 @@ def of_machine(machine: Machine, layout: Layout) -> dict[str, Any]:
             "node_exporter_port": inventory.NODE_EXPORTER_PORT,
             "node_exporter_home": layout.home("node-exporter"),
         }
+    if machine.group == "loader":
+        # Listened on while a load runs: loaders/metrics.py.
+        found |= {"metrics_port": inventory.LOADER_METRICS_PORT}
     if watches:
         found |= {
             "home": layout.home(machine.name),

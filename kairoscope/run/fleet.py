@@ -124,6 +124,12 @@ class _Agent:
             if text := line.decode(errors="replace").strip():
                 self._last_words.append(text)
 
+    @property
+    def watched(self) -> dict[str, Any]:
+        """Where it is to tell its figures while a load runs, on a target that is watched."""
+        port = self.host.vars.get("metrics_port")
+        return {"metrics": [self.host.address, port]} if port else {}
+
     def send(self, message: dict[str, Any]) -> None:
         """Send a message; an agent that is gone is noticed elsewhere."""
         assert self._popen.stdin is not None
@@ -401,7 +407,8 @@ class Fleet:
 
         try:
             for agent in self._agents:
-                agent.send({"spec": dataclasses.asdict(spec), "credentials": given})
+                wanted = {"spec": dataclasses.asdict(spec), "credentials": given}
+                agent.send(wanted | agent.watched)
             self._follow(look, stop or threading.Event())
         finally:
             _uninterrupted(settle)

@@ -11,7 +11,7 @@ variables {
   ports = {
     cql           = 9042, cql_tls = 9142, cql_shard_aware = 19042, cql_shard_aware_tls = 19142
     storage       = 7000, storage_tls = 7001, storage_metrics = 9180, scylla_api = 10000
-    node_exporter = 9100, kairosdb_http = 8080, kairosdb_telnet = 4242
+    node_exporter = 9100, loader_metrics = 9105, kairosdb_http = 8080, kairosdb_telnet = 4242
   }
   bastion           = true
   admin_cidrs       = ["198.51.100.0/24", "203.0.113.7/32"]
@@ -39,6 +39,7 @@ run "with_a_bastion_and_nat" {
       storage-node_exporter-from-monitoring     = 9100
       kairosdb-node_exporter-from-monitoring    = 9100
       loader-node_exporter-from-monitoring      = 9100
+      loader-loader_metrics-from-monitoring     = 9105
       kairosdb-kairosdb_http-from-loader        = 8080
       kairosdb-kairosdb_http-from-monitoring    = 8080
       kairosdb-kairosdb_telnet-from-loader      = 4242

@@ -92,7 +92,7 @@ run "published" {
     condition = output.ports == {
       cql           = 9042, cql_tls = 9142, cql_shard_aware = 19042, cql_shard_aware_tls = 19142
       storage       = 7000, storage_tls = 7001, storage_metrics = 9180, scylla_api = 10000
-      node_exporter = 9100, kairosdb_http = 8080, kairosdb_telnet = 4242
+      node_exporter = 9100, loader_metrics = 9105, kairosdb_http = 8080, kairosdb_telnet = 4242
     }
     error_message = "Ports are others."
   }

@@ -36,6 +36,7 @@ LETS_IN = [
     ("storage", 9100, "monitoring"),
     ("kairosdb", 9100, "monitoring"),
     ("loader", 9100, "monitoring"),
+    ("loader", 9105, "monitoring"),
     ("kairosdb", 8080, "loader"),
     ("kairosdb", 8080, "monitoring"),
     ("kairosdb", 4242, "loader"),

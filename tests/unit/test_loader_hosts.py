@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,33 @@ def test_all_hosts_send_their_share_and_their_files_come_here(
     assert second["workers"] == [2, 3]
     assert second["cpus"] >= 1
     assert abs(second["offset_us"]) - second["rtt_us"] / 2 <= LIMIT_MS * 1000
+
+
+def test_hosts_that_are_watched_tell_their_figures_while_they_load(
+    sink: SinkProcess, tmp_path: Path
+) -> None:
+    """And one whose port is taken loads all the same."""
+    with socket.create_server(("127.0.0.2", 0)) as free:
+        port = free.getsockname()[1]
+    texts: list[str] = []
+
+    def play() -> Iterator[None]:
+        while not texts or "worker=" not in texts[-1]:
+            url = f"http://127.0.0.2:{port}/metrics"
+            with contextlib.suppress(OSError), urllib.request.urlopen(url) as answer:
+                texts.append(answer.read().decode())
+            yield
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        first = local(tmp_path, metrics_port=taken.getsockname()[1])
+        second = local(tmp_path, "loader-2", address="127.0.0.2", metrics_port=port)
+        with loader_hosts.connect([first, second], LIMIT_MS) as fleet:
+            spec = load(sink, steps=[Step(50, 60)])
+            results = fleet.run(spec, tmp_path / "load", in_steps(play()))
+    assert [r["acknowledged"] for r in results] == [SENSORS * spec.ticks // 2] * 2
+    assert 'kairoscope_loader_due_points_total{worker="1"}' in texts[-1]
+    with pytest.raises(OSError, match="refused"):
+        urllib.request.urlopen(f"http://127.0.0.2:{port}/metrics")
 
 
 @given(st.integers(1, 20), st.integers(1, 20))

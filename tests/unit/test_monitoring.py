@@ -192,7 +192,7 @@ def test_kairosdb_is_asked_with_a_password_that_stands_in_a_file_of_its_own():
     )
     plain = jobs(rendered("prometheus.yml", here(WATCHED)))
     assert "scheme" not in plain["kairosdb"]
-    assert list(plain) == ["storage", "kairosdb", "node", "monitoring"]
+    assert list(plain) == ["storage", "kairosdb", "node", "loader", "monitoring"]
 
 
 def test_prometheus_takes_what_is_written(tmp_path):

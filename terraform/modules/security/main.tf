@@ -27,6 +27,7 @@ locals {
       { to = "storage", from = ["monitoring"], ports = ["node_exporter"], why = "Metrics of the host" },
       { to = "kairosdb", from = ["monitoring"], ports = ["node_exporter"], why = "Metrics of the host" },
       { to = "loader", from = ["monitoring"], ports = ["node_exporter"], why = "Metrics of the host" },
+      { to = "loader", from = ["monitoring"], ports = ["loader_metrics"], why = "What the sensors see, while a load runs" },
     ],
     [for host in local.hosts : { to = host, from = ["bastion"], ports = ["ssh"], why = "SSH through the bastion host" } if var.bastion],
     var.endpoints ? [{ to = "endpoints", from = local.hosts, ports = ["https"], why = "AWS services without NAT" }] : [],
