@@ -187,6 +187,10 @@ test-needs: setup
 	@scripts/need terraform || true
 	@$(KAIROSCOPE) bundles --with-monitoring || true
 
+.PHONY: dashboards
+dashboards: $(VENV)/installed ## Write Grafana's dashboards anew, of dashboards/grafana/boards.yml
+	@$(BIN)/python dashboards/grafana/make.py
+
 .PHONY: bench
 bench: $(VENV)/installed ## Measure loader and queue, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained)
 	@$(BIN)/python -m bench $(ONLY)

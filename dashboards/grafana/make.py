@@ -1,0 +1,180 @@
+"""Makes Grafana's dashboards of boards.yml: one JSON file each, beside it.
+
+By Grafana's own SDK, so that the form is that of its schema. The JSON is committed: whoever imports
+a dashboard needs nothing of this.
+
+    python dashboards/grafana/make.py
+"""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from grafana_foundation_sdk.builders import common as options
+from grafana_foundation_sdk.builders import dashboard as build
+from grafana_foundation_sdk.builders import prometheus, timeseries
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import common, dashboard
+
+HERE = Path(__file__).resolve().parent
+BOARDS = HERE / "boards.yml"
+
+OF = 'cluster=~"$cluster", instance=~"$instance"'
+"""What `$of` stands for."""
+
+ENGINES = {"cassandra": "Cassandra", "scylla": "ScyllaDB"}
+HEIGHT, WIDTH = 8, 6
+"""Of a panel, in Grafana's grid of 24 columns: four beside each other."""
+
+SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
+
+
+def expression(query: str) -> str:
+    """A query as Grafana gets it."""
+    return re.sub(r",? *\$of", lambda found: (", " if "," in found[0] else "") + OF, query)
+
+
+def variables() -> list[Any]:
+    """The choices at the top: where from, which cluster, which of its hosts."""
+    every = {"text": "All", "value": "$__all"}
+    return [
+        build.DatasourceVariable("datasource").label("Prometheus").type("prometheus"),
+        build.QueryVariable("cluster")
+        .label("Cluster")
+        .datasource(SOURCE)
+        .query("label_values(up, cluster)")
+        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(dashboard.VariableSort.ALPHABETICAL_ASC),
+        build.QueryVariable("instance")
+        .label("Host")
+        .datasource(SOURCE)
+        .query('label_values(up{cluster=~"$cluster"}, instance)')
+        .refresh(dashboard.VariableRefresh.ON_TIME_RANGE_CHANGED)
+        .sort(dashboard.VariableSort.ALPHABETICAL_ASC)
+        .multi(True)
+        .include_all(True)
+        .all_value(".*")
+        .current(dashboard.VariableOption(**every)),
+    ]
+
+
+def panel(wanted: Mapping[str, Any]) -> timeseries.Panel:
+    """One panel of the description."""
+    text = wanted["help"]
+    if "only" in wanted:
+        text += f" {ENGINES[wanted['only']]} alone tells it."
+    if "may_be_empty" in wanted:
+        text += f" Empty while {wanted['may_be_empty']}."
+    if "alert" in wanted:
+        text += f" Runbook: {wanted['alert']} in dashboards/runbook.md."
+    made = (
+        timeseries.Panel()
+        .title(wanted["title"])
+        .description(text)
+        .unit(wanted["unit"])
+        .datasource(SOURCE)
+        .height(HEIGHT)
+        .span(WIDTH)
+        .line_width(1)
+        .fill_opacity(8)
+        .show_points(common.VisibilityMode.NEVER)
+        .legend(
+            options.VizLegendOptions()
+            .display_mode(common.LegendDisplayMode.LIST)
+            .placement(common.LegendPlacement.BOTTOM)
+            .show_legend(True)
+        )
+        .tooltip(
+            options.VizTooltipOptions()
+            .mode(common.TooltipDisplayMode.MULTI)
+            .sort(common.SortOrder.DESCENDING)
+        )
+    )
+    if "max" in wanted:
+        made.min(0).max(wanted["max"])
+    if "alert" in wanted:
+        # Grafana's list has Prometheus' alerts with their annotations, the runbook among them.
+        link = build.DashboardLink(f"Alert: {wanted['alert']}")
+        made.links(
+            [
+                link.type(dashboard.DashboardLinkType.LINK)
+                .url(f"/alerting/list?search=rule:{wanted['alert']}")
+                .target_blank(True)
+            ]
+        )
+    for number, (legend, query) in enumerate(wanted["queries"].items()):
+        made.with_target(
+            prometheus.Dataquery()
+            .expr(expression(query))
+            .legend_format(legend)
+            .datasource(SOURCE)
+            .ref_id(chr(ord("A") + number))
+            .range()
+        )
+    return made
+
+
+def board(wanted: Mapping[str, Any], names: Mapping[str, str]) -> dashboard.Dashboard:
+    """One dashboard; `names`: titles of all, for links between them."""
+    made = (
+        build.Dashboard(f"Kairoscope: {wanted['title']}")
+        .uid(f"kairoscope-{wanted['name']}")
+        .description(wanted["about"])
+        .tags(["kairoscope"])
+        .timezone("utc")
+        .time("now-30m", "now")
+        .refresh("15s")
+        .tooltip(dashboard.DashboardCursorSync.CROSSHAIR)
+    )
+    for variable in variables():
+        made.with_variable(variable)
+    for name, title in names.items():
+        if name != wanted["name"]:
+            made.link(
+                build.DashboardLink(title)
+                .type(dashboard.DashboardLinkType.LINK)
+                .url(f"/d/kairoscope-{name}")
+                .include_vars(True)
+                .keep_time(True)
+            )
+    for row in wanted["rows"]:
+        made.with_row(build.Row(row["title"]))
+        for each in row["panels"]:
+            made.with_panel(panel(each))
+    built = made.build()
+    for number, each in enumerate(built.panels or [], 1):
+        each.id_val = number
+    return built
+
+
+def files() -> dict[str, str]:
+    """Every dashboard's file name and text."""
+    boards = yaml.safe_load(BOARDS.read_text())
+    names = {wanted["name"]: wanted["title"] for wanted in boards}
+    return {
+        f"{wanted['name']}.json": json.dumps(
+            board(wanted, names), cls=JSONEncoder, indent=1, sort_keys=True
+        )
+        + "\n"
+        for wanted in boards
+    }
+
+
+def main() -> int:
+    """Write them, and take away what none of them is."""
+    made = files()
+    for old in HERE.glob("*.json"):
+        if old.name not in made:
+            old.unlink()
+    for name, text in made.items():
+        (HERE / name).write_text(text)
+        print(HERE / name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
