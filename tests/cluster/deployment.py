@@ -95,6 +95,8 @@ class Home(Cli):
     """A KAIROSCOPE_HOME with a loopback net: where the CLI is called, and what it left there."""
 
     PATIENCE_S = 120.0
+    # Of each deploy.
+    options: tuple[str, ...] = ()
 
     def __init__(self, net: str | None = None, name: str = "home") -> None:
         self.net = net or free_net()
@@ -130,7 +132,7 @@ class Home(Cli):
     def deploy(self, what: Path | None = None) -> str:
         """Deploy, which must work; the playbook's output."""
         self.deployed = what or self.experiment
-        return self.well("deploy", self.deployed, timeout_s=420)
+        return self.well("deploy", self.deployed, *self.options, timeout_s=420)
 
     def remove(self) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)

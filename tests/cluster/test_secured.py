@@ -1,6 +1,7 @@
 """A deployment with `security: {enabled: true}`: it works as one without, and lets nobody else in.
 
-On loopback addresses here; hosts of their own have the same roles (tests/lab).
+It is watched as well: Prometheus is one whom it lets in. On loopback addresses here; hosts of their
+own have the same roles (tests/lab).
 """
 
 from __future__ import annotations
@@ -8,20 +9,23 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import ssl
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import pytest
 from cassandra import Unauthorized
 from cassandra.cluster import NoHostAvailable
-from deployment import ALL, Deployment, nothing_left, variant
+from deployment import ALL, Deployment, nothing_left, request, variant
 from harness import wait_for
 
+from kairoscope import paths
 from kairoscope.deploy import preflight
 from kairoscope.errors import UserError
 from kairoscope.hosts import secrets, supervisor
@@ -49,7 +53,9 @@ CLOSED = (
 
 
 class Secured(Deployment):
-    """A secured deployment, with secrets of its own."""
+    """A secured deployment, with secrets of its own, that is watched."""
+
+    options = ("--monitoring",)
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,6 +78,15 @@ class Secured(Deployment):
     @property
     def hosts(self) -> list[str]:
         return [f"{self.net}.{n}" for n in (1, 2, 3)]
+
+    def watched(self, query: str) -> Any:
+        """What Prometheus answers at /api/v1/<query>."""
+        return request(f"http://{self.net}.1:9090/api/v1/{query}")["data"]
+
+    def all_up(self) -> bool:
+        """Whether everybody whom it asks answers."""
+        targets = self.watched("targets?state=active")["activeTargets"]
+        return {target["health"] for target in targets} == {"up"}
 
     def get(self, path: str, headers: dict[str, str] | None = None) -> tuple[int, bytes]:
         """Status and body of a GET by somebody who checks the server's name, with our CA."""
@@ -138,14 +153,15 @@ def test_a_load_passes_and_no_secret_is_seen(secured: Secured) -> None:
         for path in secured.path.rglob("*")
         if path.is_file() and any(secret.encode() in path.read_bytes() for secret in hidden)
     }
-    # KairosDB has to know one of them; it knows a hash of the REST interface's.
-    assert holders == {"local/kairosdb-1/conf/kairosdb-secret.conf"}
-    assert access.rest.password.encode() not in (secured.path / holders.pop()).read_bytes()
+    # KairosDB has to know one; of the REST interface's it knows a hash, Prometheus itself.
+    kairosdb = "local/kairosdb-1/conf/kairosdb-secret.conf"
+    assert holders == {kairosdb, "local/monitoring-1/conf/rest-secret"}
+    assert access.rest.password.encode() not in (secured.path / kairosdb).read_bytes()
 
 
 def test_nothing_secret_can_be_read_by_others(secured: Secured) -> None:
     private = [*secured.state.glob("*/pki/node.*"), *secured.state.glob("*/conf/*secret*")]
-    assert len(private) == 3 * len(ALL) + 1
+    assert len(private) == 3 * len(ALL) + 2
     for path in private:
         assert path.stat().st_mode & 0o077 == 0, path
 
@@ -240,6 +256,34 @@ def test_settings_that_kairosdb_tells_have_no_secret(secured: Secured) -> None:
     assert not any("password" in key or "credential" in key for key in settings)
 
 
+def test_everybody_is_watched(secured: Secured) -> None:
+    said = secured.well("verify")
+    assert ", 0 FAIL" in said
+    assert re.search(r"monitoring .* targets .* 6 up .*ok", said)
+    assert "Prometheus http://" in secured.status().stdout
+
+
+def test_rules_find_what_they_ask_for(secured: Secured) -> None:
+    load(secured)
+    rules = "".join(
+        (paths.DASHBOARDS / "prometheus" / name).read_text()
+        for name in ("alerts.yml", "recording.yml")
+    )
+    # ScyllaDB's are another engine's.
+    names = set(re.findall(r"\b(?:kairosdb|cassandra|node|kairoscope)_[a-z0-9_]+", rules))
+    names |= set(re.findall(r"kairoscope:[a-z0-9_:]+", rules))
+
+    def missing() -> set[str]:
+        return {name for name in names if not secured.watched(f"query?query={name}")["result"]}
+
+    wait_for("a series of each metric", lambda: not missing(), 120, lambda: str(missing()))
+    groups = secured.watched("rules")["groups"]
+    assert {rule["health"] for group in groups for rule in group["rules"]} == {"ok"}
+    fires = {alert["labels"]["alertname"] for alert in secured.watched("alerts")["alerts"]}
+    # This machine's own disk and clock are not ours.
+    assert fires - {"DiskFilling", "DiskAlmostFull", "ClockOff"} == {"Watchdog"}
+
+
 def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:
     load(secured)
     before = secured.access
@@ -261,6 +305,7 @@ def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:
     assert secured.get("/api/v1/version", secured.access.headers)[0] == 200
     done = secured.cli("rotate", "certificates", timeout_s=900)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr
+    wait_for("Prometheus let in again", secured.all_up, 60)
     assert points(secured) == stored
     load(secured)
 
@@ -277,6 +322,7 @@ def test_a_new_ca_loses_nothing(secured: Secured) -> None:
         ssl.create_default_context(cadata=old).wrap_socket(
             plain, server_hostname=f"{secured.net}.1"
         )
+    wait_for("Prometheus let in again", secured.all_up, 60)
     assert points(secured) == stored
     load(secured)
 
