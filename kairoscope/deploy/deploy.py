@@ -68,7 +68,7 @@ def deploy(plan: Plan, of: Deployment) -> None:
         _brought(plan, of)  # Refused before anything takes long.
         if of.target.shared:
             _check_here(plan, of)
-        bundles.build(with_java=of.target.managed, console=of.console)
+        _bundles(of)
         prepare(plan, of)
         apply(plan, of.stack, "deploy")
 
@@ -76,6 +76,13 @@ def deploy(plan: Plan, of: Deployment) -> None:
 def _brought(plan: Plan, of: Deployment) -> Any:
     """The user's own server that the plan is deployed with; None where it takes none."""
     return of.stack.brought(plan, of.target.shared, of.options.server)
+
+
+def _bundles(of: Deployment) -> None:
+    """Have what is sent to hosts; where they are reached there may be no way to get it."""
+    bundles.build(with_java=of.target.managed, console=of.console)
+    if of.target.watched(of.options):
+        monitoring.fetch(of.console)
 
 
 def prepare(plan: Plan, of: Deployment) -> None:
@@ -112,7 +119,7 @@ def provision(plan: Plan, of: Deployment) -> Path:
         raise UserError(
             f"Target {plan.target} has no hosts to provision: its servers are processes here."
         )
-    bundles.build(with_java=True, console=of.console)
+    _bundles(of)
     check_shape(plan, of.target)
     return _machines(plan, of, _brought(plan, of))
 
@@ -151,8 +158,6 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     path = folder / "inventory.yml"
     try:
         machines = target.provision(plan, of.options, of.console.print, lambda: _fix_shape(plan))
-        if machines.watched:
-            monitoring.fetch(of.console)
         made = inventory_vars.make(plan, machines, of.stack, server, shared=target.shared)
         inventory.write(path, made, machines.origin)
         if not target.managed:

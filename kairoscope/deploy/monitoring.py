@@ -3,6 +3,7 @@
 A target is watched where its inventory has a host in the group `monitoring`; nothing else says so.
 """
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -46,6 +47,10 @@ def fetch(console: Console | None = None) -> bool:
     there = all((folder() / "bin" / name).exists() for name in PROGRAMS)
     if there and (not versions or stamp_file.read_text() == versions):
         return False
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        # What an old list names is gone from the mirrors.
+        subprocess.run(["apt-get", "--quiet", "--quiet", "update"], check=False)
+        versions = _known_to_apt()
     if not versions:
         raise UserError(
             f"Monitoring needs the packages {', '.join(PACKAGES)} of Debian or Ubuntu, and this "
@@ -102,7 +107,11 @@ def _call(command: list[str], where: Path) -> None:
 
 
 def packed(name: str, parts: Iterable[str]) -> Packed:
-    """Some of what `fetch` has brought, as a bundle for hosts."""
+    """Some of what `fetch` has brought, as a bundle for hosts. UserError if it is not there."""
+    if not folder().exists():
+        raise UserError(
+            f"{folder()} is not there. First: .venv/bin/kairoscope bundles --with-monitoring"
+        )
     return bundles.pack(name, "1", folder(), parts, paths.BUNDLES)
 
 

@@ -23,13 +23,20 @@ class Own(Target):
         """What INVENTORY= says."""
         if options.inventory is None:
             raise UserError("Target hosts needs INVENTORY=, a file that says where they are.")
-        machines = given(plan, options.inventory)
-        if options.monitoring and not machines.watched:
+        return given(plan, options.inventory)
+
+    def watched(self, options: Options) -> bool:
+        """What INVENTORY= says. UserError if it says no, and MONITORING= yes."""
+        file = options.inventory
+        if file is None or not file.exists():
+            return False  # `provision` says so.
+        found = bool(inventory.read_own(file.absolute()).monitoring)
+        if options.monitoring and not found:
             raise UserError(
-                f"MONITORING=: {options.inventory} has no host in the group monitoring, which it "
-                "takes (docs/hosts.md)."
+                f"MONITORING=: {file} has no host in the group monitoring, which it takes "
+                "(docs/hosts.md)."
             )
-        return machines
+        return found
 
     def destroy(self, say: Say) -> None:
         """Refused."""

@@ -83,7 +83,7 @@ class Target(ABC):
     # What a deploy asks
 
     def watched(self, options: Options) -> bool:
-        """Whether hosts made here are to be watched: once they are, until they are destroyed."""
+        """Whether one host watches the others: once that is said, until they are destroyed."""
         path = paths.target_dir(self.name) / "inventory.yml"
         return options.monitoring or (path.exists() and bool(inventory.read(path).monitoring))
 

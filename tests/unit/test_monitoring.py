@@ -113,10 +113,12 @@ def test_hosts_of_ones_own_need_one_in_the_group(tmp_path):
     hosts = {role: {"hosts": {f"{role}-1": None}} for role in ("storage", "kairosdb", "loader")}
     hosts["storage"] = {"hosts": {f"storage-{i}": None for i in (1, 2, 3)}}
     file.write_text(yaml.safe_dump({"all": {"children": hosts}}))
-    plan = known.plan(experiment.load("laptop"), "hosts")
-    options = Options(Path("x"), inventory=file, monitoring=True)
+    where = known.target("hosts")
+    assert not where.watched(Options(Path("x"), inventory=file))
     with pytest.raises(UserError, match="no host in the group monitoring"):
-        known.target("hosts").provision(plan, options, print, lambda: None)
+        where.watched(Options(Path("x"), inventory=file, monitoring=True))
+    file.write_text(yaml.safe_dump({"all": {"children": hosts | {"monitoring": hosts["loader"]}}}))
+    assert where.watched(Options(Path("x"), inventory=file))
 
 
 # What the role writes.

@@ -62,6 +62,10 @@ class Aws(Target):
         terraform.apply()
         return machines.of_outputs(terraform.outputs(), plan)
 
+    def watched(self, options: Options) -> bool:
+        """Always: Terraform makes a host for it."""
+        return True
+
     def check_leaves(self, here: Inventory, host: Host, options: Options, verb: str) -> None:
         """Terraform ends the last one, if the target is not protected."""
         super().check_leaves(here, host, options, verb)
