@@ -48,7 +48,8 @@ public final class Histogram {
       at++;
     }
     counts[at].increment();
-    sum.add(value);
+    // A time is below 0 if a clock was set back, and a sum that goes back is a restart to Prometheus.
+    sum.add(Math.max(0, value));
   }
 
   /** How many values there were. */

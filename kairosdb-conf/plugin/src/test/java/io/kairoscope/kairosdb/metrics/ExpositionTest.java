@@ -47,6 +47,16 @@ class ExpositionTest {
   }
 
   @Test
+  void aClockThatIsSetBackTakesNothingFromASum() {
+    Histogram times = Histogram.seconds(TimeUnit.MILLISECONDS, 50);
+    times.observe(2_000);
+    times.observe(-1_000);
+    assertEquals(2, times.count());
+    assertEquals(2, times.sum());
+    assertEquals(1, times.cumulative()[0]);
+  }
+
+  @Test
   void whatPrometheusWouldNotTakeIsRefused() {
     List<Consumer<Exposition>> wrongs =
         List.of(
