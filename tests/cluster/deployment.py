@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -25,7 +26,7 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 from harness import SMALL, Cli, but, running_load, wait_for
 
-from kairoscope import experiment, run_folder
+from kairoscope import experiment, paths, run_folder
 from kairoscope.cli import known
 from kairoscope.deploy import inventory_vars, preflight
 from kairoscope.hosts import inventory, supervisor
@@ -56,6 +57,18 @@ def request(url: str, document: Any = None, timeout_s: float = 10) -> Any:
     with urllib.request.urlopen(url, data=data, timeout=timeout_s) as answer:  # noqa: S310 (ours)
         body = answer.read()
     return json.loads(body) if body else None
+
+
+def families(metrics: dict[str, float]) -> set[str]:
+    """The names of the families of metrics."""
+    return {re.sub(r"(_bucket|_count|_sum)?({.*})?$", "", series) for series in metrics}
+
+
+def documented_families(queue: str) -> set[str]:
+    """Those that docs/metrics.md has for a KairosDB with this queue: coalescing or stock."""
+    table = (paths.CHECKOUT / "docs" / "metrics.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \|[^|]*\|[^|]*\|([^|]*)\|", table, re.M)
+    return {name for name, only in rows if only.strip() in ("", queue)}
 
 
 def listens(address: str, port: int) -> bool:
@@ -291,12 +304,12 @@ class Deployment(Home):
         return said
 
     def metrics(self) -> dict[str, float]:
-        """KairosDB's metrics as Prometheus reads them: series, without `kairosdb_`, and value."""
+        """KairosDB's metrics as Prometheus reads them: series and value."""
         url = f"{self.url}/api/v1/kairoscope/metrics"
         with urllib.request.urlopen(url, timeout=10) as answer:  # noqa: S310 (ours)
             text = answer.read().decode()
-        lines = (line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("kairosdb_"))
-        return {series.removeprefix("kairosdb_"): float(value) for series, value in lines}
+        lines = (line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        return {series: float(value) for series, value in lines}
 
     def count(self, metric: str, url: str | None = None) -> int:
         """Points of a metric that a query finds, at the first KairosDB or another one."""

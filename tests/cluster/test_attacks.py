@@ -176,7 +176,7 @@ def fill_by_rest(
 
 def fill_by_telnet(cluster: Attacked, disk: Disk, what: str) -> dict[str, int]:
     """Send lines until none is taken any more; how many the queue says it took."""
-    before = int(cluster.metrics()["queue_put_points_total"])
+    before = int(cluster.metrics()["kairosdb_queue_put_points_total"])
     tags = " ".join(f"tag{i}={'y' * 180}" for i in range(4))
     now = now_ms()
     with socket.create_connection((f"{cluster.net}.1", 4242)) as line:
@@ -188,7 +188,7 @@ def fill_by_telnet(cluster: Attacked, disk: Disk, what: str) -> dict[str, int]:
         line.sendall(b"version\n")
         line.settimeout(60)
         assert line.recv(100)
-    taken = int(cluster.metrics()["queue_put_points_total"]) - before
+    taken = int(cluster.metrics()["kairosdb_queue_put_points_total"]) - before
     assert taken < 400_000
     return {what: taken}
 
@@ -494,7 +494,7 @@ def test_a_frozen_storage_node_costs_nothing(
         asker.join()
         after = victim.metrics()
         figures = innocent(run)
-    stored_after = "queue_stored_after_seconds"
+    stored_after = "kairosdb_queue_stored_after_seconds"
     in_time, total = (
         after[series] - before[series]
         for series in (

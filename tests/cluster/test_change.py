@@ -7,7 +7,15 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from deployment import ALL, Deployment, free_net, variant
+from deployment import (
+    ALL,
+    Deployment,
+    documented_families,
+    families,
+    free_net,
+    request,
+    variant,
+)
 from harness import changed, end, wait_for
 
 from loaders.schedule.due import Schedule
@@ -92,4 +100,11 @@ def test_stock_queue_passes_too(cluster: Deployment, other: Path) -> None:
         assert run.end() == 0, run.output
     book = run.json("ledger.json")
     assert book["balanced"] is True
-    assert book["stored"] == book["rows_by_cql"] == Schedule(run.spec()).points
+    points = Schedule(run.spec()).points
+    assert book["stored"] == book["rows_by_cql"] == points
+    for said in (cluster.metrics(), cluster.metrics()):
+        assert families(said) == documented_families("stock")
+        assert said["kairosdb_queue_handed_out_points_total"] >= points
+        assert said["kairosdb_metrics_failures_total"] == 0
+    # Asked for its metrics in KairosDB's way, the queue writes them into the store.
+    assert request(f"{cluster.url}/api/v1/metricnames?prefix=kairosdb.")["results"] == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cassandra.cluster import Session
-from deployment import STORAGE, Deployment, Run
+from deployment import STORAGE, Deployment, Run, documented_families, families
 from harness import wait_for
 
 from kairoscope.stacks.kairosdb import cql, read_run, readback, scan
@@ -118,6 +118,22 @@ def test_queue_and_processes_were_sampled(run: Run) -> None:
     assert set(measured["cpu_us_per_point"]) == {"storage", "kairosdb", "loader"}
     assert all(cost > 0 for cost in measured["cpu_us_per_point"].values())
     assert measured["bytes_per_point"]["per_replica"] > 0
+
+
+def test_metrics_have_the_whole_run_whoever_reads_them(cluster: Deployment, run: Run) -> None:
+    points = Schedule(run.spec()).points
+    for said in (cluster.metrics(), cluster.metrics()):
+        assert families(said) == documented_families("coalescing")
+        for series in (
+            "kairosdb_queue_put_points_total",
+            "kairosdb_queue_stored_points_total",
+            'kairosdb_ingest_points_total{protocol="rest",code="204"}',
+            'kairosdb_write_batch_rows_sum{table="data_points"}',
+        ):
+            assert said[series] >= points, series
+        assert said["kairosdb_query_request_duration_seconds_count"] > 0
+        assert said['kairosdb_store_connected_nodes{connection="write_cluster"}'] == 3
+        assert said["kairosdb_metrics_failures_total"] == 0
 
 
 def test_report_needs_no_network(run: Run) -> None:
