@@ -16,7 +16,12 @@ _GET = (
     "import sys, urllib.request as u\n"
     "sys.stdout.write(u.urlopen(sys.argv[1], timeout=20).read().decode())"
 )
-_NODE = {"job": "node", "port": "node_exporter_port", "group": "all"}
+_HOSTS = (
+    {"job": "node", "port": "node_exporter_port", "group": "all"},
+    {"job": "loader", "port": "metrics_port", "group": "loader"},
+)
+NOW_AND_THEN = ("loader",)
+"""Jobs that answer while a load runs, and not between two."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Known:
 
 def wanted(hosts: Inventory) -> set[tuple[str, str]]:
     """Job and instance of every server that it should ask, beside itself and Alertmanager."""
-    jobs = [*hosts.monitoring[0].vars["scraped"], _NODE]
+    jobs = [*hosts.monitoring[0].vars["scraped"], *_HOSTS]
     return {
         (job["job"], host.name)
         for job in jobs

@@ -145,16 +145,15 @@ def rendered(name: str, found: inventory.Inventory, **more) -> str:
     )
 
 
-OF_HOSTS = yaml.safe_load((paths.ANSIBLE / "roles/monitoring/vars/main.yml").read_text())[
-    "monitoring_of_hosts"
-]
+ROLE = yaml.safe_load((paths.ANSIBLE / "roles/monitoring/vars/main.yml").read_text())
+OF_HOSTS = [ROLE["monitoring_of_hosts"], ROLE["monitoring_of_loaders"]]
 
 
 def asked(found: inventory.Inventory) -> dict[tuple[str, str], str]:
     """Address of each target by job and instance, as the role writes them."""
     return {
         (job["job"], target["labels"]["instance"]): target["targets"][0]
-        for job in [*found.monitoring[0].vars["scraped"], OF_HOSTS]
+        for job in [*found.monitoring[0].vars["scraped"], *OF_HOSTS]
         for target in yaml.safe_load(rendered("targets.yml", found, job=job))
     }
 
@@ -168,6 +167,7 @@ def test_everybody_is_asked_and_verify_knows_it():
         ("node", "storage-1"): "10.77.0.11:9100",
         ("node", "kairosdb-1"): "10.77.0.12:9100",
         ("node", "loader-1"): "10.77.0.13:9100",
+        ("loader", "loader-1"): "10.77.0.13:9105",
         ("node", "monitoring-1"): "10.77.0.14:9100",
     }
     assert asked(here(WATCHED))["node", "monitoring-1"] == "127.9.8.1:9100"
@@ -295,6 +295,9 @@ def test_verify_names_who_is_not_watched_and_which_rule_is_broken():
         "kairosdb of kairosdb-1: connection refused",
     ]
     assert judge.not_watched(prometheus.Known({("a", "b"): "up"}, {}, []), {("a", "b")}) == []
+    # Between two loads nobody is there.
+    away = {("loader", "loader-1"): "connection refused"}
+    assert judge.not_watched(prometheus.Known(away, {}, []), away) == []
     assert judge.broken_rules(found, {"NodeDown", "QueueOld"}) == ["QueueOld: not loaded", "x: bad"]
     assert {"NodeDown", "kairoscope:storage_nodes:down"} <= judge.rule_names()
 

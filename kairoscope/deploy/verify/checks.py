@@ -500,7 +500,8 @@ def monitoring(context: Context, check: str) -> Iterable[Finding]:
     wanted = prometheus.wanted(context.hosts)
     silent = judge.not_watched(found, wanted)
     yield Finding.of(
-        check, "targets", "; ".join(silent) or f"{len(found.targets)} up", "all up", not silent
+        *(check, "targets", "; ".join(silent) or f"{len(found.targets)} as wanted"),
+        *("all up, loaders under a load", not silent),
     )
     broken = judge.broken_rules(found, judge.rule_names())
     yield Finding.of(
