@@ -1,13 +1,22 @@
-"""The pages that are served, and how often a browser is to ask for one again."""
+"""The pages that are served, and how often a browser is to ask for one again.
+
+What draws them is imported by the first that is asked for: it takes a while, and beside a load
+nobody may ever ask.
+"""
+
+from __future__ import annotations
 
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kairoscope import run_folder
 from kairoscope.serve.shelf import Shelf, leads_out
-from kairoscope.serve.standing import Standing
 from kairoscope.serve.tails import Tails
+
+if TYPE_CHECKING:
+    from kairoscope.serve.standing import Standing
 
 LEAST_MS, MOST_MS = 2000, 5000
 """After so long, in ms, a browser asks again for the page of a run that goes on. A run's files have
@@ -55,13 +64,13 @@ class Pages:
         try:
             return (folder / run_folder.REPORT_HTML).read_bytes()
         except FileNotFoundError:
-            # All of this takes a while to import, and nobody may ever ask.
             from kairoscope.report import html  # noqa: PLC0415
 
             return html(folder, self._reference).encode()
 
     def _growing(self, folder: Path) -> Page:
         from kairoscope.report import data, watched  # noqa: PLC0415
+        from kairoscope.serve.standing import Standing  # noqa: PLC0415
 
         standing = self._standing.setdefault(folder, Standing(folder, self._tails))
         run = standing.of(data.read(folder, self._tails.lines))

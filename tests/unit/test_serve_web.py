@@ -199,6 +199,14 @@ def test_a_port_without_serve_is_refused(run):
     assert isinstance(done.exception, UserError) or "--port is for --serve" in done.output
 
 
+def test_beside_a_load_that_nobody_watches_nothing_is_imported_that_draws():
+    program = "import sys, kairoscope.serve.__main__; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert {"numpy", "pydantic", "jinja2"}.isdisjoint(done.stdout.split())
+
+
 def test_many_browsers_are_one_drawing(run):
     class Counted:
         drawn = 0
