@@ -147,6 +147,13 @@ class Seen:
         ]
         return {"intervals": intervals, "last": intervals[-1] if intervals else {}}
 
+    def not_ours(self, processes: Sequence[Record]) -> list[str]:
+        """Sentences on machines that others have more of than the limits allow, as in a verdict."""
+        if not self._warm:
+            return []
+        so_far = Machines(processes, self._known.cpus).within(self._begin, self._now)
+        return [f"So far {said}." for said in so_far.not_ours(self._limits)]
+
     def measured(self, processes: Sequence[Record]) -> Document:
         """In place of measurements.json: of the measured time so far, or of the warm-up."""
         window = (self._begin, self._now)

@@ -79,9 +79,11 @@ class Standing:
             "drain": seen.drain(depths),
             "readback": seen.readback(),
         }
+        summary = " ".join([run.verdict["summary"], *seen.not_ours(processes)])
+        told_parts = {name: asdict(part) for name, part in parts.items()}
         return replace(
             run,
-            verdict=run.verdict | {"parts": {name: asdict(part) for name, part in parts.items()}},
+            verdict=run.verdict | {"summary": summary, "parts": told_parts},
             latency=seen.latencies(),
             measurements=seen.measured(processes),
         )

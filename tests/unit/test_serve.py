@@ -64,6 +64,8 @@ def test_the_page_has_what_the_folder_has_so_far(tmp_path):
     assert "GOING ON" in text
     assert outcomes(text) == ["not yet"] * 5
     assert 'id="chart-throughput"' not in text
+    assert "No chart yet." in text
+    assert "No chart: " not in text
     for second in range(1, 8):
         look(run, second)
     text = text_of(made, run.folder)
@@ -90,6 +92,18 @@ def test_what_is_behind_or_slow_shows_before_the_end(tmp_path):
     # Whether a second over the limit is more than 1 % of all points only the histograms tell.
     assert outcomes(text)[:2] == ["over so far", "not yet"]
     assert "over 500 ms in 1 of 12 measured seconds, 1,800 ms at most" in text
+
+
+def test_a_machine_that_is_not_ours_is_said_before_the_end(tmp_path):
+    run, made = loading(tmp_path), pages(tmp_path)
+    processes = run_folder.JsonLines(run.folder / run_folder.PROCESSES)
+    for second in range(31):
+        counters = {"cpu_busy_s": 2.0 * second, "cpu_kernel_s": 0.0, "cpu_ours_s": 1.0 * second}
+        processes.write(t=run.began_s + second, name="mine", role="host", cpus=2, **counters)
+    for second in range(1, 18):
+        look(run, second)
+    said = "So far the machine was not ours: processes of others used 1.00 of the 2 cores of mine"
+    assert said in text_of(made, run.folder)
 
 
 def test_once_the_loaders_files_are_there_the_verdict_s_own_figures_are_shown(tmp_path):
