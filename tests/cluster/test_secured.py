@@ -14,12 +14,14 @@ import socket
 import ssl
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
 import psutil
 import pytest
+from boards import panels, ready
 from cassandra import Unauthorized
 from cassandra.cluster import NoHostAvailable
 from deployment import ALL, Deployment, nothing_left, request, variant
@@ -284,6 +286,26 @@ def test_rules_find_what_they_ask_for(secured: Secured) -> None:
     fires = {alert["labels"]["alertname"] for alert in secured.watched("alerts")["alerts"]}
     # This machine's own disk and clock are not ours.
     assert fires - {"DiskFilling", "DiskAlmostFull", "ClockOff"} == {"Watchdog"}
+
+
+def test_panels_of_the_dashboards_find_what_they_ask_for(secured: Secured) -> None:
+    # Loaders are asked every 15 s, while they load: one load may be seen once, and has no rate.
+    load(secured)
+    load(secured)
+    now = time.time()
+
+    def found(query: str) -> Any:
+        asked = {"query": ready(query, "5m"), "start": now - 1200, "end": now, "step": 15}
+        return secured.watched(f"query_range?{urllib.parse.urlencode(asked)}")["result"]
+
+    empty = [
+        f"{name}: {panel['title']}: {legend}"
+        for name, panel in panels()
+        if panel.get("only") != "scylla" and "may_be_empty" not in panel
+        for legend, query in panel["queries"].items()
+        if not found(query)
+    ]
+    assert not empty
 
 
 def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:

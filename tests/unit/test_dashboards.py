@@ -1,25 +1,21 @@
 """Dashboards: what is committed is what boards.yml makes; every query asks for something there is.
 
-That each query returns series on a loaded cluster is looked at in tests/cluster; Grafana itself has
-not drawn them.
+That each query returns series on a loaded cluster is looked at in tests/cluster/test_secured.py;
+Grafana itself has not drawn them.
 """
 
-import importlib.util
 import json
 import re
-from collections.abc import Iterator
-from typing import Any
 
 import promql_parser
 import pytest
 import yaml
+from boards import BOARDS, FOLDER, make, panels, queries, ready
 
 from kairoscope import paths
 from loaders.metrics import FAMILIES
 
-FOLDER = paths.CHECKOUT / "dashboards" / "grafana"
-PROMETHEUS = paths.CHECKOUT / "dashboards" / "prometheus"
-BOARDS = yaml.safe_load((FOLDER / "boards.yml").read_text())
+PROMETHEUS = paths.DASHBOARDS / "prometheus"
 
 SCYLLA = {
     f"scylla_{name}"
@@ -46,36 +42,6 @@ UNITS = {"Bps", "bytes", "cps", "percentunit", "pps", "reqps", "rowsps", "s", "s
 
 # node_exporter's are many, and asked for where it runs; `up` is Prometheus' own.
 ELSEWHERE = re.compile(r"node_\w+|up")
-
-
-def made() -> Any:
-    spec = importlib.util.spec_from_file_location("make_dashboards", FOLDER / "make.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-make = made()
-
-
-def panels() -> Iterator[tuple[str, dict[str, Any]]]:
-    for board in BOARDS:
-        for row in board["rows"]:
-            for panel in row["panels"]:
-                yield board["name"], panel
-
-
-def queries() -> Iterator[tuple[str, str]]:
-    for name, panel in panels():
-        for query in panel["queries"].values():
-            yield f"{name}: {panel['title']}", query
-
-
-def ready(query: str) -> str:
-    """A query as Prometheus gets it from Grafana."""
-    return make.expression(query).replace("$__rate_interval", "1m").replace("$", "")
 
 
 def selected(query: str) -> set[str]:
@@ -109,7 +75,7 @@ def test_what_is_committed_is_what_the_description_makes():
 
 @pytest.mark.parametrize(("place", "query"), [pytest.param(*q, id=q[0]) for q in queries()])
 def test_every_query_is_promql_of_the_chosen_cluster(place, query):
-    promql_parser.parse(ready(query))
+    promql_parser.parse(ready(query, "1m"))
     for matchers in re.findall(r"\{([^}]*)\}", make.expression(query)):
         assert make.OF in matchers, place
 
