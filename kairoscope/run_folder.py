@@ -187,13 +187,17 @@ def lines(path: Path) -> Iterator[Record | None]:
     """
     with path.open(encoding="utf-8", errors="replace") as file:
         for line in file:
-            if not line.strip():
-                continue
-            try:
-                found = json.loads(line)
-            except ValueError:
-                found = None
-            yield found if isinstance(found, dict) else None
+            if line.strip():
+                yield parsed(line)
+
+
+def parsed(line: str | bytes) -> Record | None:
+    """The object of a line; None if it holds none."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def records(path: Path) -> Iterator[Record]:

@@ -1,10 +1,9 @@
 """Files of JSON lines that grow: each line is read and parsed once."""
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kairoscope.run_folder import Record
+from kairoscope.run_folder import Record, parsed
 
 
 @dataclass
@@ -38,7 +37,7 @@ class Tails:
             file.seek(known.offset)
             whole, end, _ = file.read().rpartition(b"\n")
         known.offset += len(whole) + len(end)
-        known.records += [_object(line) for line in whole.split(b"\n") if line.strip()]
+        known.records += [parsed(line) for line in whole.split(b"\n") if line.strip()]
         return known.records
 
     def records(self, path: Path) -> list[Record]:
@@ -47,11 +46,3 @@ class Tails:
             return [record for record in self.lines(path) if record is not None]
         except OSError:
             return []
-
-
-def _object(line: bytes) -> Record | None:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None

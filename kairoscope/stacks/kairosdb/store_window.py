@@ -13,10 +13,7 @@ from typing import Any
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines, write_json
-from kairoscope.stacks.kairosdb import nodetool
-
-COUNTED = ("read", "write")
-"""Operations whose latencies a node counts in buckets since its start."""
+from kairoscope.stacks.kairosdb import nodetool, scylla_rest
 
 _PERCENTILES = (50, 75, 95, 98, 99, 99.9)
 
@@ -87,7 +84,9 @@ class StoreWindow:
         for host in self._hosts:
             (t0, before), (t1, after) = (look.get(host.name, (0.0, {})) for look in self._looks)
             try:
-                counted = {name: difference(before[name], after[name]) for name in COUNTED}
+                counted = {
+                    name: difference(before[name], after[name]) for name in scylla_rest.COUNTED
+                }
             except (LookupError, TypeError, ValueError) as error:
                 why = str(error) if isinstance(error, ValueError) else "a look is missing"
                 self._note(host, why)
