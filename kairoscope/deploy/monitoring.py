@@ -18,9 +18,9 @@ from kairoscope import live, paths
 from kairoscope.deploy import bundles
 from kairoscope.deploy.bundles import Packed
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, secrets
+from kairoscope.hosts import inventory, prometheus, secrets
 from kairoscope.hosts.machines import Layout, Machine
-from kairoscope.stacks.stack import Stack
+from kairoscope.stacks.stack import Scraped, Stack
 
 NAME = "monitoring"
 # As this machine's release of Debian or Ubuntu has them: the hosts need no way to a repository, and
@@ -30,6 +30,12 @@ PROGRAMS = (*PACKAGES, "promtool", "amtool")
 # What goes to every host, and what only to the one that watches.
 _EVERYWHERE = ("bin/prometheus-node-exporter",)
 _THERE = ("bin/prometheus", "bin/promtool", "bin/prometheus-alertmanager", "bin/amtool", "share")
+
+# Beside the stack's servers: the hosts themselves, and what the sensors see while a load runs.
+_SCRAPED = (
+    Scraped("node", "all", "node_exporter_address", "node_exporter_port"),
+    Scraped(prometheus.LOADER, "loader", "address", "metrics_port"),
+)
 
 
 def folder() -> Path:
@@ -137,7 +143,7 @@ def of_all(layout: Layout, stack: Stack) -> dict[str, Any]:
         "monitoring_bundle": str(watching.archive),
         "monitoring_bundle_dir": str(layout.install_dir / watching.folder),
         "dashboards_dir": str(paths.DASHBOARDS),
-        "scraped": [asdict(job) for job in stack.scraped],
+        "scraped": [asdict(job) for job in (*stack.scraped, *_SCRAPED)],
     }
 
 

@@ -16,12 +16,9 @@ _GET = (
     "import sys, urllib.request as u\n"
     "sys.stdout.write(u.urlopen(sys.argv[1], timeout=20).read().decode())"
 )
-_HOSTS = (
-    {"job": "node", "port": "node_exporter_port", "group": "all"},
-    {"job": "loader", "port": "metrics_port", "group": "loader"},
-)
-NOW_AND_THEN = ("loader",)
-"""Jobs that answer while a load runs, and not between two."""
+
+LOADER = "loader"
+"""The job that answers while a load runs, and not between two."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +43,9 @@ class Known:
 
 def wanted(hosts: Inventory) -> set[tuple[str, str]]:
     """Job and instance of every server that it should ask, beside itself and Alertmanager."""
-    jobs = [*hosts.monitoring[0].vars["scraped"], *_HOSTS]
     return {
         (job["job"], host.name)
-        for job in jobs
+        for job in hosts.monitoring[0].vars["scraped"]
         for host in hosts.all
         if job["group"] in ("all", host.role) and job["port"] in host.vars
     }

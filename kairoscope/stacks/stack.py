@@ -42,11 +42,11 @@ class Brought(Protocol):
 
 @dataclass(frozen=True)
 class Scraped:
-    """Servers of a stack that tell Prometheus their figures.
+    """Servers that tell Prometheus their figures: a stack's, and what every watched target has.
 
     Attributes:
         job: what Prometheus calls them.
-        group: of the inventory, whose hosts have one each.
+        group: of the inventory, whose hosts have one each if they have its port; or all.
         address: inventory variable that has where it listens.
         port: inventory variable that has on which port.
         path: that they are asked for.

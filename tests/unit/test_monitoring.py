@@ -145,15 +145,11 @@ def rendered(name: str, found: inventory.Inventory, **more) -> str:
     )
 
 
-ROLE = yaml.safe_load((paths.ANSIBLE / "roles/monitoring/vars/main.yml").read_text())
-OF_HOSTS = [ROLE["monitoring_of_hosts"], ROLE["monitoring_of_loaders"]]
-
-
 def asked(found: inventory.Inventory) -> dict[tuple[str, str], str]:
     """Address of each target by job and instance, as the role writes them."""
     return {
         (job["job"], target["labels"]["instance"]): target["targets"][0]
-        for job in [*found.monitoring[0].vars["scraped"], *OF_HOSTS]
+        for job in found.monitoring[0].vars["scraped"]
         for target in yaml.safe_load(rendered("targets.yml", found, job=job))
     }
 

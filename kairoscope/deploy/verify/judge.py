@@ -12,7 +12,7 @@ from kairoscope import paths
 from kairoscope.deploy.verify import probe
 from kairoscope.deploy.verify.wire import Certificate
 from kairoscope.hosts.inventory import Host
-from kairoscope.hosts.prometheus import NOW_AND_THEN, Known
+from kairoscope.hosts.prometheus import LOADER, Known
 from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb import hocon
 
@@ -200,7 +200,7 @@ def not_watched(found: Known, wanted: Iterable[tuple[str, str]]) -> list[str]:
         *(
             f"{job} of {name}: {health}"
             for (job, name), health in sorted(found.targets.items())
-            if health != "up" and job not in NOW_AND_THEN
+            if health != "up" and job != LOADER
         ),
     ]
 
