@@ -11,6 +11,7 @@ import yaml
 
 from kairoscope import paths
 from kairoscope.deploy import monitoring
+from loaders.metrics import FAMILIES
 
 PROMETHEUS = paths.DASHBOARDS / "prometheus"
 TESTS = sorted((PROMETHEUS / "tests").glob("*.yml"))
@@ -112,5 +113,6 @@ def test_every_metric_of_ours_that_is_asked_for_is_told():
     rules = yaml.safe_load((PROMETHEUS / "cassandra-jmx.yml").read_text())["rules"]
     cassandra = {rule["name"].replace("$2", "timeouts") for rule in rules}
     assert used("cassandra") <= cassandra
+    assert used("kairoscope_loader") <= {family for family, *_ in FAMILIES.values()}
     assert len(used("kairosdb")) > 5
     assert len(used("cassandra")) > 3

@@ -40,7 +40,8 @@ def backup(target: Deployed, to: str | None) -> str:
     bucket = s3.Place(to) if to and s3.is_address(to) else None
     with changing(target):
         target.refuse_unless_whole(verb)
-        tag = f"kairoscope-{stamp(time.time())}"
+        began = time.time()
+        tag = f"kairoscope-{stamp(began)}"
         folder = _backup_folder(target.name, None if bucket else to, tag)
         if bucket and bucket.files():
             raise UserError(f"{to} has something already: a backup goes to a place of its own.")
@@ -62,15 +63,25 @@ def backup(target: Deployed, to: str | None) -> str:
         bytes_ = snapshots.size(snapshots.read(folder), list(nodes))
         target.say(f"backup: {count:,} files, {bytes_ / 2**20:,.1f} MiB: {folder}")
         target.confirm(verb)
-    if bucket is None:
-        return str(folder)
-    target.say(f"backup: to {bucket.address} …")
+    if bucket:
+        target.say(f"backup: to {bucket.address} …")
+        try:
+            bucket.upload(folder, last=snapshots.MANIFEST)
+        except UserError as error:
+            raise UserError(f"{error.message}. The backup stays here: {folder}") from error
+        shutil.rmtree(folder)
+    _tell_prometheus(target, began)
+    return bucket.address if bucket else str(folder)
+
+
+def _tell_prometheus(target: Deployed, began: float) -> None:
+    """A backup that began then (epoch s) is whole: what it has does not hang on who hears of it."""
+    if not target.inventory.monitoring:
+        return
     try:
-        bucket.upload(folder, last=snapshots.MANIFEST)
+        target.playbook("backed-up", operate_began=int(began))
     except UserError as error:
-        raise UserError(f"{error.message}. The backup stays here: {folder}") from error
-    shutil.rmtree(folder)
-    return bucket.address
+        target.say(f"backup: whole, but Prometheus does not know, and calls it old: {error}")
 
 
 def _backup_folder(target: str, to: str | None, tag: str) -> Path:
