@@ -172,7 +172,7 @@ variable "vpc_cidr" {
 }
 
 variable "nat" {
-  description = "Whether hosts reach the internet, for packages, through one NAT gateway. Without: they have no way out, and packages must be in the images or come over SSH."
+  description = "Whether hosts reach the internet, for packages, through one NAT gateway. Without: they have no way out, and packages must be in the images or come over SSH. ScyllaDB's images before 2026.2 have no nftables: leave it on for the first deploy."
   type        = bool
   default     = true
   nullable    = false

@@ -114,8 +114,8 @@ def one_of_each() -> dict[str, list[str]]:
     return {group: [f"{group}-1", f"{group}-2"] for group in GROUPS}
 
 
-def test_the_table_is_that_of_the_security_groups():
-    """Between hosts; bastion, endpoints and load balancer are AWS's own."""
+def security_groups() -> set[tuple[str, str, str, str]]:
+    """(to, from, port, why) of what Terraform lets in; load balancer and endpoints too."""
     text = (paths.TERRAFORM / "modules" / "security" / "main.tf").read_text()
     table = text[text.index("allowed = concat(") : text.index("between = {")]
 
@@ -128,9 +128,18 @@ def test_the_table_is_that_of_the_security_groups():
     rows = re.findall(
         r'\{ to = "(\w+)", from = \[(.*?)\], ports = \[(.*?)\], why = "(.*?)" \}', table
     )
-    cloud = set().union(*(pairs(to, listed(f), listed(p), why) for to, f, p, why in rows))
-    cloud = {row for row in cloud if row[0] in GROUPS and row[1] in GROUPS}
-    ours = set().union(*(pairs(r["to"], r["from"], r["ports"], r["why"]) for r in TABLE))
+    return set().union(*(pairs(to, listed(f), listed(p), why) for to, f, p, why in rows))
+
+
+def test_the_table_is_that_of_the_security_groups():
+    """Between hosts; bastion, endpoints and load balancer are AWS's own."""
+    cloud = {row for row in security_groups() if row[0] in GROUPS and row[1] in GROUPS}
+    ours = {
+        (row["to"], source, port, row["why"])
+        for row in TABLE
+        for source in row["from"]
+        for port in row["ports"]
+    }
     assert ours == cloud
     assert len(cloud) > 10
 
@@ -260,6 +269,20 @@ def test_what_nft_would_take_for_something_else_is_refused(wrong, right):
     assert accepted({})
     assert accepted(right)
     assert not accepted(wrong)
+
+
+def test_a_host_without_nftables_is_given_it_before_the_first_use():
+    tasks = yaml.safe_load((ROLE / "tasks" / "main.yml").read_text())
+    (given,) = [task for task in tasks if "nftables" in str(task.get("block"))]
+    assert given["when"] == "not firewall_nft.stat.exists"
+    (install,) = given["block"]
+    assert install["ansible.builtin.apt"]["name"] == "nftables"
+    # An image's lists of packages may be old, or none.
+    assert install["ansible.builtin.apt"]["update_cache"]
+    (failure,) = given["rescue"]
+    assert "nat = true" in failure["ansible.builtin.fail"]["msg"]
+    used = [i for i, task in enumerate(tasks) if "/usr/sbin/nft --check" in str(task)]
+    assert tasks.index(given) < min(used)
 
 
 def test_everything_else_is_dropped():
