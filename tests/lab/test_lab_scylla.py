@@ -28,6 +28,17 @@ LIST = "/etc/apt/sources.list.d/scylla.list"
 SERVICE = "scylla-server.service"
 CALLS = "/var/log/scylla-stand-in/calls"
 
+PLAN = {
+    "storage": {
+        "datacenter": "dc1",
+        "batch_size_warn_kib": 512,
+        "batch_size_fail_kib": 1024,
+        "commitlog_sync": "periodic",
+        "commitlog_sync_period_ms": 1000,
+    },
+    "totals": {"disk_bytes": 3 * 2**20},
+}
+
 # As in deploy.yml, without what is not storage's.
 PLAYBOOK = """
 - hosts: storage
@@ -98,16 +109,9 @@ class Site:
             "native_transport_port": 9042,
             "storage_port": 7000,
             "nodetool": "nodetool",
+            "keyspaces_dir": "/var/lib/scylla/data",
             "kairoscope": str(Path(sys.executable).with_name("kairoscope")),
-            "plan": {
-                "storage": {
-                    "datacenter": "dc1",
-                    "batch_size_warn_kib": 512,
-                    "batch_size_fail_kib": 1024,
-                    "commitlog_sync": "periodic",
-                    "commitlog_sync_period_ms": 1000,
-                }
-            },
+            "plan": PLAN,
             "data_devices": DISKS,
             "scylla_version": VERSION,
             "scylla_repository": f"http://{GATEWAY}:{self.port}",
@@ -288,6 +292,14 @@ def test_a_step_of_scylla_setup_that_nobody_decided(site):
     with site.knobs("storage-3", "new_step=telemetry-setup"):
         said = site.refused()
     assert "offers steps that are not decided: telemetry-setup" in said
+
+
+def test_a_disk_that_is_too_small_for_the_data_starts_nothing(site):
+    # Known once scylla_setup has made it.
+    said = site.refused(plan=PLAN | {"totals": {"disk_bytes": 3 * 2**60}})
+    assert "MiB of disk for /var/lib/scylla/data, 1099511628576 MiB are needed" in said
+    for node in NODES:
+        assert not any(call == "start" for _, call in site.calls(node))
 
 
 def test_a_node_that_stops_keeps_the_next_from_starting(site):

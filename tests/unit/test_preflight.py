@@ -2,12 +2,17 @@
 
 import os
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar
 from click.testing import CliRunner
+from test_firewall import trusted
 
-from kairoscope import experiment, plan
+from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
 from kairoscope.cli import main as cli
 from kairoscope.deploy import preflight
@@ -154,3 +159,61 @@ def test_a_listener_on_all_addresses_takes_every_loopback_address():
         port = taken.getsockname()[1]
         wanted = [preflight.Listener("127.0.0.77", port, "CQL of storage-1")]
         assert len(preflight.taken(wanted, Path("/nowhere"))) == 1
+
+
+ROLE = paths.ANSIBLE / "roles" / "preflight"
+
+
+def asked_of(group: str, **more) -> dict:
+    """What role preflight asks of a host of the published size, as Ansible computes it."""
+    defaults = yaml.safe_load((ROLE / "defaults" / "main.yml").read_text())
+    given = {
+        "plan": known.plan(experiment.load("cluster-180k"), "aws").model_dump(mode="json"),
+        "groups": {"storage": ["storage-1", "storage-2", "storage-3"]},
+        "group_names": [group],
+        "storage_engine": "scylla",
+    }
+    variables = given | trusted(defaults) | more
+    found = Templar(DataLoader(), variables=variables)
+    return {name: found.template(variables[name]) for name in defaults if "memory" not in name}
+
+
+def test_the_data_is_looked_for_on_its_own_disk():
+    """The root volume of ScyllaDB's image has 50 GiB, and 16 of them are its swap file."""
+    image = asked_of("storage", scylla_image=True, data_devices=["/dev/nvme0n1"])
+    assert (image["preflight_disk_mib"], image["preflight_data_to_come"]) == (800, True)
+    assert int(image["preflight_data_mib"]) > 25_000
+    assert asked_of("storage", data_devices=["/dev/sdb"])["preflight_data_to_come"] is True
+    # No disk of its own, or one that is mounted already: there is nothing to wait for.
+    assert asked_of("storage")["preflight_data_to_come"] is False
+    assert asked_of("kairosdb")["preflight_disk_mib"] == 1300
+
+
+def test_the_data_s_disk_is_looked_at_once_it_is_there():
+    folder = paths.ANSIBLE / "roles" / "scylla" / "tasks" / "package"
+    tasks = yaml.safe_load((folder / "prepare.yml").read_text())
+    look = {"name": "preflight", "tasks_from": "data"}
+    (place,) = [i for i, t in enumerate(tasks) if t.get("ansible.builtin.include_role") == look]
+    makes = {"package/image.yml", "package/setup.yml"}
+    made = [i for i, t in enumerate(tasks) if t.get("ansible.builtin.include_tasks") in makes]
+    assert len(made) == 2 and place > max(made)
+    (asks,) = yaml.safe_load((ROLE / "tasks" / "data.yml").read_text())
+    assert asks["vars"]["preflight_folder"] == "{{ keyspaces_dir }}"
+
+
+def test_free_disk_is_that_of_the_folder_to_be(tmp_path):
+    look, _ = yaml.safe_load((ROLE / "tasks" / "disk.yml").read_text())
+    script = look["ansible.builtin.shell"]["cmd"]
+
+    (tmp_path / "df").write_text(f"#!/bin/sh\necho Avail; [ $3 = {tmp_path}/there ] && echo 100M")
+    (tmp_path / "df").chmod(0o755)
+    (tmp_path / "there" / "data").mkdir(parents=True)
+
+    def free(folder: Path) -> int:
+        given = os.environ | {"FOLDER": str(folder), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        return int(subprocess.check_output(["bash", "-c", script], env=given))
+
+    # Of the nearest folder that there is; what is stored already counts as free.
+    assert free(tmp_path / "there" / "not" / "yet") == 100
+    (tmp_path / "there" / "data" / "file").write_bytes(b"x" * 40 * 2**20)
+    assert free(tmp_path / "there") == 141
