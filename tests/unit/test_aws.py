@@ -1,5 +1,6 @@
 """Target `aws` without Terraform and without AWS: guard, inventory, mirror, and how it is run."""
 
+import itertools
 import json
 import os
 import signal
@@ -11,13 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from test_firewall import security_groups
 from test_plan_aws import planned
 
 from kairoscope import paths
 from kairoscope.cli import known
 from kairoscope.deploy import inventory_vars
+from kairoscope.deploy.verify.judge import Firewall
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, ssh
+from kairoscope.hosts.inventory import Host
 from kairoscope.targets.aws import guard, machines, target, terraform
 from kairoscope.targets.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
 
@@ -180,6 +184,16 @@ def test_outputs_become_an_inventory_that_ansible_reads(
     assert known in proxy
     assert proxy.endswith("-W %h:%p admin@198.51.100.7")
     assert first["storage_engine"] == "scylla"
+
+
+def test_verify_wants_open_just_what_the_security_groups_let_in() -> None:
+    made, table, cloud = machines.of_outputs(outputs(), planned()), Firewall.read(), security_groups()
+    common = {"storage_engine": "scylla", **made.variables}
+    hosts = [Host(m.name, m.group, {"address": m.address, **common, **m.more}) for m in made.machines]
+    for source, there in itertools.permutations(hosts, 2):
+        way = (there.role, source.role)
+        wanted = {table.port(there, port) for to, of, port, _ in cloud if (to, of) == way}
+        assert table.lets_in(source, there, telnet=True) == wanted, (source, there)
 
 
 @pytest.mark.usefixtures("no_bundles")

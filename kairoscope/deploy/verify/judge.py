@@ -136,11 +136,15 @@ class Firewall:
         return {self.port(host, name) for name in self.ports}
 
     def lets_in(self, source: Host, target: Host, telnet: bool) -> set[int]:
-        """The ports of a host that another may reach, beside that of SSH."""
+        """The ports of a host that another reaches, beside that of SSH.
+
+        Of `firewall_extra` those rows count by which hosts of the target get through too (see the
+        role's argument_specs).
+        """
         rows = [row for row in self.allowed if source.role in row["from"]] + [
             row
             for row in target.vars.get("firewall_extra", [])
-            if _within(source.address, row["cidrs"])
+            if row.get("hosts", True) and _within(source.address, row["cidrs"])
         ]
         names = {port for row in rows if row["to"] == target.role for port in row["ports"]}
         if str(target.vars["storage_engine"]) != "scylla":

@@ -25,13 +25,15 @@ def of_outputs(outputs: dict[str, Any], plan: Plan) -> Machines:
             "results_bucket": outputs["results_bucket"],
             "aws_region": outputs["region"],
             "ansible_ssh_common_args": _way_in(outputs),
-            # The load balancer stands before KairosDB in its subnets.
+            # The load balancer stands before KairosDB in its subnets, with addresses that nobody
+            # knows beforehand; hosts there are kept out by their security groups.
             "firewall_extra": [
                 {
                     "to": "kairosdb",
                     "cidrs": [outputs["vpc_cidr"]],
                     "ports": ["kairosdb_http"],
                     "why": "Load balancer",
+                    "hosts": False,
                 }
             ],
         },
