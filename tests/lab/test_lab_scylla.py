@@ -178,6 +178,10 @@ class Site:
         status = self.run(node, "nodetool", "status")
         return {a: s for s, a in re.findall(r"^([UDX?]+[NLJM]) +(\S+) ", status, re.M)}
 
+    def units(self) -> list[str]:
+        """Whether the server is active, on each node."""
+        return [self.run(node, "systemctl", "is-active", SERVICE, check=False) for node in NODES]
+
     @contextlib.contextmanager
     def knobs(self, node: str, *lines: str) -> Iterator[None]:
         """Something that goes wrong on a node."""
@@ -473,3 +477,9 @@ def test_an_empty_first_node_makes_no_second_cluster(site):
     site.run("storage-1", "sh", "-c", "rm -r /var/lib/scylla/data/*")
     said = site.refused()
     assert "storage-1 has no data and would make a cluster of its own, while storage-2" in said
+    # Also where it could not ask them: their data says that there is a cluster.
+    for node in ("storage-2", "storage-3"):
+        site.run(node, "systemctl", "stop", SERVICE)
+    said = site.refused()
+    assert "while storage-2, storage-3 have a node's data" in said
+    assert "active" not in [state.strip() for state in site.units()]

@@ -8,9 +8,12 @@ import click
 import jinja2
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
+from test_firewall import trusted
 
 from kairoscope import paths
 from kairoscope.cli import known, roles
@@ -275,3 +278,33 @@ def test_the_table_is_whole():
     for name, letters in table["options"].items():
         assert re.fullmatch(rf"[UNDI.]{{{len(RELEASES)}}}", letters), name
         assert set(letters) != {"."}
+
+
+def refused_to_found(own_seeds: bool, **has_data: bool) -> bool:
+    """Whether an empty storage-1 is kept from making a cluster; `has_data`: who has a node's."""
+    (refuse,) = yaml.safe_load((ROLE / "tasks" / "first_start.yml").read_text())
+    known = {name.replace("_", "-"): {"stat": {"exists": it}} for name, it in has_data.items()}
+    names = ["storage-1", "storage-2", "storage-3"]
+    facts = {
+        "inventory_hostname": "storage-1",
+        "address": "10.0.0.1",
+        "scylla_seeds": "10.0.0.1" if own_seeds else "10.0.0.2",
+        "groups": {"storage": names},
+        "hostvars": {
+            name: {"inventory_hostname": name}
+            | ({"scylla_old_data": known[name]} if name in known else {})
+            for name in names
+        },
+        **trusted(refuse["vars"]),
+    }
+    holds = "{{ " + refuse["ansible.builtin.assert"]["that"] + " }}"
+    return not Templar(DataLoader(), variables=facts).template(trust_as_template(holds))
+
+
+def test_an_empty_first_node_makes_no_second_cluster():
+    fresh = dict.fromkeys(("storage_1", "storage_2", "storage_3"), False)
+    assert not refused_to_found(True, **fresh)
+    assert refused_to_found(True, **fresh | {"storage_3": True})
+    # Whether they run, and whether a firewall lets it ask them, is nothing to it.
+    assert not refused_to_found(True)
+    assert not refused_to_found(False, **fresh | {"storage_3": True})
