@@ -91,7 +91,7 @@ def prepare(plan: Plan, of: Deployment) -> None:
     _machines(plan, of, server)
     here = inventory.load(plan.target)
     if of.target.managed:
-        preflight.check_login(here)
+        preflight.check_login(here, of.target.boot_s, of.console.print)
     of.target.ready()
     if server:
         of.stack.remember(plan.target, server)

@@ -1,6 +1,8 @@
 """Refuse, before anything is started, what this machine cannot take: ports, memory, disk."""
 
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +46,9 @@ SPARE_MIB = 576
 # What our own probes need (ansible-core less), and the loader; Ubuntu 22.04 has 3.10.
 HOST_PYTHON = (3, 10)
 LOADER_PYTHON = (3, 11)
+
+_UNREACHED = "not reached by ssh"
+_LOGIN_EVERY_S = 10
 
 # CPU of this machine for a point, in µs: measured with three copies on two shared cores, servers
 # just started, KairosDB and the loaders included (experiments/laptop.yml).
@@ -206,27 +211,41 @@ def disk_problem(plan: Plan, free_bytes: int, where: Path) -> str | None:
     )
 
 
-def check_login(target: Inventory) -> None:
-    """Every host lets us in, as root by sudo, and has a Python. UserError: which not, and why."""
+def check_login(target: Inventory, boot_s: float = 0, say: Callable[[str], None] = print) -> None:
+    """Every host lets us in, as root by sudo, and has a Python. UserError: which not, and why.
 
-    def problem(host: Host) -> str:
-        try:
-            version = ssh.run(
-                host, ["python3", "-c", "import sys; print(*sys.version_info[:2])"], sudo=True
-            )
-        except ssh.RemoteError as error:
-            return f"{host.name} ({host.address}): {_advice(str(error))}"
-        needed = LOADER_PYTHON if host.role == "loader" else HOST_PYTHON
-        if tuple(map(int, version.split())) < needed:
-            found = version.strip().replace(" ", ".")
-            return (
-                f"{host.name} ({host.address}): its python3 is {found}, "
-                f"{'.'.join(map(str, needed))} or newer is needed"
-            )
-        return ""
+    For `boot_s` seconds it is waited for those that ssh does not reach: they may start up still.
+    """
+    deadline = time.monotonic() + boot_s
+    problems = dict.fromkeys((host.name for host in target.all), _UNREACHED)
+    while asked := [host for host in target.all if _UNREACHED in problems[host.name]]:
+        found = ssh.on_all(asked, _login_problem)
+        problems |= {host.name: text for host, text in zip(asked, found, strict=True)}
+        away = [name for name, text in problems.items() if _UNREACHED in text]
+        if not away or time.monotonic() >= deadline:
+            break
+        say(f"waiting for {', '.join(away)} to answer …")
+        time.sleep(_LOGIN_EVERY_S)
+    if said := [text for text in problems.values() if text]:
+        raise UserError("Hosts that cannot be deployed to:\n  " + "\n  ".join(said))
 
-    if found := [text for text in ssh.on_all(target.all, problem) if text]:
-        raise UserError("Hosts that cannot be deployed to:\n  " + "\n  ".join(found))
+
+def _login_problem(host: Host) -> str:
+    """Why a host cannot be deployed to; "" if it can."""
+    try:
+        version = ssh.run(
+            host, ["python3", "-c", "import sys; print(*sys.version_info[:2])"], sudo=True
+        )
+    except ssh.RemoteError as error:
+        return f"{host.name} ({host.address}): {_advice(str(error))}"
+    needed = LOADER_PYTHON if host.role == "loader" else HOST_PYTHON
+    if tuple(map(int, version.split())) < needed:
+        found = version.strip().replace(" ", ".")
+        return (
+            f"{host.name} ({host.address}): its python3 is {found}, "
+            f"{'.'.join(map(str, needed))} or newer is needed"
+        )
+    return ""
 
 
 def _advice(said: str) -> str:
@@ -234,7 +253,7 @@ def _advice(said: str) -> str:
     reason = said.partition("ssh failed: ")[2]
     if reason:
         return (
-            f"not reached by ssh: {reason}. Is it up, may this machine in, and are ansible_host, "
+            f"{_UNREACHED}: {reason}. Is it up, may this machine in, and are ansible_host, "
             "ansible_user and the key right?"
         )
     if "sudo" in said.partition(": ")[2].partition(": ")[2]:

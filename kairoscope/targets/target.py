@@ -35,7 +35,7 @@ class Options:
         backend: settings of an S3 backend of Terraform; without it the state is a file here.
         inventory: the hosts of target `hosts`.
         server: a server of the user's own for the stack (SCYLLA=): an archive or a folder.
-        let_go: a host that holds no data any more, and may be given back.
+        let_go: a host that holds no data any more, and may be given back or made anew.
         monitoring: whether a target that makes its own hosts gets one that watches the others.
     """
 
@@ -59,7 +59,9 @@ class Target(ABC):
     secured = True
     """Whether TLS and logins are on unless the experiment says otherwise."""
     makes_anew = False
-    """Whether a host that was given back is made anew, empty, by the next deploy."""
+    """Whether a host can be made anew, empty, by its name: see `make_anew`."""
+    boot_s = 0.0
+    """For how long a host may not answer yet that was made a moment ago."""
 
     # What the plan asks
 
@@ -122,3 +124,10 @@ class Target(ABC):
 
     def give_back(self, host: str, say: Say) -> None:
         """Let a host go that nothing needs any more, where the next `provision` does not."""
+
+    def make_anew(self, host: Host, say: Say) -> None:
+        """Have the next `provision` make a host anew, empty. What is on it is lost.
+
+        Only of a target that `makes_anew`. Safe to run again, also once the host is gone.
+        """
+        raise NotImplementedError

@@ -21,8 +21,9 @@ from kairoscope.deploy import inventory_vars
 from kairoscope.deploy.verify.judge import Firewall
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, ssh
-from kairoscope.hosts.inventory import Host
-from kairoscope.targets.aws import guard, machines, target, terraform
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.machines import Machine
+from kairoscope.targets.aws import guard, known_hosts, machines, target, terraform
 from kairoscope.targets.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
 
 STORAGE = 'module.storage.module.node["storage-2"].aws_instance.host'
@@ -93,6 +94,15 @@ def test_only_the_host_that_is_let_go_is_deleted() -> None:
     replaced = change(STORAGE, "aws_instance", ["delete", "create"])
     with pytest.raises(UserError, match="would destroy data"):
         guard.check({"resource_changes": [replaced]}, "storage-2")
+
+
+def test_a_storage_node_that_is_gone_is_not_made_by_a_deploy() -> None:
+    """It would be empty, and the others wait for the one that it is not."""
+    found = {"resource_changes": [change(STORAGE, "aws_instance", ["create"])]}
+    guard.check(found, None, ["storage-1", "storage-3"])  # a node that is added
+    with pytest.raises(UserError, match=r"storage-2: AWS has no .*VERB=replace .*LIMIT=storage-2"):
+        guard.check(found, None, ["storage-1", "storage-2"])
+    guard.check(found, "storage-2", ["storage-1", "storage-2"])
 
 
 def test_what_was_interrupted_while_it_was_made_may_be_made_anew() -> None:
@@ -187,9 +197,10 @@ def test_outputs_become_an_inventory_that_ansible_reads(
 
 
 def test_verify_wants_open_just_what_the_security_groups_let_in() -> None:
-    made, table, cloud = machines.of_outputs(outputs(), planned()), Firewall.read(), security_groups()
-    common = {"storage_engine": "scylla", **made.variables}
-    hosts = [Host(m.name, m.group, {"address": m.address, **common, **m.more}) for m in made.machines]
+    table, cloud = Firewall.read(), security_groups()
+    made = machines.of_outputs(outputs(), planned())
+    all_ = {"storage_engine": "scylla", **made.variables}
+    hosts = [Host(m.name, m.group, {"address": m.address, **all_, **m.more}) for m in made.machines]
     for source, there in itertools.permutations(hosts, 2):
         way = (there.role, source.role)
         wanted = {table.port(there, port) for to, of, port, _ in cloud if (to, of) == way}
@@ -339,6 +350,49 @@ def test_a_protected_target_is_not_destroyed(fake: Path) -> None:
     with pytest.raises(UserError, match="protect = false"):
         target.Aws().destroy(print)
     assert "destroy" not in (fake / "calls").read_text()
+
+
+def test_a_dead_node_s_instance_is_made_anew_by_the_next_apply(fake: Path) -> None:
+    folder = fake / "home" / "aws" / "terraform"
+    folder.mkdir(parents=True)
+    node = 'module.storage.module.node["storage-2"]'
+    guarded = f"{node}.module.protection[0].terraform_data.guard"
+    (fake / "listed").write_text(f"{node}.aws_instance.host\n{guarded}\n")
+    (fake / "does").write_text(f'[ "$1 $2" = "state list" ] && cat {fake}/listed\n')
+    target.Aws().make_anew(Host("storage-2", "storage", {}), lambda _: None)
+    calls = (fake / "calls").read_text().splitlines()
+    # Protection is against losing data, and its guard would refuse.
+    assert calls[-2:] == [f"state rm {guarded}", f"taint -allow-missing {node}.aws_instance.host"]
+
+
+def test_keys_of_hosts_that_are_gone_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    before = Inventory(
+        tmp_path,
+        [
+            Host("storage-1", "storage", {"address": "10.42.0.1", "instance_id": "i-1"}),
+            Host("storage-2", "storage", {"address": "10.42.0.2", "instance_id": "i-2"}),
+        ],
+        [],
+        [],
+    )
+    made = [
+        Machine("storage-1", "storage", "10.42.0.1", {}, {"instance_id": "i-1"}),
+        # AWS has given it the address that storage-2 had, and storage-2 one of long ago.
+        Machine("storage-3", "storage", "10.42.0.2", {}, {"instance_id": "i-3"}),
+        Machine("storage-2", "storage", "10.42.0.9", {}, {"instance_id": "i-4"}),
+    ]
+    known_hosts.forget_new(made, before)  # There is none yet.
+    file = tmp_path / "aws" / "known_hosts"
+    file.parent.mkdir()
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+    addresses = ("10.42.0.1", "10.42.0.2", "10.42.0.9", "198.51.100.7")
+    file.write_text("".join(f"{address} {key}\n" for address in addresses))
+    known_hosts.forget_new(made, before)
+    left = [line.split()[0] for line in file.read_text().splitlines()]
+    assert left == ["10.42.0.1", "198.51.100.7"]
 
 
 INTERRUPTED = """

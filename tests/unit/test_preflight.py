@@ -17,8 +17,8 @@ from kairoscope.cli import known
 from kairoscope.cli import main as cli
 from kairoscope.deploy import preflight
 from kairoscope.errors import UserError
-from kairoscope.hosts import supervisor
-from kairoscope.hosts.inventory import SCYLLA_CONNECTIONS
+from kairoscope.hosts import ssh, supervisor
+from kairoscope.hosts.inventory import SCYLLA_CONNECTIONS, Host, Inventory
 
 
 @pytest.fixture
@@ -159,6 +159,31 @@ def test_a_listener_on_all_addresses_takes_every_loopback_address():
         port = taken.getsockname()[1]
         wanted = [preflight.Listener("127.0.0.77", port, "CQL of storage-1")]
         assert len(preflight.taken(wanted, Path("/nowhere"))) == 1
+
+
+def test_a_host_that_was_just_made_is_waited_for(monkeypatch):
+    hosts = [Host(f"storage-{i}", "storage", {"address": f"10.0.0.{i}"}) for i in (1, 2, 3)]
+    here, asked, said = Inventory(Path("/nowhere"), hosts, [], []), [], []
+    answers = {"storage-1": ["3 12"], "storage-2": ["", "", "3 12"], "storage-3": ["3 8"]}
+
+    def run(host: Host, *_: object, **__: object) -> str:
+        asked.append(host.name)
+        if answer := answers[host.name].pop(0):
+            return answer
+        raise ssh.RemoteError(f"{host.name}: python3: ssh failed: Connection refused")
+
+    monkeypatch.setattr(ssh, "run", run)
+    monkeypatch.setattr(preflight.time, "sleep", lambda _: None)
+    with pytest.raises(UserError) as error:
+        preflight.check_login(here, 1e9, said.append)
+    # Others are not waited for, and told at the end.
+    assert "storage-3 (10.0.0.3): its python3 is 3.8" in error.value.message
+    assert "storage-2" not in error.value.message
+    assert said == ["waiting for storage-2 to answer …"] * 2
+    assert asked.count("storage-1") == asked.count("storage-3") == 1
+    answers["storage-2"], answers["storage-1"], answers["storage-3"] = [""], ["3 12"], ["3 12"]
+    with pytest.raises(UserError, match=r"storage-2 .*not reached by ssh: Connection refused"):
+        preflight.check_login(here, 0, said.append)
 
 
 ROLE = paths.ANSIBLE / "roles" / "preflight"

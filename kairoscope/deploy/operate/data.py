@@ -26,7 +26,7 @@ _BACKUP_DISK = 1.2
 def repair(target: Deployed, limit: str | None) -> None:
     """Have every storage node compare its ranges with the other replicas, one after another."""
     verb = "repair"
-    with changing(target):
+    with changing(target, whatever_deploy=True):
         if limit:
             safety.the_host(target.inventory, limit, "storage", verb)
         target.refuse_unless_whole(verb)
@@ -38,7 +38,7 @@ def backup(target: Deployed, to: str | None) -> str:
     """Snapshot all storage nodes and bring the files to a folder here, or on to s3://…; where."""
     verb = "backup"
     bucket = s3.Place(to) if to and s3.is_address(to) else None
-    with changing(target):
+    with changing(target, whatever_deploy=True):
         target.refuse_unless_whole(verb)
         began = time.time()
         tag = f"kairoscope-{stamp(began)}"

@@ -86,8 +86,13 @@ class Deployed:
 
 
 @contextmanager
-def changing(target: Deployed, wanted: Operation | None = None) -> Iterator[Operation | None]:
+def changing(
+    target: Deployed, wanted: Operation | None = None, *, whatever_deploy: bool = False
+) -> Iterator[Operation | None]:
     """Nothing else changes the target meanwhile; the interrupted operation that is gone on with.
+
+    `whatever_deploy`: the verb looks for itself at all that it needs, and may come in the middle of
+    a deploy that cannot go on, as when a node died in it.
 
     UserError if the target is not deployed, another operation is unfinished, or the target is
     processes of this machine.
@@ -100,8 +105,8 @@ def changing(target: Deployed, wanted: Operation | None = None) -> Iterator[Oper
         )
     with operation.alone(target.name):
         unfinished = operation.check_none_unfinished(target.name, wanted)
-        if unfinished is None:
+        if unfinished is None and not whatever_deploy:
             check_finished(target.name)
-        else:
+        if unfinished:
             target.say(f"going on with `{unfinished}`")
         yield unfinished

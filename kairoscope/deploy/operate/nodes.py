@@ -111,7 +111,7 @@ def replace(target: Deployed, limit: str | None) -> None:
     """Have a new node take a dead storage node's place: its tokens, and its data from replicas."""
     verb = "replace"
     wanted = Operation(verb, limit or "")
-    with changing(target, wanted) as unfinished:
+    with changing(target, wanted, whatever_deploy=True) as unfinished:
         plan = target.plan
         operation = unfinished or Operation(verb, wanted.host, _dead(target, limit, verb))
         if not unfinished:
@@ -120,9 +120,10 @@ def replace(target: Deployed, limit: str | None) -> None:
             changes.begin(target.name, operation)
         host = target.inventory.host(wanted.host)
         if host.vars.get(bootstrap.REPLACES) != operation.memory:
-            target.of.target.give_back(host.name, target.say)
+            if target.of.target.makes_anew and not _is_new(target.inventory, host):
+                target.of.target.make_anew(host, target.say)
             bootstrap.set_replaces(target.name, host.name, operation.memory)
-        target.prepare(plan)
+        target.prepare(plan, let_go=host.name)
         target.deploy(plan)
         target.confirm(verb)
         changes.end(target.name)
@@ -138,10 +139,11 @@ def _dead(target: Deployed, limit: str | None, verb: str) -> str:
     target.say(f"{verb}: looking at every server …")
     seen = state.look(here)
     others = [h for h in here.storage if h.name != host.name]
-    problems = safety.whole(here, seen, but=[host.name])
+    dead = safety.address_in_ring(here, seen, host)
+    problems = safety.whole(here, seen, but=[host.name], gone=[dead])
     problems += safety.one_down(target.plan)
     for other in others:
-        found = (seen.rings[other.name] or {}).get(host.address, "not in the ring")
+        found = (seen.rings[other.name] or {}).get(dead, "not in the ring")
         if found != "DN":
             problems.append(
                 f"{other.name} sees {host.name} {found}; only one that is down (DN) is replaced"
@@ -150,8 +152,14 @@ def _dead(target: Deployed, limit: str | None, verb: str) -> str:
         problems += _holds_data(host)
     safety.refuse(f"{verb} {host.name}", problems)
     if here.storage[0].vars["storage_engine"] == "scylla":
-        return state.host_id(state.status_of(others), host.address)
-    return host.address
+        return state.host_id(state.status_of(others), dead)
+    return dead
+
+
+def _is_new(here: Inventory, host: Host) -> bool:
+    """Whether a dead node's host is another machine already, that nothing has run on."""
+    seen = state.look(here)
+    return safety.address_in_ring(here, seen, host) != host.address and not _holds_data(host)
 
 
 def _holds_data(host: Host) -> list[str]:
@@ -162,7 +170,7 @@ def _holds_data(host: Host) -> list[str]:
     except ssh.RemoteError:
         return [
             f"{host.name} cannot be reached, or has a node's data in {folder}. Put a new machine "
-            "with an empty disk in its place (on aws: terminate the instance, then provision)"
+            "with an empty disk in its place in the inventory"
         ]
     return []
 

@@ -16,16 +16,33 @@ def refuse(what: str, problems: Iterable[str]) -> None:
         raise UserError(f"{what} is refused, nothing was changed:{listed}")
 
 
-def not_normal(inventory: Inventory, seen: Seen, but: Collection[str] = ()) -> list[str]:
+def address_in_ring(inventory: Inventory, seen: Seen, host: Host) -> str:
+    """By which address the others know a storage node that may be dead.
+
+    Its own; but where that is in no ring, and the rings have just one address that is no host of
+    ours, it is that one: the host was made anew since, with another address.
+    """
+    others = [ring for name, ring in seen.rings.items() if ring and name != host.name]
+    there = {address for ring in others for address in ring}
+    strangers = there - {other.address for other in inventory.storage}
+    if host.address not in there and len(strangers) == 1:
+        return strangers.pop()
+    return host.address
+
+
+def not_normal(
+    inventory: Inventory, seen: Seen, but: Collection[str] = (), gone: Collection[str] = ()
+) -> list[str]:
     """Storage nodes that some node does not see up and normal, or that do not answer themselves.
 
     Args:
         inventory: the nodes there should be.
         seen: the target as it is.
         but: names of hosts of which any state will do.
+        gone: addresses of which any state will do, whosever they were.
     """
     wanted = {host.address: host.name for host in inventory.storage if host.name not in but}
-    exempt = {host.address for host in inventory.storage if host.name in but}
+    exempt = {host.address for host in inventory.storage if host.name in but} | set(gone)
     problems = []
     for viewer in inventory.storage:
         if viewer.name in but:
@@ -79,10 +96,12 @@ def schema_split(seen: Seen) -> list[str]:
     return [f"the storage nodes have {seen.schemas} versions of the schema, which must be one"]
 
 
-def whole(inventory: Inventory, seen: Seen, but: Collection[str] = ()) -> list[str]:
-    """What is wrong with a target, but for some hosts; empty if nothing is."""
+def whole(
+    inventory: Inventory, seen: Seen, but: Collection[str] = (), gone: Collection[str] = ()
+) -> list[str]:
+    """What is wrong with a target, but for some hosts and addresses; empty if nothing is."""
     return (
-        not_normal(inventory, seen, but)
+        not_normal(inventory, seen, but, gone)
         + schema_split(seen)
         + kairosdb_unhealthy(inventory, seen, but)
     )

@@ -1,6 +1,6 @@
 """Refuses a Terraform plan that would destroy data, before anything of it is carried out."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from kairoscope.errors import UserError
@@ -15,11 +15,19 @@ _HOLDERS = (
 _STOPPING = ("instance_type", "cpu_options", "ebs_optimized", "user_data")
 
 
-def check(plan: dict[str, Any], let_go: str | None = None) -> None:
+def check(plan: dict[str, Any], let_go: str | None = None, deployed: Collection[str] = ()) -> None:
     """UserError if the plan (`terraform show -json`) destroys what holds data, naming each.
 
-    The host `let_go` holds none any more: it and its disks may be deleted (not replaced).
+    The host `let_go` holds none any more: it and its disks may be deleted, or made anew where they
+    are gone. Another of the storage nodes that were `deployed` may not be made: it would be empty,
+    and the others wait for the one that it is not.
     """
+    if gone := [name for name in _made(plan) if name in deployed and name != let_go]:
+        raise UserError(
+            f"{', '.join(gone)}: AWS has no such instance any more, so its data is gone with it. "
+            "An empty one cannot join beside the dead node: nothing was changed. First: "
+            + "; ".join(f"make operate VERB=replace TARGET=aws LIMIT={name}" for name in gone)
+        )
     losses = list(_losses(plan, let_go))
     if losses:
         listed = "\n".join(f"  {address}: {what}" for address, what in losses)
@@ -27,6 +35,15 @@ def check(plan: dict[str, Any], let_go: str | None = None) -> None:
             f"This plan would destroy data, so nothing was changed:\n{listed}\n"
             "Put back what the target was deployed with, or first: make destroy TARGET=aws"
         )
+
+
+def _made(plan: dict[str, Any]) -> Iterator[str]:
+    """Storage nodes that the plan makes, and does not replace."""
+    for resource in plan.get("resource_changes", []):
+        address, kind = resource["address"], resource["type"]
+        made = resource["change"]["actions"] == ["create"]
+        if made and kind == "aws_instance" and address.startswith("module.storage."):
+            yield address.split('"')[1]
 
 
 def _losses(plan: dict[str, Any], let_go: str | None) -> Iterator[tuple[str, str]]:

@@ -7,12 +7,14 @@ from typing import Any
 
 from kairoscope import paths
 from kairoscope.errors import UserError
+from kairoscope.hosts import inventory
+from kairoscope.hosts.deployed import plan_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machines
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.numbers import n
-from kairoscope.targets.aws import guard, machines, shape
+from kairoscope.targets.aws import guard, known_hosts, machines, shape
 from kairoscope.targets.aws.instance_types import InstanceType
 from kairoscope.targets.aws.terraform import Terraform
 from kairoscope.targets.target import Options, Say, Target
@@ -25,6 +27,8 @@ class Aws(Target):
     """EC2 instances in a network of their own, made by Terraform."""
 
     name = "aws"
+    makes_anew = True
+    boot_s = 300.0  # From the start of an instance to its sshd; with SSM its agent comes later.
 
     def shape(self, draft: Draft) -> None:
         """Its storage hosts are of ScyllaDB's image, and instance types must be known."""
@@ -60,7 +64,9 @@ class Aws(Target):
         _tell(found, plan, say)
         begin()
         terraform.apply()
-        return machines.of_outputs(terraform.outputs(), plan)
+        made = machines.of_outputs(terraform.outputs(), plan)
+        known_hosts.forget_new(made.machines, _deployed())
+        return made
 
     def watched(self, options: Options) -> bool:
         """Always: Terraform makes a host for it."""
@@ -72,6 +78,21 @@ class Aws(Target):
         terraform = working_folder()
         terraform.initialise()
         _check_unprotected(terraform, f"To end {host.name}", "the same command again")
+
+    def make_anew(self, host: Host, say: Say) -> None:
+        """Have Terraform replace its instance at the next apply.
+
+        The mark is in the state, so it outlasts an interruption. Terraform prefers `-replace` of an
+        apply (https://developer.hashicorp.com/terraform/cli/commands/taint), which is forgotten
+        with it. `protect` is against losing data, and whoever calls this knows that there is none:
+        the host's guard is taken from the state, and a new one made with the instance.
+        """
+        terraform = working_folder()
+        terraform.initialise()
+        node = f'module.{host.role}.module.node["{host.name}"]'
+        terraform.forget(f"{node}.module.protection[0].terraform_data.guard")
+        terraform.taint(f"{node}.aws_instance.host")
+        say(f"{host.name}: its instance, if there still is one, will end; a new one takes its name")
 
     def destroy(self, say: Say) -> None:
         """Destroy everything that Terraform made for the target.
@@ -119,8 +140,17 @@ def _planned(
 ) -> dict[str, Any]:
     terraform.prepare(plan.terraform, account, backend)
     found = terraform.plan()
-    guard.check(found, let_go)
+    here = _deployed()
+    guard.check(found, let_go, [host.name for host in here.storage] if here else [])
     return found
+
+
+def _deployed() -> Inventory | None:
+    """What the last provision found; None if nothing was deployed yet."""
+    path = paths.target_dir("aws") / "inventory.yml"
+    if not path.exists() or not plan_file("aws").exists():
+        return None
+    return inventory.read(path)
 
 
 def _tell(found: dict[str, Any], plan: Plan, say: Say) -> None:

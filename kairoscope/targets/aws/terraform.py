@@ -169,6 +169,15 @@ class Terraform:
         """Destroy everything in the state."""
         self._run(["destroy", "-input=false", "-auto-approve"])
 
+    def taint(self, address: str) -> None:
+        """Have the next apply replace a resource, or make it if it is gone."""
+        self._run(["taint", "-allow-missing", address], quiet=True)
+
+    def forget(self, address: str) -> None:
+        """Drop a resource from the state, if it is there, without destroying it."""
+        if address in self.resources():
+            self._run(["state", "rm", address], quiet=True)
+
     def outputs(self) -> dict[str, Any]:
         """The outputs by name; {} before the first apply."""
         return {name: output["value"] for name, output in self._json("output", "-json").items()}

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 
 from kairoscope import paths
+from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.plan import Plan
 from kairoscope.targets.lab import Lab, LabHost
@@ -88,3 +89,7 @@ class LabTarget(Target):
         here = lab()
         if any(found.host.name == host for found in here.hosts()):
             say(here.remove(host))
+
+    def make_anew(self, host: Host, say: Say) -> None:
+        """End it: what is not there is made."""
+        self.give_back(host.name, say)
