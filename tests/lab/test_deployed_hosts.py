@@ -144,6 +144,31 @@ def test_no_secret_is_seen_on_the_hosts(lab):
 
 
 @pytest.mark.lab
+def test_what_root_runs_or_writes_into_is_nobodys_to_replace(lab):
+    """A service that was broken into would become root by a link or a program of its own."""
+    for host in ("storage-1", "kairosdb-1"):
+        lines = lab.on(
+            *(host, "sudo", "find", "/var/lib/kairoscope", "-maxdepth", "2"),
+            *("!", "-user", "root", "-printf", "%f\\n"),
+        )
+        assert set(lines.split()) <= {"data", "log", "queue", "tmp"}, lines
+    # nodetool keeps a history, and root has just called it.
+    tmp = "/var/lib/kairoscope/storage-1/tmp"
+    lab.on("storage-1", "sudo", "/var/lib/kairoscope/storage-1/bin/nodetool", "info")
+    assert lab.on("storage-1", "sudo", "find", tmp, "-user", "root") == ""
+
+    tmp = "/var/lib/kairoscope/kairosdb-1/tmp"
+    lab.on(
+        "kairosdb-1", "sudo", "sh", "-ec", f"mv {tmp} {tmp}.was; mkdir /srv/x; ln -s /srv/x {tmp}"
+    )
+    done = lab.cli("deploy", lab.experiment, "--target", "lab")
+    assert done.returncode == 2, done.stdout[-3000:]
+    assert lab.on("kairosdb-1", "stat", "--format", "%U", "/srv/x") == "root\n"
+    lab.on("kairosdb-1", "sudo", "sh", "-ec", f"rm {tmp}; mv {tmp}.was {tmp}; rmdir /srv/x")
+    lab.deploy()
+
+
+@pytest.mark.lab
 def test_every_host_comes_back_after_a_reboot(lab):
     for host in HOSTS:
         lab.well("lab", "reboot", host)

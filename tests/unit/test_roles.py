@@ -1,0 +1,123 @@
+"""What Ansible does as root on a host, and the services there may not turn to their use."""
+
+import os
+import pwd
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jinja2
+import pytest
+import yaml
+
+from kairoscope import paths
+
+ROLES = paths.ANSIBLE / "roles"
+# Folders that a service writes; whatever else there is on a host is root's.
+OF_SERVICES = {"log", "queue", "tmp", "data"}
+
+
+def tasks_of(role: str) -> Iterator[dict[str, Any]]:
+    """All tasks of a role, those in blocks too."""
+
+    def flat(tasks: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        for task in tasks:
+            yield task
+            for part in ("block", "rescue", "always"):
+                yield from flat(task.get(part, []))
+
+    for path in sorted((ROLES / role / "tasks").rglob("*.yml")):
+        yield from flat(yaml.safe_load(path.read_text()))
+
+
+# But the restore of a backup, whose files the server moves: docs/security.md.
+MANY = sorted({path.name for path in ROLES.iterdir() if (path / "tasks").is_dir()} - {"restore"})
+
+
+@pytest.mark.parametrize("role", MANY)
+def test_a_service_owns_what_it_writes_and_nothing_else(role):
+    """It could put a link in the place of what it owns, and root would follow it."""
+    for task in tasks_of(role):
+        for module in ("file", "copy", "template", "lineinfile"):
+            given = task.get(f"ansible.builtin.{module}", {})
+            if not re.search(r"run_as|service_user|exporter_user", given.get("owner", "")):
+                continue
+            if "'root' if" in given["owner"]:
+                continue
+            assert module == "file" and given["follow"] is False, task["name"]
+            names = task.get("loop", [given["path"].rpartition("/")[2]])
+            assert set(names) <= OF_SERVICES, task["name"]
+
+
+@pytest.mark.parametrize("role", MANY)
+def test_root_writes_nothing_where_a_service_could_put_a_link(role):
+    for task in tasks_of(role):
+        for module in ("copy", "template", "lineinfile"):
+            given = task.get(f"ansible.builtin.{module}", {})
+            place = str(given.get("dest", given.get("path", "")))
+            found = re.search(r"home \}\}/(\w+)", place)
+            assert not found or found[1] not in OF_SERVICES, (task["name"], place)
+
+
+def test_a_link_in_the_place_of_a_folder_fails_the_deploy(tmp_path):
+    """What it leads to keeps its owner and its mode."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    tasks = []
+    for role in ("kairosdb", "cassandra"):
+        (tmp_path / role).mkdir()
+        (tmp_path / role / "tmp").symlink_to(elsewhere)
+        (task,) = [t for t in tasks_of(role) if t["name"] == "Folders of the service"]
+        vars_ = {"home": str(tmp_path / role)}
+        tasks.append(task | {"vars": vars_, "ignore_errors": True, "register": role})
+    told = "{{ [kairosdb.failed, cassandra.failed] }}"
+    tasks.append({"ansible.builtin.debug": {"msg": told}})
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {"run_as": pwd.getpwuid(os.getuid()).pw_name},
+        "tasks": tasks,
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = subprocess.run(
+        [Path(sys.executable).with_name("ansible-playbook"), tmp_path / "play.yml", "-c", "local"],
+        env=os.environ | {"ANSIBLE_HOME": str(tmp_path), "ANSIBLE_LOCALHOST_WARNING": "false"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert re.search(r"true,\s+true", done.stdout), done.stdout + done.stderr
+    assert elsewhere.stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "kairosdb" / "log").is_dir()
+
+
+@pytest.mark.parametrize(("uid", "as_whom"), [(0, "cassandra"), (1000, None)])
+def test_nodetool_is_not_run_as_root(tmp_path, uid, as_whom):
+    """It is a program of root's that reads and writes what the service owns."""
+    source = (ROLES / "cassandra" / "templates" / "nodetool.j2").read_text()
+    facts = {"java": f"{tmp_path}/java", "home": "/h", "run_as": "cassandra", "jmx_port": 7199}
+    text = jinja2.Template(source, trim_blocks=True).render(facts)
+    (tmp_path / "nodetool").write_text(text)
+    for name, says in {
+        "id": f"echo {uid}",
+        "setpriv": "echo setpriv $*",
+        "java": "echo java",
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{says}\n")
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(tmp_path / "nodetool"), "status"],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    nodetool = tmp_path / "nodetool"
+    become = f"setpriv --reuid {as_whom} --regid {as_whom} --init-groups -- {nodetool} status"
+    assert done.stdout.strip() == (become if as_whom else "java")
+    local = {name: value for name, value in facts.items() if name != "run_as"}
+    assert "setpriv" not in jinja2.Template(source).render(local)
