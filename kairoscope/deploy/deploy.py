@@ -96,7 +96,8 @@ def prepare(plan: Plan, of: Deployment) -> None:
     if server:
         of.stack.remember(plan.target, server)
     if plan.security["enabled"]:
-        secrets.ensure(plan.target, {host.name: host.known_as for host in here.hosts})
+        where = secrets.ensure(plan.target, {host.name: host.known_as for host in here.hosts})
+        secrets.remember(plan.target, where)
 
 
 def apply(plan: Plan, stack: Stack, name: str, **variables: Any) -> None:
@@ -202,9 +203,10 @@ def destroy(target: Target, console: Console) -> None:
 
     Works on what is left of an interrupted deploy or destroy as well.
     """
+    held = secrets.folder(target.name)
     target.destroy(console.print)
     folder = paths.target_dir(target.name)
     shutil.rmtree(folder, ignore_errors=True)
     if folder.exists():
         raise UserError(f"Could not remove {folder}: remove it by hand.")
-    secrets.remove(target.name)
+    secrets.remove(held)

@@ -106,22 +106,39 @@ class Access:
 def folder(target: str) -> Path:
     """Where a target's secrets are, or will be.
 
-    Outside the checkout: below `KAIROSCOPE_SECRETS`, or the user's folder for data. The hash tells
-    targets of the same name apart, as of two checkouts.
+    Outside the checkout: below `KAIROSCOPE_SECRETS`, or where the target was deployed with them, or
+    the user's folder for data. The hash tells targets of the same name apart, as of two checkouts.
 
     Raises:
         UserError: that is in the checkout.
     """
-    given = os.environ.get("KAIROSCOPE_SECRETS")
-    if given:
+    known = _remembered(target)
+    if given := os.environ.get("KAIROSCOPE_SECRETS"):
         parent = Path(given).absolute()
+    elif known:
+        parent = known.parent
     else:
         data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         parent = Path(data).absolute() / "kairoscope"
     if parent.is_relative_to(paths.CHECKOUT):
         raise UserError(f"{parent}: secrets belong outside the checkout. Set KAIROSCOPE_SECRETS.")
+    if known:
+        return parent / known.name
     where = str(paths.target_dir(target).resolve())
     return parent / f"{target}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
+
+
+def remember(target: str, where: Path) -> None:
+    """Note beside a target's state where its secrets are: the checkout may move."""
+    _note(target).write_text(f"{where}\n")
+
+
+def _note(target: str) -> Path:
+    return paths.target_dir(target) / "secrets"
+
+
+def _remembered(target: str) -> Path | None:
+    return Path(_note(target).read_text().strip()) if _note(target).exists() else None
 
 
 def ensure(target: str, hosts: Mapping[str, list[str]]) -> Path:
@@ -135,9 +152,18 @@ def ensure(target: str, hosts: Mapping[str, list[str]]) -> Path:
         The folder.
 
     Raises:
-        UserError: the folder is open to others or cannot be made, or a host's name will not do.
+        UserError: the folder is open to others or cannot be made, a host's name will not do, or the
+            target was deployed with secrets that are not there any more.
     """
     where = folder(target)
+    known = _remembered(target)
+    if known and not where.exists():
+        raise UserError(
+            f"Target {target} was deployed with the secrets in {known}, and there is no {where}. "
+            "Others would lock its servers out, so none were made. Bring them back, from a backup "
+            "or the machine that deployed it, or set KAIROSCOPE_SECRETS to the folder above them. "
+            f"If nothing of the target is left: make destroy TARGET={target}"
+        )
     try:
         where.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(where):
@@ -193,9 +219,8 @@ def access(where: Path) -> Access:
         ) from None
 
 
-def remove(target: str) -> None:
-    """Remove a target's secrets, if there are any. What they are for must be gone already."""
-    where = folder(target)
+def remove(where: Path) -> None:
+    """Remove a folder of secrets, if it is there. What they are for must be gone already."""
     shutil.rmtree(where, ignore_errors=True)
     _lock_file(where).unlink(missing_ok=True)
     if where.exists():

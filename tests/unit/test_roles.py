@@ -1,5 +1,6 @@
 """What Ansible does as root on a host, and the services there may not turn to their use."""
 
+import base64
 import os
 import pwd
 import re
@@ -12,6 +13,9 @@ from typing import Any
 import jinja2
 import pytest
 import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
+from test_firewall import trusted
 
 from kairoscope import paths
 
@@ -121,3 +125,36 @@ def test_nodetool_is_not_run_as_root(tmp_path, uid, as_whom):
     assert done.stdout.strip() == (become if as_whom else "java")
     local = {name: value for name, value in facts.items() if name != "run_as"}
     assert "setpriv" not in jinja2.Template(source).render(local)
+
+
+OLD, NEW, OTHER = (
+    f"-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n" for name in "abc"
+)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "taken"),
+    [
+        (None, OLD, True),  # a new host
+        (OLD, OLD, True),
+        (OLD, OLD + NEW, True),  # a change of the CA, step by step
+        (OLD + NEW, NEW, True),
+        (OTHER, OLD, False),
+        (OTHER, OLD + NEW, False),
+    ],
+)
+def test_no_host_is_given_the_certificates_of_another_ca(tmp_path, theirs, ours, taken):
+    """They are those of a person, or of a checkout, without the deployment's secrets."""
+    (tmp_path / "pki").mkdir()
+    (tmp_path / "pki" / "ca.crt").write_text(ours)
+    refuse, writes = None, []
+    for place, task in enumerate(tasks_of("pki")):
+        if task["name"].startswith("Refuse"):
+            refuse = (place, task)
+        elif "ansible.builtin.copy" in task:
+            writes.append(place)
+    assert refuse and refuse[0] < min(writes)
+    content = {} if theirs is None else {"content": base64.b64encode(theirs.encode()).decode()}
+    facts = {"secrets_dir": str(tmp_path), "pki_trusted": content, **trusted(refuse[1]["vars"])}
+    holds = trust_as_template("{{ " + refuse[1]["ansible.builtin.assert"]["that"] + " }}")
+    assert Templar(DataLoader(), variables=facts).template(holds) is taken

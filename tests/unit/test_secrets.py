@@ -283,10 +283,42 @@ def test_two_deploys_at_once_make_one_ca(parent):
 
 
 def test_remove_leaves_nothing(parent):
-    secrets.ensure("lab", HOSTS)
-    secrets.remove("lab")
+    where = secrets.ensure("lab", HOSTS)
+    secrets.remove(where)
     assert list(parent.iterdir()) == []
-    secrets.remove("lab")
+    secrets.remove(where)
+
+
+@pytest.fixture
+def deployed(parent, monkeypatch, tmp_path):
+    """A target that was deployed with secrets; where they are."""
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    (tmp_path / "home" / "lab").mkdir(parents=True)
+    where = secrets.ensure("lab", HOSTS)
+    secrets.remember("lab", where)
+    return where
+
+
+def test_a_checkout_that_moved_finds_its_secrets(deployed, monkeypatch, tmp_path):
+    (tmp_path / "home").rename(tmp_path / "moved")
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "moved"))
+    assert secrets.ensure("lab", HOSTS) == deployed
+    monkeypatch.delenv("KAIROSCOPE_SECRETS")
+    assert secrets.ensure("lab", HOSTS) == deployed
+
+
+def test_no_others_are_made_for_what_is_deployed(deployed, monkeypatch, tmp_path):
+    """A new CA would lock all its servers out."""
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "elsewhere"))
+    with pytest.raises(UserError, match=f"deployed with the secrets in {deployed}, and there is"):
+        secrets.ensure("lab", HOSTS)
+    assert not (tmp_path / "elsewhere").exists()
+    deployed.rename(tmp_path / "elsewhere")  # a person who has moved them, not quite right
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(deployed.parent))
+    with pytest.raises(UserError, match="Bring them back"):
+        secrets.ensure("lab", HOSTS)
+    (tmp_path / "elsewhere").rename(deployed)
+    assert secrets.ensure("lab", HOSTS) == deployed
 
 
 @given(name=st.text(st.characters(codec="utf-8"), max_size=70))
