@@ -29,6 +29,7 @@ PRECISION ?=
 RETENTION ?=
 VARY ?=
 CONFIRM ?=
+DEPLOYMENT ?=
 SERVE ?=
 ARGS ?=
 VERSION ?=
@@ -130,8 +131,8 @@ trend: $(VENV)/installed ## Show where figures of EXPERIMENT changed for good, o
 	@$(KAIROSCOPE) trend '$(EXPERIMENT)' $(ARGS)
 
 .PHONY: destroy
-destroy: $(VENV)/installed ## End all of TARGET: its processes, or its hosts; runs and reports stay
-	@$(KAIROSCOPE) destroy --target '$(TARGET)'
+destroy: $(VENV)/installed ## End all of TARGET: its processes, or its hosts; runs, reports and backups in S3 stay (DEPLOYMENT= its name, on aws)
+	@$(KAIROSCOPE) destroy --target '$(TARGET)' $(if $(DEPLOYMENT),--deployment '$(DEPLOYMENT)')
 
 .PHONY: operate
 operate: $(VENV)/installed ## Day two: VERB=rolling-restart|add-storage|replace|backup|… on TARGET (docs/operations.md)

@@ -323,12 +323,19 @@ def judge(run_dir: Path | None) -> None:
 
 @main.command()
 @target_option
-def destroy(target: str) -> None:
-    """End all of TARGET: its processes, or its hosts. Runs and reports stay."""
+@click.option("--deployment", help="DEPLOYMENT= of target aws: its name, to say that it is meant")
+def destroy(target: str, deployment: str | None) -> None:
+    """End all of TARGET: its processes, or its hosts. Runs and reports stay, and backups in S3."""
     from kairoscope.cli import known
     from kairoscope.deploy import deploy
 
-    deploy.destroy(known.target(target), console)
+    def ask(wanted: str) -> str:
+        if deployment is not None or not sys.stdin.isatty():
+            return deployment or ""
+        told = f"All hosts of {wanted} end, with all that is stored on them. Type its name"
+        return str(click.prompt(told, default="", show_default=False))
+
+    deploy.destroy(known.target(target), console, ask)
 
 
 @main.command()

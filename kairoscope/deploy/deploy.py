@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -198,11 +199,18 @@ def playbook(target: str, stack: Stack, name: str, **variables: Any) -> None:
         )
 
 
-def destroy(target: Target, console: Console) -> None:
-    """End a target with all its data; its runs and reports stay.
+def destroy(target: Target, console: Console, ask: Callable[[str], str]) -> None:
+    """End a target with all its data; its runs and reports stay, and backups in S3.
 
-    Works on what is left of an interrupted deploy or destroy as well.
+    Works on what is left of an interrupted deploy or destroy as well. `ask` is what a person types
+    who is told what to type; UserError if that is something else, where the target wants it.
     """
+    wanted = target.typed_to_destroy()
+    if wanted is not None and ask(wanted) != wanted:
+        raise UserError(
+            f"Target {target.name} is the deployment {wanted}, with all its data; nothing was "
+            f"destroyed. To mean it: make destroy TARGET={target.name} DEPLOYMENT={wanted}"
+        )
     held = secrets.folder(target.name)
     target.destroy(console.print)
     folder = paths.target_dir(target.name)

@@ -107,6 +107,10 @@ class Target(ABC):
     def enter(self) -> None:
         """Be where its machines can be reached; may replace this process."""
 
+    def typed_to_destroy(self) -> str | None:
+        """What must be typed before it is destroyed; None where a deploy brings all of it back."""
+        return None
+
     @abstractmethod
     def destroy(self, say: Say) -> None:
         """End what was made. UserError if it may not be, or is not gone afterwards."""

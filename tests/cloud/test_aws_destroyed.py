@@ -11,7 +11,8 @@ def test_protected_it_is_not_destroyed(published: Cloud) -> None:
     published.write_account(protect=True)
     published.deploy()
     before = published.holdings()
-    said = published.refused("destroy", "--target", "aws")
+    assert "DEPLOYMENT=kairoscope" in published.refused("destroy", "--target", "aws")
+    said = published.refused("destroy", "--target", "aws", "--deployment", "kairoscope")
     assert "set protect = false" in said
 
     # Nor by Terraform itself, which would lift AWS's own protection without a word.
@@ -38,8 +39,26 @@ def test_aws_protects_what_holds_data(published: Cloud) -> None:
     assert {"Key": "deletion_protection.enabled", "Value": "true"} in attributes
 
 
-def test_destroy_leaves_nothing(published: Cloud) -> None:
+def test_backups_outlive_it(published: Cloud) -> None:
     published.write_account()
+    published.deploy()
+    (bucket,) = published.holdings()["buckets"]
+    s3 = published.client("s3")
+    policy = s3.get_bucket_policy(Bucket=bucket)["Policy"]
+    s3.delete_bucket_policy(Bucket=bucket)  # moto takes "Deny, without TLS" for "Deny".
+    s3.put_object(Bucket=bucket, Key="backups/monday/manifest.json", Body=b"{}")
+    said = published.well("destroy", "--target", "aws", "--deployment", "kairoscope")
+    assert f"s3://{bucket} stays" in said
+    assert published.holdings() == {"buckets": [bucket]}
+    # As closed as it was, but for what this test took from it.
+    blocked = s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"]
+    assert set(blocked.values()) == {True} and "SecureTransport" in policy
+    for version in s3.list_object_versions(Bucket=bucket)["Versions"]:
+        s3.delete_object(Bucket=bucket, Key=version["Key"], VersionId=version["VersionId"])
+    s3.delete_bucket(Bucket=bucket)
+
+
+def test_destroy_leaves_nothing(published: Cloud) -> None:
     published.deploy()
     (bucket,) = published.holdings()["buckets"]
     s3 = published.client("s3")
@@ -48,7 +67,7 @@ def test_destroy_leaves_nothing(published: Cloud) -> None:
     for content in (b"one version", b"and another"):
         s3.put_object(Bucket=bucket, Key="results/run/report.html", Body=content)
 
-    published.well("destroy", "--target", "aws")
+    published.well("destroy", "--target", "aws", "--deployment", "kairoscope")
     assert published.holdings() == {}
     assert not (published.home / "aws").exists()
 

@@ -12,18 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from test_firewall import security_groups
 from test_plan_aws import planned
 
 from kairoscope import paths
 from kairoscope.cli import known
-from kairoscope.deploy import inventory_vars
+from kairoscope.deploy import deploy, inventory_vars
 from kairoscope.deploy.verify.judge import Firewall
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machine
-from kairoscope.targets.aws import guard, known_hosts, machines, target, terraform
+from kairoscope.targets.aws import backups, guard, known_hosts, machines, target, terraform
 from kairoscope.targets.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
 
 STORAGE = 'module.storage.module.node["storage-2"].aws_instance.host'
@@ -350,6 +351,51 @@ def test_a_protected_target_is_not_destroyed(fake: Path) -> None:
     with pytest.raises(UserError, match="protect = false"):
         target.Aws().destroy(print)
     assert "destroy" not in (fake / "calls").read_text()
+
+
+@pytest.fixture
+def standing(fake: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A deployment called `mine`, whose Terraform knows three resources until it destroys them."""
+    (fake / "home" / "aws" / "terraform").mkdir(parents=True)
+    (fake / "home" / "aws" / "terraform" / "main.tf").touch()
+    told = {"name": "mine", "results_bucket": "results-1", "region": "eu-central-1"}
+    (fake / "told").write_text(json.dumps({name: {"value": v} for name, v in told.items()}))
+    known = ("module.results.aws_s3_bucket.results", "module.results.aws_s3_bucket_policy.results")
+    (fake / "listed").write_text("\n".join([*known, "module.network.aws_vpc.main\n"]))
+    (fake / "does").write_text(
+        f'[ "$1" = output ] && cat {fake}/told\n[ "$1" = destroy ] && rm {fake}/listed\n'
+        f'[ "$1 $2" = "state list" ] && cat {fake}/listed 2>/dev/null\n'
+    )
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(fake / "secrets"))
+    monkeypatch.setattr(backups, "there", lambda bucket, region: False)
+    return fake
+
+
+@pytest.mark.parametrize("typed", ["", "kairoscope", "Mine"])
+def test_it_is_not_destroyed_unless_its_name_is_typed(standing: Path, typed: str) -> None:
+    with pytest.raises(UserError, match="TARGET=aws DEPLOYMENT=mine"):
+        deploy.destroy(target.Aws(), Console(quiet=True), lambda _: typed)
+    assert "destroy" not in (standing / "calls").read_text()
+    assert (standing / "home" / "aws").exists()
+    deploy.destroy(target.Aws(), Console(quiet=True), lambda _: "mine")
+    assert "destroy -input=false" in (standing / "calls").read_text()
+    assert not (standing / "home" / "aws").exists()
+
+
+def test_backups_outlive_the_deployment(standing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+    monkeypatch.setattr(backups, "there", lambda *of: asked.append(of) or True)
+    said: list[str] = []
+    target.Aws().destroy(said.append)
+    assert asked == [("results-1", "eu-central-1")]
+    assert "s3://results-1 stays" in said[0]
+    calls = (standing / "calls").read_text().splitlines()
+    forgotten = [call for call in calls if call.startswith("state rm")]
+    assert forgotten == [
+        "state rm module.results.aws_s3_bucket.results",
+        "state rm module.results.aws_s3_bucket_policy.results",
+    ]
+    assert calls.index(forgotten[-1]) < calls.index("destroy -input=false -auto-approve")
 
 
 def test_a_dead_node_s_instance_is_made_anew_by_the_next_apply(fake: Path) -> None:

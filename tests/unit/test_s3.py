@@ -10,6 +10,7 @@ from moto import mock_aws
 
 from kairoscope.deploy.operate import s3
 from kairoscope.errors import UserError
+from kairoscope.targets.aws import backups
 
 FILES = {"manifest.json": b"{}", "schema.cql": b"CREATE", "storage-1/a/b-Data.db": b"\0" * 5000}
 
@@ -103,3 +104,18 @@ def test_a_name_that_leads_out_is_refused(bucket: Any, tmp_path: Path) -> None:
 def test_nothing_to_bring_back(bucket: Any, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="There is nothing at s3://backups/prod"):
         s3.Place("s3://backups/prod").download(tmp_path)
+
+
+def test_whether_a_deployment_s_bucket_has_backups(bucket: Any) -> None:
+    bucket.put_object(Bucket="backups", Key="results/run/report.html", Body=b"x")
+    assert not backups.there("backups", "us-east-1")
+    bucket.put_object(Bucket="backups", Key="backups/monday/manifest.json", Body=b"{}")
+    assert backups.there("backups", "us-east-1")
+    assert not backups.there("gone-with-an-interrupted-destroy", "us-east-1")
+
+
+def test_what_cannot_be_told_destroys_nothing(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with pytest.raises(UserError, match="cannot be told, so nothing was destroyed"):
+        backups.there("backups", "us-east-1")

@@ -14,7 +14,7 @@ from kairoscope.hosts.machines import Machines
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.numbers import n
-from kairoscope.targets.aws import guard, known_hosts, machines, shape
+from kairoscope.targets.aws import backups, guard, known_hosts, machines, shape
 from kairoscope.targets.aws.instance_types import InstanceType
 from kairoscope.targets.aws.terraform import Terraform
 from kairoscope.targets.target import Options, Say, Target
@@ -94,8 +94,16 @@ class Aws(Target):
         terraform.taint(f"{node}.aws_instance.host")
         say(f"{host.name}: its instance, if there still is one, will end; a new one takes its name")
 
+    def typed_to_destroy(self) -> str | None:
+        """The deployment's name, as several may be in one account."""
+        terraform = working_folder()
+        if not terraform.exists:
+            return None
+        terraform.initialise()
+        return str(terraform.outputs().get("name", self.name))
+
     def destroy(self, say: Say) -> None:
-        """Destroy everything that Terraform made for the target.
+        """Destroy everything that Terraform made for the target, but a bucket with backups.
 
         UserError if the target is protected; nothing is destroyed then.
         """
@@ -105,6 +113,17 @@ class Aws(Target):
             return
         terraform.initialise()
         _check_unprotected(terraform, "To destroy it with all its data", "destroy")
+        outputs = terraform.outputs()
+        bucket = outputs.get("results_bucket")
+        if bucket and backups.there(bucket, outputs["region"]):
+            for address in terraform.resources():
+                if address.startswith("module.results."):
+                    terraform.forget(address)
+            say(
+                f"s3://{bucket} stays, and is paid for, as there are backups in it. Once they are "
+                f"of no use: aws s3api list-object-versions --bucket {bucket}, and the console's "
+                "Empty and Delete"
+            )
         terraform.destroy()
         if left := terraform.resources():
             listed = "\n".join(f"  {address}" for address in left)
