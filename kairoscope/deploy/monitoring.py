@@ -3,6 +3,7 @@
 A target is watched where its inventory has a host in the group `monitoring`; nothing else says so.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -30,6 +31,9 @@ PROGRAMS = (*PACKAGES, "promtool", "amtool")
 # What goes to every host, and what only to the one that watches.
 _EVERYWHERE = ("bin/prometheus-node-exporter",)
 _THERE = ("bin/prometheus", "bin/promtool", "bin/prometheus-alertmanager", "bin/amtool", "share")
+
+# Debian's Prometheus has its pages in files, and their scripts in packages of their own.
+_PAGES, _PAGES_FLAG = "share/web", "--web.local-assets"
 
 # Beside the stack's servers: the hosts themselves, and what the sensors see while a load runs.
 _SCRAPED = (
@@ -72,15 +76,25 @@ def _known_to_apt() -> str:
     """Name and version of each package, a line each; "" if one of them is not known."""
     if not shutil.which("apt-cache"):
         return ""
-    done = subprocess.run(
-        ["apt-cache", "--no-all-versions", "show", *PACKAGES],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    names = _packages()
     wanted = ("Package: ", "Version: ")
-    lines = [line for line in done.stdout.splitlines() if line.startswith(wanted)]
-    return "\n".join(lines) if len(lines) == len(wanted) * len(PACKAGES) else ""
+    said = _lines("apt-cache", "--no-all-versions", "show", *names)
+    lines = [line for line in said if line.startswith(wanted)]
+    return "\n".join(lines) if len(lines) == len(wanted) * len(names) else ""
+
+
+def _packages() -> list[str]:
+    """All packages that are fetched: the programs', and what Prometheus' pages are made of."""
+    but = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
+    options = ["--recurse", *(f"--no-{kind}" for kind in but)]
+    needed = _lines("apt-cache", "depends", *options, PACKAGES[0])
+    return [*PACKAGES, *sorted({name for name in needed if name.startswith(("libjs-", "fonts-"))})]
+
+
+def _lines(*command: str | Path) -> list[str]:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # A program tells its options on whichever it likes.
+    return (done.stdout + done.stderr).splitlines()
 
 
 def _unpack(into: Path) -> None:
@@ -89,15 +103,21 @@ def _unpack(into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=paths.BUNDLES) as made:
         here = Path(made)
         here.chmod(0o755)  # apt fetches as a user of its own where it may
-        _call(["apt-get", "--quiet", "download", *PACKAGES], here)
+        _call(["apt-get", "--quiet", "download", *_packages()], here)
         for package in here.glob("*.deb"):
             _call(["dpkg-deb", "--extract", str(package), "root"], here)
         found = here / "found" / "bin"
         found.mkdir(parents=True)
         for name in PROGRAMS:
             shutil.copy(here / "root" / "usr" / "bin" / name, found / name)
+        # Links lead to the scripts' packages; moment-timezone's `data`, 220 MB, is in its script.
         shared = here / "root" / "usr" / "share" / "prometheus"
-        shutil.copytree(shared, found.parent / "share", symlinks=True)
+        but = shutil.ignore_patterns("data")
+        with contextlib.suppress(shutil.Error):  # A link that leads nowhere; all others are copied.
+            shutil.copytree(shared, found.parent / "share", ignore=but)
+        if not any(_PAGES_FLAG in line for line in _lines(found / "prometheus", "--help")):
+            # Another release, whose pages are in it, or nowhere.
+            shutil.rmtree(found.parent / _PAGES, ignore_errors=True)
         shutil.rmtree(into, ignore_errors=True)
         found.parent.rename(into)
 
@@ -142,6 +162,9 @@ def of_all(layout: Layout, stack: Stack) -> dict[str, Any]:
         "node_exporter_bundle_dir": str(layout.install_dir / exporter.folder),
         "monitoring_bundle": str(watching.archive),
         "monitoring_bundle_dir": str(layout.install_dir / watching.folder),
+        "monitoring_pages_option": f"{_PAGES_FLAG}={layout.install_dir / watching.folder / _PAGES}"
+        if (folder() / _PAGES).is_dir()
+        else "",
         "dashboards_dir": str(paths.DASHBOARDS),
         "scraped": [asdict(job) for job in (*stack.scraped, *_SCRAPED)],
     }
@@ -172,8 +195,8 @@ def of_machine(machine: Machine, layout: Layout) -> dict[str, Any]:
         found |= {
             "unit": "kairoscope-prometheus",
             "run_as": "prometheus",
-            # Debian's wants files in /usr/share, where only root can put them; and who sits before
-            # a laptop is told by `kairoscope status`.
+            # Debian's wants its templates in /usr/share, where only root can put them (no option
+            # says otherwise); and who sits before a laptop is told by `kairoscope status`.
             "alertmanager_port": inventory.ALERTMANAGER_PORT,
         }
     return found

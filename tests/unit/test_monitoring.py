@@ -326,3 +326,36 @@ def test_without_apt_it_is_said_what_to_do(monkeypatch, tmp_path):
     for name in monitoring.PROGRAMS:
         (tmp_path / "monitoring" / "bin" / name).touch()
     assert not monitoring.fetch()
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_pages_come_with_their_scripts_where_the_release_can_be_told_where_they_are(
+    monkeypatch, tmp_path, told
+):
+    def apt_and_dpkg(command, where):
+        """What the packages have, once they are extracted."""
+        (where / "some.deb").touch()
+        usr = where / "root" / "usr"
+        (usr / "bin").mkdir(parents=True, exist_ok=True)
+        for name in monitoring.PROGRAMS:
+            help_text = "--web.local-assets=/usr/share/prometheus/web/" if told else "--other"
+            (usr / "bin" / name).write_text(f"#!/bin/sh\necho ' {help_text}' >&2\n")
+            (usr / "bin" / name).chmod(0o755)
+        (usr / "share" / "javascript" / "jquery").mkdir(parents=True, exist_ok=True)
+        (usr / "share" / "javascript" / "jquery" / "jquery.js").write_text("script")
+        static = usr / "share" / "prometheus" / "web" / "static"
+        static.mkdir(parents=True, exist_ok=True)
+        for name in ("jquery", "of-no-package"):
+            if not (static / name).is_symlink():
+                (static / name).symlink_to(f"../../../javascript/{name}")
+
+    monkeypatch.setattr(paths, "BUNDLES", tmp_path)
+    monkeypatch.setattr(monitoring, "_call", apt_and_dpkg)
+    monkeypatch.setattr(monitoring, "_known_to_apt", lambda: "Package: x\nVersion: 1")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert monitoring.fetch()
+    script = tmp_path / "monitoring" / "share" / "web" / "static" / "jquery" / "jquery.js"
+    assert script.exists() == told
+    option = here(WATCHED).monitoring[0].vars["monitoring_pages_option"]
+    assert option.startswith("--web.local-assets=/") == told
+    assert told or option == ""
