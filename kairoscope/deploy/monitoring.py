@@ -35,6 +35,10 @@ _THERE = ("bin/prometheus", "bin/promtool", "bin/prometheus-alertmanager", "bin/
 # Debian's Prometheus has its pages in files, and their scripts in packages of their own.
 _PAGES, _PAGES_FLAG = "share/web", "--web.local-assets"
 
+# What the monitoring host's inventory says of Grafana, which is in no registry: a package, or the
+# key of its maker's repository. With neither there is none.
+_GRAFANA = {"grafana_package", "grafana_repository_key"}
+
 # Beside the stack's servers: the hosts themselves, and what the sensors see while a load runs.
 _SCRAPED = (
     Scraped("node", "all", "node_exporter_address", "node_exporter_port"),
@@ -199,4 +203,6 @@ def of_machine(machine: Machine, layout: Layout) -> dict[str, Any]:
             # says otherwise); and who sits before a laptop is told by `kairoscope status`.
             "alertmanager_port": inventory.ALERTMANAGER_PORT,
         }
+        if _GRAFANA & machine.more.keys():
+            found["grafana_port"] = inventory.GRAFANA_PORT
     return found

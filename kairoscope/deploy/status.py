@@ -62,7 +62,11 @@ def _monitoring(host: Host, console: Console) -> bool:
     What they are about is looked at here as well, and what is mended goes on firing for a while.
     """
     address = host.vars["monitoring_address"]
-    ports = {"Prometheus": "prometheus_web_port", "Alertmanager": "alertmanager_port"}
+    ports = {
+        "Prometheus": "prometheus_web_port",
+        "Alertmanager": "alertmanager_port",
+        "Grafana": "grafana_port",
+    }
     said = ", ".join(
         f"{name} http://{address}:{host.vars[port]}"
         for name, port in ports.items()

@@ -34,6 +34,7 @@ API_PORT = 10000
 # Of the monitoring host, and of what tells the figures of a host itself.
 PROMETHEUS_WEB_PORT = 9090
 ALERTMANAGER_PORT = 9093
+GRAFANA_PORT = 3000
 LOADER_METRICS_PORT = 9105
 NODE_EXPORTER_PORT = 9100
 # Connections of one ScyllaDB shard that can be waited for at once, each in a slot of the kernel's

@@ -9,65 +9,17 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar, trust_as_template
 from test_firewall import trusted
+from watched import NOT_WATCHED, WATCHED, here, hosts, rendered
 
-from kairoscope import experiment, paths
+from kairoscope import paths
 from kairoscope.cli import known
-from kairoscope.deploy import bundles, inventory_vars, monitoring, preflight
+from kairoscope.deploy import monitoring, preflight
 from kairoscope.deploy.verify import judge
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, prometheus, secrets
-from kairoscope.hosts.machines import Machine, Machines
-from kairoscope.targets import local
 from kairoscope.targets.target import Options
 
-NOT_WATCHED = Options(Path("x"))
-WATCHED = Options(Path("x"), monitoring=True)
-
-
-@pytest.fixture(autouse=True)
-def home(no_bundles, monkeypatch, tmp_path):
-    """Neither bundles nor Java nor apt are needed to say what an inventory has."""
-    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "secrets"))
-    monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", "127.9.8")
-    monkeypatch.setattr(local, "java17", lambda: "/java")
-    monkeypatch.setattr(bundles, "java17", lambda: "/java")
-    monkeypatch.setattr(bundles, "full_version", lambda _: "17")
-    monkeypatch.setattr(
-        monitoring,
-        "packed",
-        lambda name, parts: bundles.Packed(Path(f"/{name}.tar"), f"{name}-of-hash"),
-    )
-
-
-def written(target: str, machines: Machines) -> inventory.Inventory:
-    """As a deploy writes an inventory, read again."""
-    plan = known.plan(experiment.load("laptop"), target)
-    shared = target == "local"
-    made = inventory_vars.make(plan, machines, known.stack(plan.stack), shared=shared)
-    path = paths.target_dir(target) / "inventory.yml"
-    inventory.write(path, made, machines.origin)
-    return inventory.read(path)
-
-
-def here(options: Options) -> inventory.Inventory:
-    """Target local."""
-    plan = known.plan(experiment.load("laptop"), "local")
-    machines = known.target("local").provision(plan, options, print, lambda: None)
-    return written("local", machines)
-
-
-def hosts() -> inventory.Inventory:
-    """Hosts of their own, one of each kind."""
-    way = {"ansible_user": "root"}
-    roles = ("storage", "kairosdb", "loader", "monitoring")
-    return written(
-        "hosts",
-        Machines(
-            [Machine(f"{role}-1", role, f"10.77.0.{i}", way) for i, role in enumerate(roles, 11)],
-            "a cluster",
-        ),
-    )
+pytestmark = pytest.mark.usefixtures("nothing_fetched")
 
 
 def test_a_target_is_watched_where_it_was_said_and_stays_so():
@@ -82,7 +34,7 @@ def test_on_one_machine_its_figures_are_told_once():
     ports = [host.name for host in found.all if "node_exporter_port" in host.vars]
     assert ports == ["monitoring-1"]
     assert found.monitoring[0].vars["monitoring_address"] == "127.9.8.1"
-    assert "alerting" not in yaml.safe_load(rendered("prometheus.yml", found))
+    assert "alerting" not in yaml.safe_load(rendered("prometheus/prometheus.yml", found))
 
 
 def test_of_hosts_each_tells_its_own_and_no_page_is_open_to_others():
@@ -90,7 +42,9 @@ def test_of_hosts_each_tells_its_own_and_no_page_is_open_to_others():
     assert all(host.vars["node_exporter_address"] == host.address for host in found.all)
     assert found.monitoring[0].vars["monitoring_address"] == "127.0.0.1"
     assert found.monitoring[0].vars["unit"] == "kairoscope-prometheus"
-    (told,) = yaml.safe_load(rendered("prometheus.yml", found))["alerting"]["alertmanagers"]
+    (told,) = yaml.safe_load(rendered("prometheus/prometheus.yml", found))["alerting"][
+        "alertmanagers"
+    ]
     assert told == {"static_configs": [{"targets": ["127.0.0.1:9093"]}]}
     # The others' units are their own servers'.
     assert found.kairosdb[0].vars["unit"] == "kairosdb"
@@ -124,33 +78,12 @@ def test_hosts_of_ones_own_need_one_in_the_group(tmp_path):
 # What the role writes.
 
 
-def rendered(name: str, found: inventory.Inventory, **more) -> str:
-    """A template of dashboards/prometheus/ as the monitoring host gets it."""
-    groups = {
-        role: [host.name for host in found.all if host.role == role] for role in inventory.GROUPS
-    }
-    plan = known.plan(experiment.load("laptop"), "local")
-    variables = {
-        **found.monitoring[0].vars,
-        "ansible_managed": "made by Ansible",
-        "groups": {**groups, "all": [host.name for host in found.all]},
-        "hostvars": {host.name: host.vars for host in found.all},
-        "plan": yaml.safe_load(plan.to_json()),
-        "secrets": {"rest": {"user": "kairoscope", "password": "nobody's"}},
-        **more,
-    }
-    source = (paths.DASHBOARDS / "prometheus" / f"{name}.j2").read_text()
-    return str(
-        Templar(DataLoader(), variables=trusted(variables)).template(trust_as_template(source))
-    )
-
-
 def asked(found: inventory.Inventory) -> dict[tuple[str, str], str]:
     """Address of each target by job and instance, as the role writes them."""
     return {
         (job["job"], target["labels"]["instance"]): target["targets"][0]
         for job in found.monitoring[0].vars["scraped"]
-        for target in yaml.safe_load(rendered("targets.yml", found, job=job))
+        for target in yaml.safe_load(rendered("prometheus/targets.yml", found, job=job))
     }
 
 
@@ -172,7 +105,7 @@ def test_everybody_is_asked_and_verify_knows_it():
 def test_nobody_to_ask_is_a_list_too():
     found = here(WATCHED)
     job = {"job": "x", "group": "nobody", "port": "x", "address": "address"}
-    assert yaml.safe_load(rendered("targets.yml", found, job=job)) == []
+    assert yaml.safe_load(rendered("prometheus/targets.yml", found, job=job)) == []
 
 
 def jobs(text: str) -> dict:
@@ -180,15 +113,16 @@ def jobs(text: str) -> dict:
 
 
 def test_kairosdb_is_asked_with_a_password_that_stands_in_a_file_of_its_own():
-    text = rendered("prometheus.yml", hosts())
+    text = rendered("prometheus/prometheus.yml", hosts())
     job = jobs(text)["kairosdb"]
     assert (job["scheme"], job["metrics_path"]) == ("https", "/api/v1/kairoscope/metrics")
     assert job["basic_auth"]["password_file"].endswith("/conf/rest-secret")
     assert "nobody's" not in text
     assert (
-        "basic_auth" not in jobs(rendered("prometheus.yml", hosts(), rest_auth=False))["kairosdb"]
+        "basic_auth"
+        not in jobs(rendered("prometheus/prometheus.yml", hosts(), rest_auth=False))["kairosdb"]
     )
-    plain = jobs(rendered("prometheus.yml", here(WATCHED)))
+    plain = jobs(rendered("prometheus/prometheus.yml", here(WATCHED)))
     assert "scheme" not in plain["kairosdb"]
     assert list(plain) == ["storage", "kairosdb", "node", "loader", "monitoring"]
 
@@ -200,10 +134,10 @@ def test_prometheus_takes_what_is_written(tmp_path):
     found = here(WATCHED)
     (tmp_path / "conf" / "rules").mkdir(parents=True)
     (tmp_path / "conf" / "prometheus.yml").write_text(
-        rendered("prometheus.yml", found, home=str(tmp_path))
+        rendered("prometheus/prometheus.yml", found, home=str(tmp_path))
     )
     rules = tmp_path / "conf" / "rules" / "deployment.yml"
-    rules.write_text(rendered("deployment.yml", found))
+    rules.write_text(rendered("prometheus/deployment.yml", found))
     done = subprocess.run(
         [promtool, "check", "config", tmp_path / "conf" / "prometheus.yml"],
         capture_output=True,
@@ -215,7 +149,9 @@ def test_prometheus_takes_what_is_written(tmp_path):
 
 
 def test_the_rules_know_the_plan():
-    rules = yaml.safe_load(rendered("deployment.yml", here(WATCHED)))["groups"][0]["rules"]
+    rules = yaml.safe_load(rendered("prometheus/deployment.yml", here(WATCHED)))["groups"][0][
+        "rules"
+    ]
     values = {rule["record"]: rule["expr"] for rule in rules}
     # Three copies: one may be away. laptop's limit is 1,000 ms.
     assert values["kairoscope:storage_nodes:spare"] == "vector(1)"

@@ -43,6 +43,7 @@ FIREWALL_UNIT = "kairoscope-firewall.service"
 MONITORING_UNITS = {
     "node_exporter_port": "kairoscope-node-exporter.service",
     "alertmanager_port": "kairoscope-alertmanager.service",
+    "grafana_port": "kairoscope-grafana.service",
 }
 
 _REQUEST_S = 20.0
