@@ -175,7 +175,8 @@ test: test-needs ## Run what fits into 20 minutes on two cores (ONLY=unit|cluste
 	  --long=no $(if $(ONLY),tests/$(ONLY)) $(ARGS)
 
 .PHONY: test-long
-test-long: test-needs ## Run the other tests, hours (ONLY=day_two|faults|secured|scylla|lab|aws for one kind; SCYLLA= a ScyllaDB server)
+test-long: test-needs ## Run the other tests, hours (ONLY=day_two|faults|secured|scylla|lab|aws|panels for one kind; SCYLLA= a ScyllaDB server)
+	@$(if $(filter-out panels,$(ONLY)),,scripts/need panels || true)
 	@$(PYTEST) -n $(if $(ONLY),0,2) --junitxml=.kairoscope/tests/test-long.xml --long=$(or $(ONLY),all) $(ARGS)
 
 CAN_LAB = $(BIN)/python -c 'from kairoscope.targets import lab; lab.check()' 2>/dev/null
@@ -233,7 +234,7 @@ clean: ## Remove what was built: virtual environment, bundles (destroy first); r
 	@if [ -e .kairoscope/local ]; then echo "target local is still deployed: make destroy first" >&2; exit 1; fi
 	@if [ -e .kairoscope/lab ]; then echo "target lab is still deployed: make lab-down first" >&2; exit 1; fi
 	@if [ -e .kairoscope/aws/plan.json ]; then echo "target aws is still deployed: make destroy TARGET=aws first" >&2; exit 1; fi
-	rm -rf $(VENV) $(CHECKOV_VENV) .kairoscope kairosdb-conf/*/target kairosdb-conf/bundles/*/target
+	rm -rf $(VENV) $(CHECKOV_VENV) .kairoscope tests/panels/node_modules kairosdb-conf/*/target kairosdb-conf/bundles/*/target
 
 .PHONY: help
 help: ## Show this help

@@ -27,6 +27,7 @@ LONG = {
     "scylla": "the ScyllaDB role on a stand-in in the lab, and a real server (SCYLLA=)",
     "lab": "the lab's own hosts, faults and firewall, and what a deploy there refuses and survives",
     "aws": "whole deployments with Terraform's real provider, against a stand-in for AWS",
+    "panels": "dashboards drawn by Grafana's own components in a browser (npm, Chromium)",
 }
 
 # Files of the layers that have a deployment to themselves, or none; the others of their folder

@@ -82,6 +82,8 @@ def panel(wanted: Mapping[str, Any]) -> timeseries.Panel:
         .line_width(1)
         .fill_opacity(8)
         .show_points(common.VisibilityMode.NEVER)
+        # From 0 on, or every ripple is a storm; what is below 0 is shown all the same.
+        .axis_soft_min(0)
         .legend(
             options.VizLegendOptions()
             .display_mode(common.LegendDisplayMode.LIST)

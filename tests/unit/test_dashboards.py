@@ -1,7 +1,7 @@
 """Dashboards: what is committed is what boards.yml makes; every query asks for something there is.
 
-That each query returns series on a loaded cluster is looked at in tests/cluster/test_secured.py;
-Grafana itself has not drawn them.
+That each query returns series on a loaded cluster is looked at in tests/cluster/test_secured.py,
+that Grafana's own components draw them in tests/panels.
 """
 
 import json
