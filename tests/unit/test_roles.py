@@ -158,3 +158,13 @@ def test_no_host_is_given_the_certificates_of_another_ca(tmp_path, theirs, ours,
     facts = {"secrets_dir": str(tmp_path), "pki_trusted": content, **trusted(refuse[1]["vars"])}
     holds = trust_as_template("{{ " + refuse[1]["ansible.builtin.assert"]["that"] + " }}")
     assert Templar(DataLoader(), variables=facts).template(holds) is taken
+
+
+def test_a_missing_disk_stops_the_service_and_not_the_host():
+    """RequiredBy=local-fs.target would start the host into emergency mode, without sshd."""
+    mount = (ROLES / "data_disk" / "templates" / "data.mount.j2").read_text()
+    assert "\nWantedBy=local-fs.target\n" in mount
+    assert "RequiredBy=" not in mount
+    unit = (ROLES / "service" / "templates" / "unit.service.j2").read_text()
+    head, _, _ = unit.partition("[Service]")
+    assert "\nRequiresMountsFor={{ service_home }}\n" in head

@@ -461,6 +461,19 @@ def read_back(*servers) -> list[Finding]:
     return Check("read back", checks.read_back).findings(context_of(*nodes))
 
 
+def test_a_full_disk_of_the_data_is_seen(monkeypatch):
+    """It may be one of its own, as ScyllaDB's is, and the others empty."""
+
+    def told(node: Host, verb: str, folders: list[str], *_) -> dict[str, dict[str, list[int]]]:
+        return {"disks": {folder: [1 if folder == "/data" else 50, 100] for folder in folders}}
+
+    monkeypatch.setattr(checks, "on_host", told)
+    context = context_of()
+    context.hosts.storage[0].vars["keyspaces_dir"] = "/data"
+    (found,) = Check("disk space", checks.disks).findings(context)
+    assert (found.state, found.found) == (State.FAIL, "/nowhere 50%, / 50%, /data 1%")
+
+
 def test_a_point_is_read_back_through_every_node():
     store: dict = {}
     one, two = kairosdb_server(store), kairosdb_server(store)

@@ -102,6 +102,7 @@ class Context:
             units = [unit for unit in (host.vars.get("unit"), FIREWALL_UNIT) if unit]
             units += [unit for port, unit in MONITORING_UNITS.items() if port in host.vars]
             folders = [str(host.vars.get("home", "/")), "/"]
+            folders += [host.vars["keyspaces_dir"]] if "keyspaces_dir" in host.vars else []
             try:
                 found: dict[str, Any] = on_host(host, "facts", folders, units, FIREWALL_FILE)
             except _TROUBLE as error:
@@ -415,7 +416,7 @@ def _clock_offset(host: Host) -> ClockOffset:
 
 
 def disks(context: Context, check: str) -> Iterable[Finding]:
-    """There is room on the disks of the system and of the service's folder."""
+    """There is room on the disks of the system, of the service's folder and of the data."""
 
     def look(host: Host) -> tuple[str, bool]:
         found: dict[str, list[int]] = context.fact(host, "disks")
