@@ -168,3 +168,17 @@ def test_a_missing_disk_stops_the_service_and_not_the_host():
     unit = (ROLES / "service" / "templates" / "unit.service.j2").read_text()
     head, _, _ = unit.partition("[Service]")
     assert "\nRequiresMountsFor={{ service_home }}\n" in head
+
+
+def test_a_java_that_does_not_run_on_the_host_is_told():
+    refuse = next(task for task in tasks_of("java") if task["name"] == "It runs here")
+    said = "java: /lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.38' not found"
+    facts = {
+        "inventory_hostname": "kairosdb-1",
+        "bundles_dir": "/b",
+        "java_says": {"rc": 1, "stderr_lines": [said], "stdout_lines": []},
+    }
+    given = trusted(refuse["ansible.builtin.assert"])
+    there = Templar(DataLoader(), variables=facts)
+    assert there.template(trust_as_template("{{ " + given["that"] + " }}")) is False
+    assert said in there.template(given["fail_msg"])
