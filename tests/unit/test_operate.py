@@ -154,6 +154,17 @@ def test_replicas_of_the_levels(factor):
     assert needed[2] == factor
 
 
+@pytest.mark.parametrize(
+    ("racks", "nodes", "more"), [(1, 3, 0), (3, 3, 2), (3, 4, 1), (3, 5, 0), (2, 3, 0)]
+)
+def test_racks_of_unlike_sizes_are_told(racks, nodes, more):
+    here = hosts(storage=nodes)
+    for i, host in enumerate(here.storage):
+        host.vars["rack"] = f"rack{i % racks}"
+    told = safety.racks_uneven(here)
+    assert [f"{more} more after this one" in text for text in told] == ([True] if more else [])
+
+
 def test_a_node_that_its_replicas_need_stays():
     assert safety.take_away_storage(planned(), 4) == []
     assert "2 nodes would be left for 3 replicas" in safety.take_away_storage(planned(), 3)[0]

@@ -66,6 +66,8 @@ def add_storage(target: Deployed, plan: Plan) -> None:
         else:
             _check_only_count_changes(target.plan, plan, "storage", 1, verb)
             target.refuse_unless_whole(verb, *safety.one_down(plan))
+            for warning in safety.racks_uneven(target.inventory):
+                target.say(warning)
             bundles.build(with_java=True)
             there = {host.name for host in target.inventory.storage}
             changes.begin(target.name, Operation(verb, memory=" ".join(sorted(there))))

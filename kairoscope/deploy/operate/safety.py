@@ -1,5 +1,6 @@
 """What may be done to a target in the state it is in. Pure: decides on what was seen."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from kairoscope.deploy.operate.state import Seen
@@ -115,6 +116,22 @@ def take_away_storage(plan: Plan, nodes: int) -> list[str]:
     return [
         f"{nodes - 1} nodes would be left for {factor} replicas of each row. Add a node first, or "
         "lower the replication factor"
+    ]
+
+
+def racks_uneven(inventory: Inventory) -> list[str]:
+    """What is to be said of one more storage node where there are racks; empty if nothing is.
+
+    The store puts each row's replicas into as many racks as it can. Where there are as many racks
+    as replicas each has a whole copy, and a rack with a node less has it on fewer nodes.
+    """
+    racks = Counter(str(host.vars.get("rack", "")) for host in inventory.storage)
+    more = -(len(inventory.storage) + 1) % len(racks)
+    if len(racks) == 1 or more == 0:
+        return []
+    return [
+        f"{len(racks)} racks will have unlike numbers of nodes, and those with fewer carry as much "
+        f"as the others: {more} more after this one make them even"
     ]
 
 
