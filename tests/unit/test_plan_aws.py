@@ -187,6 +187,25 @@ def test_pages_that_name_the_cost_are_up_to_date(page: str) -> None:
     assert told in (paths.CHECKOUT / page).read_text()
 
 
+def test_the_first_hour_costs_what_its_page_says() -> None:
+    made, (_, types) = known.plan(load("first-hour"), "aws"), table()
+    page = (paths.CHECKOUT / "docs" / "first-hour.md").read_text()
+    aws, cluster = made.experiment.aws, made.experiment.cluster
+    storage = cluster.storage_nodes * types[aws.storage_instance_type].vcpus
+    vcpus = storage + sum(
+        hosts * types[name].vcpus
+        for hosts, name in (
+            (cluster.kairosdb_nodes, aws.kairosdb_instance_type),
+            (cluster.loader_hosts, aws.loader_instance_type),
+            (1, aws.monitoring_instance_type),
+            (1, "t3.micro"),
+        )
+    )
+    assert f"**{made.totals['usd_per_hour']:.2f} USD an hour**" in page
+    assert f" {vcpus} vCPUs of the region's quota" in page
+    assert storage <= 50  # ScyllaDB's licence without a contract
+
+
 def test_every_line_of_the_table_is_sound() -> None:
     prices, types = table()
     assert prices.region == "us-east-1"
