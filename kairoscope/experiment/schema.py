@@ -784,8 +784,8 @@ class Capture(Section):
 
     proxyhistograms_every_s: int = described(
         "s",
-        "Between two nodetool proxyhistograms of each storage node. Cassandra's forget within "
-        "minutes (half-life 60 s), and each call starts a Java process.",
+        "Between two proxyhistograms of each storage node under load. Cassandra's forget within "
+        "minutes (half-life 60 s).",
         default=20,
         ge=1,
         le=3600,

@@ -109,9 +109,9 @@ def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):
         JsonLines(tmp_path / "events.jsonl"),
         touched.append,
     )
-    assert histograms.capture("during") == ["storage-1"], "at once or not at all"
+    assert histograms.capture("before") == ["storage-1"], "at once or not at all"
     event = json.loads((tmp_path / "events.jsonl").read_text())
-    assert (event["node"], event["phase"]) == ("storage-1", "during")
+    assert (event["node"], event["phase"]) == ("storage-1", "before")
     assert histograms.capture("after", patience_s=60) == []
     assert [host.name for host in touched] == ["storage-1"]
     listed = json.loads((tmp_path / "captures" / "captures.json").read_text())

@@ -2,16 +2,17 @@
 
 import http.server
 import json
+import re
 import threading
-import urllib.parse
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from test_nodetool import SIX
 
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines
-from kairoscope.stacks.kairosdb import cassandra_counts, nodetool
+from kairoscope.stacks.kairosdb import captures, cassandra_counts, nodetool
 from kairoscope.stacks.kairosdb.store_window import StoreWindow, difference
 
 ENDS = [*cassandra_counts.ends_us(), None]
@@ -30,25 +31,30 @@ class Agent:
 
     def __init__(self) -> None:
         self.values = {"Read": counted(), "Write": counted(b19=10, b24=90)}
+        self.attributes = dict.fromkeys(cassandra_counts.ROWS.values(), 0.0)
         self.status = 200
         agent = self
 
         class Asked(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                path = urllib.parse.unquote(self.path)
-                answer: dict = {"status": agent.status}
-                if agent.status == 200:
-                    scope = next(s for s in agent.values if BEAN.format(s) in path)
-                    assert path == f"/jolokia/exec/{BEAN.format(scope)}/values"
-                    answer["value"] = agent.values[scope]
-                else:
-                    answer["error"] = "Operation values forbidden for MBean"
-                body = json.dumps(answer).encode()
+            def do_POST(self) -> None:
+                assert self.path == "/jolokia"
+                asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                body = json.dumps([self.one(**request) for request in asked]).encode()
                 # Its HTTP status is 200 whatever the answer is.
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+
+            def one(self, type: str, mbean: str, operation="", attribute=()) -> dict:
+                if agent.status != 200:
+                    return {"status": agent.status, "error": f"{operation} forbidden for MBean"}
+                scope = re.fullmatch(BEAN.format(r"(\w+)"), mbean)[1]
+                if type == "exec":
+                    assert operation == "values"
+                    return {"status": 200, "value": agent.values[scope]}
+                of = agent.attributes if scope == "Write" else dict.fromkeys(agent.attributes, 0)
+                return {"status": 200, "value": {name: of[name] for name in attribute}}
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -104,6 +110,45 @@ def test_an_agent_that_answers_otherwise(agent, status, values, says):
     agent.status, agent.values["Read"] = status, values
     with pytest.raises(nodetool.NodetoolError, match=says):
         nodetool.counts(agent.host())
+
+
+def test_proxyhistograms_by_the_agent_as_nodetool_prints_them(agent):
+    """Cassandra 5.0.9's own, of a node whose writes took what the agent says here."""
+    agent.attributes = {
+        **{"50thPercentile": 1597.0, "75thPercentile": 2759.0, "95thPercentile": 8239.0},
+        **{"98thPercentile": 14237.0, "99thPercentile": 20501.0, "Min": 258.0, "Max": 35425.0},
+    }
+    printed = nodetool.proxyhistograms_beside(agent.host())
+    rows = nodetool.parse_proxyhistograms(printed)
+    assert rows["Write"] == {
+        **{"50%": 1597.0, "75%": 2759.0, "95%": 8239.0, "98%": 14237.0, "99%": 20501.0},
+        **{"Min": 258.0, "Max": 35425.0},
+    }
+    assert rows["Read"] == dict.fromkeys(rows["Write"], 0.0)
+    head, *lines = printed.splitlines()
+    assert head == f"proxy histograms, {cassandra_counts.NOTE}"
+    assert lines[0] == SIX.splitlines()[1]
+    assert lines[-3] == f"Min       {0:19.2f}{258:19.2f}" + 4 * f"{0:19.2f}"
+
+
+def test_an_agent_that_is_not_allowed_to_say_so(agent):
+    agent.status = 403
+    with pytest.raises(nodetool.NodetoolError, match="forbidden"):
+        nodetool.proxyhistograms_beside(agent.host())
+
+
+def test_beside_a_load_no_nodetool_is_started(agent, tmp_path):
+    """The one there would fail."""
+    histograms = captures.ProxyHistograms(
+        [agent.host(nodetool="/bin/false")],
+        tmp_path / "captures",
+        JsonLines(tmp_path / "events.jsonl"),
+        lambda host: None,
+    )
+    assert histograms.capture("during") == []
+    assert histograms.capture("after") == ["storage-1"]
+    listed = json.loads((tmp_path / "captures" / "captures.json").read_text())
+    assert [capture["phase"] for capture in listed] == ["during"]
 
 
 def test_no_agent(agent):

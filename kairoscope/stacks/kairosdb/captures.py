@@ -33,7 +33,10 @@ _AGAIN_S = 2.0
 
 
 class ProxyHistograms:
-    """`nodetool proxyhistograms` of every storage node: raw text kept, parsed beside it."""
+    """`nodetool proxyhistograms` of every storage node: raw text kept, parsed beside it.
+
+    nodetool's own before and after the load; during it of Cassandra by its agent.
+    """
 
     def __init__(
         self, hosts: list[Host], folder: Path, events: JsonLines, touch: Callable[[Host], None]
@@ -82,7 +85,11 @@ class ProxyHistograms:
         """Capture a node; why it could not be, else ""."""
         t = time.time()
         try:
-            text = nodetool.run(host, "proxyhistograms")
+            text = (
+                nodetool.proxyhistograms_beside(host)
+                if phase == "during"
+                else nodetool.run(host, "proxyhistograms")
+            )
             rows = nodetool.parse_proxyhistograms(text)
         except (nodetool.NodetoolError, nodetool.FormatError) as error:
             return str(error) or type(error).__name__

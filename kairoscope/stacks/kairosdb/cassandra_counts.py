@@ -1,20 +1,44 @@
-"""How many of Cassandra's reads and writes took how long, counted since the server's start.
+"""How long Cassandra's requests took, by Jolokia's agent in the server: HTTP, in some ms.
 
-nodetool prints percentiles alone, which decay. Behind them Cassandra keeps a second set of buckets
-that does not, "to maintain precise deltas in an interval of its choice"
-(DecayingEstimatedHistogramReservoir.java): JMX's `values()`. Jolokia's agent in the server gives
-it by HTTP, in some ms; a nodetool would be a JVM of seconds, just when the measured time begins.
+Beside a load a nodetool would be a JVM of seconds. What is asked:
+
+- counts since the server's start. nodetool prints percentiles alone, which decay; behind them
+  Cassandra keeps a second set of buckets that does not, "to maintain precise deltas in an interval
+  of its choice" (DecayingEstimatedHistogramReservoir.java): JMX's `values()`.
+- what `nodetool proxyhistograms` asks for, in its form (ProxyHistograms.java; NodeProbe.java,
+  getProxyMetric and metricPercentilesAsArray): attributes of the same beans.
 
 A program too, with nothing but Python's own library: run on the storage node, where alone the agent
-is reached: `python3 - URL`, prints JSON.
+is reached: `python3 - URL counts` prints JSON, `python3 - URL proxyhistograms` that table.
 """
 
 import json
 import sys
 import urllib.request
+from typing import Any
 
 OPERATIONS = {"read": "Read", "write": "Write"}
 """What is counted, and how Cassandra calls it."""
+
+COLUMNS = {
+    "Read": "Read",
+    "Write": "Write",
+    "Range": "RangeSlice",
+    "CAS Read": "CASRead",
+    "CAS Write": "CASWrite",
+    "View Write": "ViewWrite",
+}
+"""nodetool's columns, and how Cassandra calls them."""
+
+ROWS = {
+    **{f"{p}%": f"{p}thPercentile" for p in (50, 75, 95, 98, 99)},
+    "Min": "Min",
+    "Max": "Max",
+}
+"""nodetool's rows, and the attributes that they are; in µs."""
+
+NOTE = "by Jolokia's agent, not by nodetool"
+"""What the table says of itself."""
 
 BUCKETS = 127
 """With an end; one more, without, has the rest. LOW_BUCKET_COUNT there, of timers in µs."""
@@ -38,24 +62,61 @@ def counts(url: str) -> dict[str, dict[str, list[int | None]]]:
 
     OSError if the agent does not answer, or not with what is known of it.
     """
+    beans = {name: _bean(scope) for name, scope in OPERATIONS.items()}
+    asked = [{"type": "exec", "mbean": bean, "operation": "values"} for bean in beans.values()]
     found: dict[str, dict[str, list[int | None]]] = {}
-    # Whatever proxy the host's environment names is not the way to itself.
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    for name, scope in OPERATIONS.items():
-        bean = f"org.apache.cassandra.metrics:name=Latency,scope={scope},type=ClientRequest"
-        with direct.open(f"{url}/exec/{bean}/values", timeout=_TIMEOUT_S) as answer:
-            said = json.load(answer)
-        if said.get("status") != 200:
-            raise OSError(f"{url}: {said.get('error', said)}")
-        values = said["value"] or []
-        if len(values) != BUCKETS + 1:
-            raise OSError(f"{bean}: {len(values)} buckets, not the {BUCKETS + 1} of Cassandra 5.0")
+    for (name, bean), values in zip(beans.items(), _ask(url, asked), strict=True):
+        if len(values or []) != BUCKETS + 1:
+            raise OSError(
+                f"{bean}: {len(values or [])} buckets, not the {BUCKETS + 1} of Cassandra 5.0"
+            )
         found[name] = {"ends_us": [*ends_us(), None], "counts": values}
     return found
 
 
+def proxyhistograms(url: str) -> str:
+    """`nodetool proxyhistograms`, of the same attributes and in the same form.
+
+    OSError if the agent does not answer, or not with what is known of it.
+    """
+    asked = [
+        {"type": "read", "mbean": _bean(scope), "attribute": list(ROWS.values())}
+        for scope in COLUMNS.values()
+    ]
+    told = _ask(url, asked)
+    lines = [
+        f"proxy histograms, {NOTE}",
+        f"{'Percentile':<10}" + "".join(f"{name + ' Latency':>19}" for name in COLUMNS),
+        " " * 10 + f"{'(micros)':>19}" * len(COLUMNS),
+    ]
+    for label, attribute in ROWS.items():
+        lines.append(f"{label:<10}" + "".join(f"{float(of[attribute]):>19.2f}" for of in told))
+    return "\n".join(lines) + "\n"
+
+
+def _bean(scope: str) -> str:
+    return f"org.apache.cassandra.metrics:name=Latency,scope={scope},type=ClientRequest"
+
+
+def _ask(url: str, requests: list[dict[str, Any]]) -> list[Any]:
+    """The values of several requests, asked at once. OSError if one of them has none."""
+    # Whatever proxy the host's environment names is not the way to itself.
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(url, json.dumps(requests).encode(), timeout=_TIMEOUT_S) as answer:
+        found = json.load(answer)
+    # One that cannot be read at all has one answer.
+    for said in found if isinstance(found, list) else [found]:
+        if said.get("status") != 200:
+            raise OSError(f"{url}: {said.get('error', said)}")
+    return [said["value"] for said in found]
+
+
 if __name__ == "__main__":
     try:
-        print(json.dumps(counts(sys.argv[1])))
-    except (OSError, ValueError, LookupError) as error:
-        sys.exit(f"Cassandra's counts: {error}")
+        print(
+            proxyhistograms(sys.argv[1])
+            if sys.argv[2] == "proxyhistograms"
+            else json.dumps(counts(sys.argv[1]))
+        )
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        sys.exit(f"Cassandra's latencies: {error}")

@@ -80,8 +80,25 @@ def counts(host: Host) -> str:
     """
     if str(host.vars["storage_engine"]) == "scylla":
         return rest(host, "counters")
+    return _by_agent(host, "counts")
+
+
+def proxyhistograms_beside(host: Host) -> str:
+    """What `nodetool proxyhistograms` prints, without a JVM that starts beside a load.
+
+    By Cassandra's agent, of the same figures; ScyllaDB's nodetool is no Java program.
+
+    Raises:
+        NodetoolError: it does not answer, or the host is not reached.
+    """
+    if str(host.vars["storage_engine"]) == "scylla":
+        return run(host, "proxyhistograms")
+    return _by_agent(host, "proxyhistograms")
+
+
+def _by_agent(host: Host, what: str) -> str:
     url = f"http://{host.vars['jolokia_address']}:{host.vars['jolokia_port']}/jolokia"
-    return _run(host, ["python3", "-", url], _COUNTS_PROGRAM.read_text(), 60)
+    return _run(host, ["python3", "-", url, what], _COUNTS_PROGRAM.read_text(), 60)
 
 
 def _run(host: Host, program: list[str], stdin: str | None, timeout_s: float) -> str:
