@@ -27,8 +27,8 @@ OF = 'cluster=~"$cluster", instance=~"$instance"'
 """What `$of` stands for."""
 
 ENGINES = {"cassandra": "Cassandra", "scylla": "ScyllaDB"}
-HEIGHT, WIDTH = 8, 6
-"""Of a panel, in Grafana's grid of 24 columns: four beside each other."""
+HEIGHT = 8
+"""Of a panel, in Grafana's grid of 24 columns."""
 
 SOURCE = dashboard.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -62,8 +62,13 @@ def variables() -> list[Any]:
     ]
 
 
-def panel(wanted: Mapping[str, Any]) -> timeseries.Panel:
-    """One panel of the description."""
+def width(panels: int) -> int:
+    """Of each panel of a row: four beside each other, or three where that leaves no gap."""
+    return 8 if panels % 4 and panels % 3 == 0 else 6
+
+
+def panel(wanted: Mapping[str, Any], span: int) -> timeseries.Panel:
+    """One panel of the description, `span` columns wide."""
     text = wanted["help"]
     if "only" in wanted:
         text += f" {ENGINES[wanted['only']]} alone tells it."
@@ -78,7 +83,7 @@ def panel(wanted: Mapping[str, Any]) -> timeseries.Panel:
         .unit(wanted["unit"])
         .datasource(SOURCE)
         .height(HEIGHT)
-        .span(WIDTH)
+        .span(span)
         .line_width(1)
         .fill_opacity(8)
         .show_points(common.VisibilityMode.NEVER)
@@ -146,7 +151,7 @@ def board(wanted: Mapping[str, Any], names: Mapping[str, str]) -> dashboard.Dash
     for row in wanted["rows"]:
         made.with_row(build.Row(row["title"]))
         for each in row["panels"]:
-            made.with_panel(panel(each))
+            made.with_panel(panel(each, width(len(row["panels"]))))
     built = made.build()
     for number, each in enumerate(built.panels or [], 1):
         each.id_val = number

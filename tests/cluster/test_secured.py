@@ -17,11 +17,13 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import drawing
 import psutil
 import pytest
-from boards import panels, ready
+from boards import FOLDER, panels, ready
 from cassandra import Unauthorized
 from cassandra.cluster import NoHostAvailable
 from deployment import ALL, Deployment, nothing_left, request, variant
@@ -81,9 +83,13 @@ class Secured(Deployment):
     def hosts(self) -> list[str]:
         return [f"{self.net}.{n}" for n in (1, 2, 3)]
 
+    @property
+    def prometheus(self) -> str:
+        return f"http://{self.net}.1:9090"
+
     def watched(self, query: str) -> Any:
         """What Prometheus answers at /api/v1/<query>."""
-        return request(f"http://{self.net}.1:9090/api/v1/{query}")["data"]
+        return request(f"{self.prometheus}/api/v1/{query}")["data"]
 
     def all_up(self) -> bool:
         """Whether everybody whom it asks answers."""
@@ -313,6 +319,24 @@ def test_panels_of_the_dashboards_find_what_they_ask_for(secured: Secured) -> No
         if not found(query)
     ]
     assert not empty
+
+
+def test_grafanas_own_components_draw_them(secured: Secured, tmp_path: Path) -> None:
+    drawing.ready()
+    load(secured)
+    now = int(time.time())
+    files = sorted(FOLDER.glob("*.json"))
+    drawn = drawing.draw(tmp_path, secured.prometheus, now - 1200, now, files)
+    may_be_empty = {
+        (name, panel["title"])
+        for name, panel in panels()
+        if panel.get("only") == "scylla" or "may_be_empty" in panel
+    }
+    for name, picture in drawn.items():
+        assert not picture.troubles
+        for panel in picture.panels:
+            if (name, panel["title"]) not in may_be_empty:
+                assert not drawing.wrong(panel), name
 
 
 def test_new_passwords_and_certificates_lose_nothing(secured: Secured) -> None:

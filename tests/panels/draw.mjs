@@ -14,11 +14,16 @@ const PATIENCE_MS = 600_000;  // ends what hangs; the machine may be shared
 
 const [folder, prometheus, from_s, to_s, ...boards] = process.argv.slice(2);
 
-/** The page in a folder, its icons beside it where Grafana's components look for them. */
+/** The page in a folder, icons and font beside it where Grafana's components look for them. */
 async function built(site) {
   await rm(site, {recursive: true, force: true});
   await mkdir(site, {recursive: true});
   await cp(join(HERE, 'node_modules/@grafana/ui/dist/public'), join(site, 'build'), {recursive: true});
+  // Axes are as wide as their labels in this font.
+  for (const [name, weight] of [['Regular', 400], ['Medium', 500]]) {
+    await cp(join(HERE, `node_modules/@fontsource/inter/files/inter-latin-${weight}-normal.woff2`),
+      join(site, `fonts/inter/Inter-${name}.woff2`), {recursive: true});
+  }
   await writeFile(join(site, 'index.html'), `<!doctype html><meta charset="utf-8"><style>body{margin:0}</style><link rel="icon" href="data:,"><link rel="stylesheet" href="page.css">
     <script>window.__grafana_public_path__ = '/'</script><div id="root"></div><script src="page.js"></script>`);
   return esbuild.context({
@@ -37,17 +42,19 @@ async function drawn(browser, address, file) {
   page.on('response', answer => { if (answer.status() >= 400) troubles.push(`${answer.status()} of ${answer.url()}`); });
   await page.setRequestInterception(true);
   page.on('request', request => {
-    const {origin, protocol, pathname} = new URL(request.url());
-    const known = protocol === 'data:' || [address, prometheus].includes(origin);
-    if (!known) troubles.push(`asks ${request.url()}`);
-    // Grafana's fonts are in no package; the browser's take their place.
-    return known && !pathname.startsWith('/fonts/') ? request.continue() : request.abort();
+    const {origin, protocol} = new URL(request.url());
+    if (protocol === 'data:' || [address, prometheus].includes(origin)) return request.continue();
+    troubles.push(`asks ${request.url()}`);
+    return request.abort();
   });
   const board = JSON.parse(await readFile(file, 'utf8'));
   await page.evaluateOnNewDocument(given => { window.given = given; },
     {board, prometheus, from_s: Number(from_s), to_s: Number(to_s)});
   await page.goto(address);
-  const panels = await (await page.waitForFunction(() => window.outcome)).jsonValue();
+  await page.waitForFunction(() => window.outcome);
+  // Icons are fetched one by one, and legends measured before there is a plot.
+  await page.waitForNetworkIdle({idleTime: 1000});
+  const panels = await page.evaluate(() => window.outcome());
   const picture = join(folder, basename(file, '.json') + '.png');
   await page.screenshot({path: picture, fullPage: true});
   await page.close();

@@ -1,6 +1,6 @@
 // Draws one dashboard with Grafana's own components: reads its JSON, asks Prometheus each panel's queries, makes data
-// frames of the answers, and hands them to Grafana's time series in Grafana's panel. What came of each panel is in
-// `window.outcome` once all are on the page.
+// frames of the answers, and hands them to Grafana's time series in Grafana's panel. What came of each panel tells
+// `window.outcome()`, which is there once all are asked.
 //
 // What Grafana's server and its panel plugins do beside is here as far as our dashboards have it, and what they have
 // not is refused rather than left out: panels of another type, transformations, overrides.
@@ -11,6 +11,7 @@ import {
 import type {VizLegendOptions} from '@grafana/schema';
 import {ErrorBoundary, GlobalStyles, PanelChrome, PanelContextProvider, TimeSeries} from '@grafana/ui';
 import type {ReactNode} from 'react';
+import {flushSync} from 'react-dom';
 import {createRoot} from 'react-dom/client';
 
 interface Target {expr: string; legendFormat: string}
@@ -43,7 +44,7 @@ interface Outcome {
   coloured: number;
 }
 declare global {
-  interface Window {given: Given; outcome?: Outcome[]}
+  interface Window {given: Given; outcome?: () => Outcome[]}
 }
 
 const WIDTH_PX = 1640, COLUMNS = 24, CELL_PX = 30, GAP_PX = 8;  // as Grafana's own grid of a full screen
@@ -183,19 +184,16 @@ async function draw() {
   const none: Promise<DataFrame[][]> = Promise.resolve([]);
   const answers = await Promise.allSettled(board.panels.map(panel => panel.type === 'row' ? none : frames(panel)));
   const context = {eventsScope: 'global', eventBus: new EventBusSrv()};
-  createRoot(document.getElementById('root')!).render(
+  const root = createRoot(document.getElementById('root')!);
+  const page = (content: ReactNode) => (
     <ThemeContext.Provider value={theme}>
-      <PanelContextProvider value={context}>
-        <GlobalStyles />
-        <Board answers={answers} />
-      </PanelContextProvider>
-    </ThemeContext.Provider>,
+      <PanelContextProvider value={context}><GlobalStyles />{content}</PanelContextProvider>
+    </ThemeContext.Provider>
   );
-  // uPlot draws in a microtask after React's commit, icons come by fetch.
-  await new Promise(resolve => requestIdleCallback(resolve));
-  await document.fonts.ready;
-  await new Promise(resolve => setTimeout(resolve, 500));
-  window.outcome = board.panels
+  flushSync(() => root.render(page(null)));
+  await Promise.all([400, 500].map(weight => document.fonts.load(`${weight} 12px Inter`)));
+  flushSync(() => root.render(page(<Board answers={answers} />)));
+  window.outcome = () => board.panels
     .map((panel, at) => ({panel, answer: answers[at]}))
     .filter(({panel}) => panel.type !== 'row')
     .map(({panel, answer}) => outcome(panel, answer));

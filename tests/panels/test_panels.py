@@ -26,7 +26,7 @@ def drawn(packages, prometheus, tmp_path_factory):
 def test_the_page_is_of_the_components_types(packages):
     done = subprocess.run(
         ["npx", "tsc", "--project", "."],
-        cwd=drawing.HERE,
+        cwd=drawing.FOLDER,
         capture_output=True,
         text=True,
         check=False,
