@@ -114,6 +114,7 @@ module "identity" {
   prefix     = "${var.name}-${var.region}"
   bucket_arn = module.results.arn
   ssm        = local.ssm
+  boundary   = var.permissions_boundary
 }
 
 module "storage" {

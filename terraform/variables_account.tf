@@ -190,6 +190,17 @@ variable "protect" {
   nullable    = false
 }
 
+variable "permissions_boundary" {
+  description = "ARN of the policy of hosts-boundary.json, which bounds what hosts can be allowed; null where whoever deploys may make roles without one. deployer-policy.json wants it. Chosen at the first deploy."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.permissions_boundary == null || can(regex("^arn:aws[a-z-]*:iam::[0-9]{12}:policy/", var.permissions_boundary))
+    error_message = "permissions_boundary = \"${coalesce(var.permissions_boundary, "null")}\": must be the ARN of a policy, such as arn:aws:iam::123456789012:policy/kairoscope-hosts."
+  }
+}
+
 variable "debian_version" {
   description = "Debian release of all hosts but storage: 12 or 13."
   type        = string

@@ -11,6 +11,7 @@ variables {
   prefix       = "kairoscope-eu-central-1"
   bucket_arn   = "arn:aws:s3:::kairoscope-results-1"
   ssm          = false
+  boundary     = null
 }
 
 run "bucket" {
@@ -138,6 +139,23 @@ run "permissions" {
       ]
     ]))
     error_message = "No wildcard, and no right to delete versions."
+  }
+}
+
+run "permissions_within_a_boundary" {
+  command = plan
+
+  module {
+    source = "./modules/identity"
+  }
+
+  variables {
+    boundary = "arn:aws:iam::123456789012:policy/kairoscope-hosts"
+  }
+
+  assert {
+    condition     = alltrue([for role in aws_iam_role.host : role.permissions_boundary == "arn:aws:iam::123456789012:policy/kairoscope-hosts"])
+    error_message = "No role may be allowed more than the boundary."
   }
 }
 

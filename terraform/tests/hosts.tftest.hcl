@@ -67,8 +67,8 @@ run "a_host" {
   }
 
   assert {
-    condition     = aws_instance.host.tags == tomap({ Name = "kairoscope-kairosdb-2", Role = "kairosdb" }) && aws_instance.host.root_block_device[0].tags == aws_instance.host.tags
-    error_message = "The host and its root disk bear the name and the role."
+    condition     = aws_instance.host.tags == tomap({ Name = "kairoscope-kairosdb-2", Role = "kairosdb" }) && aws_instance.host.volume_tags == tomap({ Project = "kairoscope", Name = "kairoscope-kairosdb-2", Role = "kairosdb" })
+    error_message = "The host and its root disk bear the name and the role; the disk from its start, and so with what the provider gives to all else."
   }
 
   assert {

@@ -39,8 +39,8 @@ run "three_zones_with_nat" {
   }
 
   assert {
-    condition     = aws_default_security_group.unused.tags["Name"] == "kairoscope-unused" && aws_route53_zone.private.name == "kairoscope.internal" && length(aws_route53_zone.private.vpc) == 1
-    error_message = "The default group is taken over, to be empty; the DNS zone is private."
+    condition     = aws_route53_zone.private.name == "kairoscope.internal" && length(aws_route53_zone.private.vpc) == 1
+    error_message = "The DNS zone is private."
   }
 
   assert {

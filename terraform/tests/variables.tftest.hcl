@@ -234,3 +234,13 @@ run "an_expired_deployment" {
   # A warning: to destroy it must not need another date.
   expect_failures = [check.expires]
 }
+
+run "a_boundary_that_is_no_policy" {
+  command = plan
+
+  variables {
+    permissions_boundary = "kairoscope-hosts"
+  }
+
+  expect_failures = [var.permissions_boundary]
+}

@@ -65,7 +65,8 @@ def rules(cloud: Cloud) -> dict[bool, Counter[tuple[str, int | str, str]]]:
     groups = {
         group["GroupId"]: group["GroupName"].removeprefix("kairoscope-")
         for group in ec2.describe_security_groups()["SecurityGroups"]
-        if group["VpcId"] in cloud.holdings()["VPCs"]
+        # Nobody is in the VPC's default group, which is as AWS makes it.
+        if group["VpcId"] in cloud.holdings()["VPCs"] and group["GroupName"] != "default"
     }
     found: dict[bool, Counter[tuple[str, int | str, str]]] = {True: Counter(), False: Counter()}
     for rule in ec2.describe_security_group_rules()["SecurityGroupRules"]:
@@ -210,7 +211,11 @@ def test_tags_on_everything(published: Cloud) -> None:
         *ec2.describe_addresses()["Addresses"],
         *ours(published, "describe_vpcs", "Vpcs"),
         *ours(published, "describe_subnets", "Subnets"),
-        *ours(published, "describe_security_groups", "SecurityGroups"),
+        *(
+            group
+            for group in ours(published, "describe_security_groups", "SecurityGroups")
+            if group["GroupName"] != "default"
+        ),
         *ec2.describe_nat_gateways()["NatGateways"],
         *ec2.describe_placement_groups()["PlacementGroups"],
         *ec2.describe_key_pairs()["KeyPairs"],
@@ -222,6 +227,12 @@ def test_tags_on_everything(published: Cloud) -> None:
     for address, attributes in published.state().items():
         if "tags_all" in attributes:
             assert wanted.items() <= (attributes["tags_all"] or {}).items(), address
+
+
+def test_nothing_is_tagged_after_it_was_made(published: Cloud) -> None:
+    """It would take the permission to tag what is not ours, and then to end it."""
+    assert "ec2:RunInstances" in published.aws.calls()
+    assert "ec2:CreateTags" not in published.aws.calls()
 
 
 def test_user_data_and_state_hold_no_secret(published: Cloud) -> None:

@@ -12,8 +12,9 @@ locals {
 resource "aws_iam_role" "host" {
   for_each = local.roles
 
-  name        = "${var.prefix}-${each.key}"
-  description = "Hosts of ${var.prefix}: ${each.key}"
+  name                 = "${var.prefix}-${each.key}"
+  description          = "Hosts of ${var.prefix}: ${each.key}"
+  permissions_boundary = var.boundary
 
   assume_role_policy = jsonencode({
     Version = "2012-10-17"

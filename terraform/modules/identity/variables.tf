@@ -12,3 +12,8 @@ variable "ssm" {
   description = "Whether hosts are reached through AWS Systems Manager."
   type        = bool
 }
+
+variable "boundary" {
+  description = "ARN of the policy that bounds what any of the roles can be allowed; null for none."
+  type        = string
+}

@@ -5,6 +5,8 @@ locals {
   tags   = { Name = "${var.site.name}-${var.name}", Role = var.role }
 }
 
+data "aws_default_tags" "all" {}
+
 resource "aws_instance" "host" {
   # checkov:skip=CKV_AWS_126: CloudWatch's detailed metrics cost extra and are coarser than what the monitoring host gathers
   ami                     = var.image.id
@@ -29,8 +31,11 @@ resource "aws_instance" "host" {
     encrypted   = true
     volume_type = "gp3"
     volume_size = var.root_gib
-    tags        = local.tags
   }
+
+  # Of the root volume, given as it is made: with tags of the block the provider tags it afterwards (createTags in its
+  # internal/service/ec2/ec2_instance.go), which takes the permission to tag any volume of the account.
+  volume_tags = merge(data.aws_default_tags.all.tags, local.tags)
 
   dynamic "instance_market_options" {
     for_each = var.spot ? ["spot"] : []
@@ -48,8 +53,8 @@ resource "aws_instance" "host" {
 
   lifecycle {
     # A newer image must not replace a host that holds data, and other first-boot data would stop it in
-    # vain. Both come with an instance that is made anew.
-    ignore_changes = [ami, user_data]
+    # vain. Both come with an instance that is made anew. The tags of volumes are read of the data volume too.
+    ignore_changes = [ami, user_data, volume_tags]
   }
 }
 

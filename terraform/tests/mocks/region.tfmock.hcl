@@ -66,3 +66,7 @@ mock_resource "aws_instance" {
 mock_resource "aws_eip" {
   defaults = { public_ip = "198.51.100.1" }
 }
+
+mock_data "aws_default_tags" {
+  defaults = { tags = { Project = "kairoscope" } }
+}
