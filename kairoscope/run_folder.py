@@ -32,6 +32,7 @@ PROGRESS = "progress.jsonl"
 QUEUE = "queue.jsonl"
 PROCESSES = "processes.jsonl"
 SHARDS = "scylla.jsonl"
+COUNTERS = "counters.jsonl"
 PROXYHISTOGRAMS = "proxyhistograms"
 CAPTURES = "proxyhistograms/captures.json"
 STORE_WINDOW = "proxyhistograms/window.json"
@@ -272,12 +273,16 @@ class Expected:
         shards: whose shards are looked at.
         processes: whose processes are.
         disk: whether the data files are measured.
+        counters: whose own counters are looked at.
+        not_judged: parts of the verdict that such servers have no figure for, and why.
     """
 
     proxyhistograms: list[str]
     shards: list[str]
     processes: list[str]
     disk: bool
+    counters: list[str] = field(default_factory=list)
+    not_judged: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from kairoscope.cli.options import (
     account_options,
     deployment,
     enter,
+    enter_kairosdb,
     host_options,
     make_plan,
     plan_options,
@@ -240,11 +241,13 @@ def rehearse(**wanted: Any) -> None:
 @main.command()
 @target_option
 def status(target: str) -> None:
-    """Show every process, the ring, KairosDB's health and queue depth; exit 1 if any is off."""
+    """Show every process, health and what waits, KairosDB's ring; exit 1 if any is off."""
+    from kairoscope.cli import known
     from kairoscope.deploy import status
+    from kairoscope.hosts.deployed import deployed_stack
 
     enter(target)
-    sys.exit(0 if status.show(target, console) else 1)
+    sys.exit(0 if status.show(target, known.stack(deployed_stack(target)), console) else 1)
 
 
 @main.command()
@@ -253,7 +256,7 @@ def verify(target: str) -> None:
     """Check that TARGET is what it should be, on its hosts; exit 1 if anything is off."""
     from kairoscope.deploy import verify
 
-    enter(target)
+    enter_kairosdb(target)
     sys.exit(0 if verify.show(target, console) else 1)
 
 
@@ -362,7 +365,7 @@ def rotate(target: str, what: str) -> None:
     from kairoscope.deploy import rotate
     from kairoscope.hosts.deployed import deployed_stack
 
-    enter(target)
+    enter_kairosdb(target)
     rotate.rotate(target, known.stack(deployed_stack(target)), what)
 
 

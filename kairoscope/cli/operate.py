@@ -12,7 +12,7 @@ from rich.console import Console
 from kairoscope.cli.options import (
     Verbs,
     deployment,
-    enter,
+    enter_kairosdb,
     host_options,
     make_plan,
     node_options,
@@ -44,7 +44,7 @@ def _to_be(name: str, account: Path, backend: Path | None, inventory: Path | Non
     from kairoscope.deploy.operate.deployed import Deployed
     from kairoscope.hosts.deployed import deployed_stack
 
-    enter(name)
+    enter_kairosdb(name)
     return Deployed(deployment(name, deployed_stack(name), _console, account, backend, inventory))
 
 

@@ -67,7 +67,9 @@ def scale_options(command: click.decorators.FC) -> click.decorators.FC:
     """On which target an experiment runs, and scaled how."""
     for option in (
         click.option("--engine", help="ENGINE= what stores, cassandra or scylla"),
-        click.option("--protocol", help="PROTOCOL= rest, rest-gzip, telnet-put or telnet-putm"),
+        click.option(
+            "--protocol", help="PROTOCOL= such as rest or telnet-put; see experiment fields load"
+        ),
         click.option(
             "--duration",
             "duration_s",
@@ -120,7 +122,8 @@ def make_plan(experiment: str, target: str, **given: str | None) -> Plan:
 
     known.target(target)  # Named wrongly, it is said before the experiment is read.
     wanted = experiments.load(experiment, experiments.Overrides(**given))
-    return known.plan(wanted, target, deployed_engine=deployed.deployed_engine(target))
+    engine = deployed.deployed_engine(target, wanted.stack)
+    return known.plan(wanted, target, deployed_engine=engine)
 
 
 def account_options(command: click.decorators.FC) -> click.decorators.FC:
@@ -172,6 +175,19 @@ def deployment(
 def absolute(path: Path | None) -> Path | None:
     """A path as seen from wherever the program goes on."""
     return path.absolute() if path else None
+
+
+def enter_kairosdb(target: str) -> None:
+    """The same for a verb that knows KairosDB alone. UserError if something else stands there."""
+    from kairoscope.hosts.deployed import deployed_stack
+    from kairoscope.stacks.kairosdb.stack import KairosDB
+
+    if (stack := deployed_stack(target)) != KairosDB.name:
+        raise UserError(
+            f"Target {target} is deployed with {stack}, and this verb looks after KairosDB alone: "
+            "docs/systems.md has what works with other stacks"
+        )
+    enter(target)
 
 
 def enter(target: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from kairoscope.cli.options import Verbs, enter, target_option
+from kairoscope.cli.options import Verbs, enter_kairosdb, target_option
 
 _console = Console(highlight=False, soft_wrap=True)
 
@@ -36,7 +36,7 @@ def inspect(target: str, node: str | None) -> None:
     """Show what waits, by metric, and what was refused, by reason; exit 1 if it is not whole."""
     from kairoscope.deploy.operate import queue
 
-    enter(target)
+    enter_kairosdb(target)
     sys.exit(0 if queue.inspect(target, node, _console) else 1)
 
 
@@ -48,7 +48,7 @@ def export(target: str, node: str | None, file: Path, *, dead: bool) -> None:
     """Write the points that wait to FILE, a line each, as KairosDB's REST interface takes them."""
     from kairoscope.deploy.operate import queue
 
-    enter(target)
+    enter_kairosdb(target)
     queue.export(target, node, file, dead=dead, console=_console)
 
 
@@ -80,5 +80,5 @@ def drop(
     from kairoscope.deploy.operate import queue
 
     choice = queue.Choice.of(metric=metric, dead=dead, everything=everything, yes=yes)
-    enter(target)
+    enter_kairosdb(target)
     queue.drop(target, node, choice, to, _console)

@@ -97,7 +97,7 @@ def search(
     if asked["empty"]:
         check_thrown_away(target)
     wanted = experiments.load(experiment, experiments.Overrides(engine=engine))
-    stored_in = deployed.deployed_engine(target)
+    stored_in = deployed.deployed_engine(target, wanted.stack)
     enter(target)
     sys.exit(
         command.search(

@@ -172,11 +172,16 @@ def differences(wanted: dict[str, str], found: dict[str, str]) -> list[str]:
 
 
 def build(
-    update_manifest: bool = False, *, with_java: bool = False, console: Console | None = None
+    update_manifest: bool = False,
+    *,
+    with_java: bool = False,
+    jars: bool = True,
+    console: Console | None = None,
 ) -> bool:
     """Build what is not built yet; True if anything was built.
 
-    `with_java` for targets with hosts of their own: the Java run-time too.
+    `with_java` for targets with hosts of their own: the Java run-time too. Without `jars` those of
+    KairosDB and Cassandra are left out, for a stack that runs neither.
 
     With `update_manifest` the committed checksums are written anew instead of checked: for a change
     of version, to be looked at in the diff. `console`: where it says how far it is.
@@ -184,9 +189,9 @@ def build(
     Raises:
         UserError: something that is needed cannot be fetched, or is not what is pinned.
     """
-    jars = _build_jars(update_manifest, console)
+    built_jars = jars and _build_jars(update_manifest, console)
     built_java = with_java and _build_java(console)
-    return _build_loader(console) or jars or built_java
+    return _build_loader(console) or built_jars or built_java
 
 
 def _build_jars(update_manifest: bool, console: Console | None) -> bool:

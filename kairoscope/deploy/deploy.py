@@ -44,6 +44,11 @@ def check_shape(plan: Plan, where: Target) -> None:
     if not plan_file(target).exists():
         return
     where.check_same()
+    if (was := deployed_plan(target).stack) != plan.stack:
+        raise UserError(
+            f"Target {target} is deployed with {was}, the experiment's stack is {plan.stack}. "
+            f"First: make destroy TARGET={target}"
+        )
     if (was := deployed_plan(target).engine) != plan.engine:
         raise UserError(
             f"Target {target} is deployed with {was}, the plan wants {plan.engine}: neither reads "
@@ -81,7 +86,9 @@ def _brought(plan: Plan, of: Deployment) -> Any:
 
 def _bundles(of: Deployment) -> None:
     """Have what is sent to hosts; where they are reached there may be no way to get it."""
-    bundles.build(with_java=of.target.managed, console=of.console)
+    jars = bool(of.stack.bundles)
+    bundles.build(with_java=of.target.managed, jars=jars, console=of.console)
+    of.stack.fetch(of.console)
     if of.target.watched(of.options):
         monitoring.fetch(of.console)
 

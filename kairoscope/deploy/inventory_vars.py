@@ -60,7 +60,7 @@ def _of_all(
     plan: Plan, machines: Machines, stack: Stack, brought: Brought | None, shared: bool
 ) -> dict[str, Any]:
     layout = machines.layout
-    names = [*bundles.NAMES, *([bundles.JAVA] if layout.java is None else [])]
+    names = [*stack.bundles, *([bundles.JAVA] if layout.java is None else [])]
     parts = {name: bundles.bundle(name) for name in names}
     folders = {name: str(layout.install_dir / part.folder) for name, part in parts.items()}
     values = {

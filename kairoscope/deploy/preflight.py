@@ -82,6 +82,12 @@ def listeners(target: Inventory) -> list[Listener]:
             *_of_engine(host),
         ]
     for host in target.kairosdb:
+        if "listens" in host.vars:
+            found += [
+                Listener(host.address, port, f"{what} of {host.name}")
+                for what, port in host.vars["listens"].items()
+            ]
+            continue
         found += [
             Listener(host.address, host.vars["http_port"], f"REST of {host.name}"),
             Listener(host.address, host.vars["telnet_port"], f"telnet of {host.name}"),
@@ -152,13 +158,22 @@ def _name(pid: int) -> str:
 def memory_problem(plan: Plan, available_mib: int) -> str | None:
     """Why the plan does not fit in the available memory (MiB), or None."""
     cluster = plan.experiment.cluster
+    processes = int(plan.load["workers"]) + cluster.loader_hosts
+    loaders = processes * LOADER_MIB + SPARE_MIB
+    if (servers := plan.totals.get("servers_mib")) is not None:
+        if (needed := int(servers) + loaders) <= available_mib:
+            return None
+        return (
+            f"too little memory: {needed:,} MiB needed ({servers:,} of the servers, {processes} "
+            f"loader processes × {LOADER_MIB}, {SPARE_MIB} spare), {available_mib:,} MiB "
+            "available. End other programs"
+        )
     what, each, beside = "heap", int(plan.storage["heap_mb"]), JVM_OVERHEAD_MIB
     if plan.engine == "scylla":
         what, each, beside = "memory", int(plan.storage["memory_mb"]), SCYLLA_OVERHEAD_MIB
     storage = cluster.storage_nodes * (each + beside)
     kairosdb = cluster.kairosdb_nodes * (int(plan.kairosdb["heap_mb"]) + JVM_OVERHEAD_MIB)
-    processes = int(plan.load["workers"]) + cluster.loader_hosts
-    needed = storage + kairosdb + processes * LOADER_MIB + SPARE_MIB
+    needed = storage + kairosdb + loaders
     if needed <= available_mib:
         return None
     return (
@@ -281,7 +296,8 @@ def cpu_problem(plan: Plan, cores: int, slack: float = 1) -> str | None:
             "other. Lower cluster.storage_nodes or cluster.kairosdb_nodes, or take target hosts "
             "or aws"
         )
-    if plan.load["replay"]:  # which is sent as fast as it is taken
+    # A replay is sent as fast as it is taken; what a point costs other systems is not known here.
+    if plan.load["replay"] or "servers_mib" in plan.totals:
         return None
     rate = plan.totals["points_per_s"]
     needed = rate * CPU_US_PER_POINT / 1e6

@@ -1,19 +1,24 @@
 """`make status`: every process, the ring, KairosDB's health and queue depth, loader hosts."""
 
 import time
+from collections.abc import Mapping
 
 from rich.console import Console
 from rich.table import Table
 
+from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, loader, prometheus, services, ssh
+from kairoscope.hosts.deployed import deployed_plan
 from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.supervisor import Process
 from kairoscope.plan.numbers import in_bytes
 from kairoscope.stacks.kairosdb import client, nodetool
 from kairoscope.stacks.kairosdb.client import KairosDBStatus
+from kairoscope.stacks.stack import Stack
 
 
-def show(target: str, console: Console) -> bool:
-    """Print the status of a target; True if all of it is well."""
+def show(target: str, stack: Stack, console: Console) -> bool:
+    """Print the status of a target, which `stack` stands on; True if all of it is well."""
     hosts = inventory.load(target)
     states = services.of(hosts, target)
 
@@ -30,15 +35,10 @@ def show(target: str, console: Console) -> bool:
         )
     console.print(table)
 
-    console.print("\n[bold]ring[/bold] (nodetool status)")
-    ring = _ring(hosts.storage)
-    console.print(ring.strip(), markup=False, highlight=False, soft_wrap=True)
-    well &= ring.count("\nUN ") == len(hosts.storage)
-
-    reached = [host for host in hosts.kairosdb if (p := states.get(host.name)) and p.pid]
-    with client.connect(hosts, reached) as talk:
-        answers = {host.name: talk.kairosdb(host) for host in reached}
-    well &= queues(hosts, answers, console)
+    if hosts.storage:
+        well &= _of_kairosdb(hosts, states, console)
+    else:
+        well &= _of_stack(target, hosts, stack, console)
 
     # Nothing runs there between loads: whether one could be started is what there is to see.
     loaders = Table("loader host", "address", "loader")
@@ -54,6 +54,34 @@ def show(target: str, console: Console) -> bool:
         )
     console.print(loaders)
     return all([well, *(_monitoring(host, console) for host in hosts.monitoring)])
+
+
+def _of_kairosdb(hosts: Inventory, states: Mapping[str, Process], console: Console) -> bool:
+    """Print the ring and KairosDB's queues; True if all is well."""
+    console.print("\n[bold]ring[/bold] (nodetool status)")
+    ring = _ring(hosts.storage)
+    console.print(ring.strip(), markup=False, highlight=False, soft_wrap=True)
+    well = ring.count("\nUN ") == len(hosts.storage)
+
+    reached = [host for host in hosts.kairosdb if (p := states.get(host.name)) and p.pid]
+    with client.connect(hosts, reached) as talk:
+        answers = {host.name: talk.kairosdb(host) for host in reached}
+    return queues(hosts, answers, console) and well
+
+
+def _of_stack(target: str, hosts: Inventory, stack: Stack, console: Console) -> bool:
+    """Print what a stack without storage nodes says of itself; True if it takes points."""
+    with stack.connect(deployed_plan(target), hosts) as session:
+        try:
+            session.check_ready()
+        except UserError as error:
+            console.print(error.message, markup=False, highlight=False, soft_wrap=True)
+            return False
+        versions = ", ".join(f"{name} {said}" for name, said in session.versions().items())
+        console.print(f"{versions}: takes points", markup=False, highlight=False)
+        for node in session.waiting_now():
+            console.print(f"{node['node']}: waiting {_count(node['waiting'])}", highlight=False)
+    return True
 
 
 def _monitoring(host: Host, console: Console) -> bool:

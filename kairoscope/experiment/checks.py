@@ -10,6 +10,7 @@ from kairoscope.experiment import timing
 from kairoscope.experiment.problems import Problem, got
 from kairoscope.experiment.schema import LEGAL_NAME_WORDS, MAX_NAME, replicas_needed
 from loaders.schedule import naming
+from loaders.schedule.spec import SILENT
 
 MIN_RETRIED_BATCH = 11
 """KairosDB gives up a batch whose write timed out once its limit is at 10 points or fewer."""
@@ -226,11 +227,11 @@ def _check_replay(values: Values) -> Iterator[Problem]:
                 "drop one of the two",
             )
     protocol = values.get("load.protocol", "rest")
-    if protocol.startswith("telnet"):
+    if protocol in SILENT:
         yield Problem(
             ("load.protocol", "load.replay"),
             f"{protocol} acknowledges nothing, and load.replay goes on with what is acknowledged; "
-            "take rest or rest-gzip",
+            "take one that does",
         )
 
 

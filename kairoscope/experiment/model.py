@@ -27,7 +27,7 @@ class Experiment(schema.Section):
     )
     stack: str = schema.described(
         "",
-        "The system under test; there is one so far.",
+        "The system under test: a folder of kairoscope/stacks/ (docs/systems.md).",
         allowed="the name of a stack",
         default="kairosdb",
         pattern=r"^[a-z0-9][a-z0-9-]{0,39}$",
@@ -36,6 +36,13 @@ class Experiment(schema.Section):
     storage: schema.Storage = Field(default_factory=schema.Storage)
     kairosdb: schema.KairosDB = Field(default_factory=schema.KairosDB)
     load: schema.Load
+    system: dict[str, bool | int | float | str] = schema.described(
+        "",
+        "Settings of a stack other than KairosDB, which has two sections of its own; "
+        "`kairoscope plan` shows those that there are.",
+        allowed="a mapping of settings that the stack has to their values",
+        default_factory=dict,
+    )
     queries: schema.Queries = Field(default_factory=schema.Queries)
     limits: schema.Limits = Field(default_factory=schema.Limits)
     capture: schema.Capture = Field(default_factory=schema.Capture)

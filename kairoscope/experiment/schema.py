@@ -438,11 +438,14 @@ class Load(Section):
         ge=0,
         le=1_000_000_000,
     )
-    protocol: Literal["rest", "rest-gzip", "telnet-put", "telnet-putm"] = described(
-        "",
-        "How points travel. REST acknowledges them (204); telnet, as in 2018, acknowledges "
-        "nothing.",
-        default="rest",
+    protocol: Literal["rest", "rest-gzip", "telnet-put", "telnet-putm", "line", "plaintext"] = (
+        described(
+            "",
+            "How points travel. KairosDB's REST acknowledges them (204); its telnet, as in 2018, "
+            "does not. Of other stacks: line is InfluxDB's over HTTP, which acknowledges (204), "
+            "plaintext carbon's, which does not.",
+            default="rest",
+        )
     )
     workers: int | None = described(
         "processes",

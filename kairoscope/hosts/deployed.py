@@ -21,9 +21,10 @@ def deployed_plan(target: str) -> Plan:
     return Plan.from_json(path.read_text())
 
 
-def deployed_engine(target: str) -> str | None:
-    """What a target was deployed to store in; None if it is not deployed, or does not tell."""
-    return _told(target, "engine")
+def deployed_engine(target: str, stack: str) -> str | None:
+    """What a target was deployed to store in; None if it is not deployed, or does not tell, or with
+    another stack than that."""
+    return _told(target, "engine") if deployed_stack(target) == stack else None
 
 
 def deployed_stack(target: str) -> str:

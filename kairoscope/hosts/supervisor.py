@@ -9,6 +9,8 @@ from xmlrpc.client import Fault, ServerProxy
 import psutil
 from supervisor.xmlrpc import SupervisorTransport
 
+from kairoscope import paths
+
 
 @dataclass(frozen=True)
 class Process:
@@ -56,6 +58,9 @@ def owned(state: Path) -> list[psutil.Process]:
             any("supervisord" in part or part.endswith("/java") for part in command[:3])
             or is_scylla(command)
         )
+        # Of programs that we brought, and run where they are, with files in it.
+        brought = command[:1] and command[0].startswith(f"{paths.BUNDLES}/")
+        ours |= bool(brought) and any(marker in part for part in command[1:])
         # Monitoring's programs are in it themselves.
         watches = any(
             part.startswith((f"{marker}opt/monitoring-", f"{marker}opt/node-exporter-"))

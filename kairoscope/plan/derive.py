@@ -10,6 +10,7 @@ from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Stack, Target
 from kairoscope.plan.model import Plan
 from kairoscope.plan.numbers import n
+from loaders.schedule.spec import SILENT
 
 
 def make(
@@ -29,6 +30,8 @@ def make(
     draft = Draft(experiment)
     draft.engine = experiment.storage.engine or deployed_engine or stack.engine(target)
     draft.shared = target.shared
+    draft.taker = stack.taker
+    _protocol(draft, stack)
     target.shape(draft)
     draft.queue_disk = target.queue_disk(draft)
     _cluster(draft, target, stack)
@@ -48,6 +51,7 @@ def make(
         experiment_file=experiment.source.shown,
         target=target.name,
         stack=stack.name,
+        roles=dict(stack.roles),
         engine=draft.engine,
         # A fresh copy: line numbers belong to the file, not to the plan.
         experiment=Experiment.model_validate(experiment.model_dump()),
@@ -67,11 +71,19 @@ def _cluster(draft: Draft, target: Target, stack: Stack) -> None:
     absent: dict[str, Any] = {"jvm": "quick" if draft.shared else "full"}
     of_type = target.shards(draft)
     if of_type is None:
-        absent["shards"] = stack.shards(draft)
-        draft.shards = draft.given("cluster", absent=absent)["shards"]
+        absent["shards"] = stack.shards(draft) or None
+        draft.shards = draft.given("cluster", absent=absent).get("shards", 0)
     else:
         draft.given("cluster", skip=("shards",), absent=absent)
         draft.shards = of_type
+
+
+def _protocol(draft: Draft, stack: Stack) -> None:
+    """Refuse a protocol that the stack does not speak."""
+    wanted = draft.experiment.load.protocol
+    if wanted not in stack.protocols:
+        known = ", ".join(stack.protocols)
+        draft.refuse("load.protocol", f"{stack.name} does not speak {wanted}; it speaks {known}")
 
 
 def _security(draft: Draft, target: Target) -> dict[str, bool]:
@@ -97,24 +109,24 @@ def _load_notices(draft: Draft) -> None:
     wanted = draft.experiment.load
     if draft.nodes == 1:
         draft.notices.append(
-            "One KairosDB node: while it is down no point is taken, and loaders retry for "
+            f"One {draft.taker}: while it is down no point is taken, and loaders retry for "
             f"{n(wanted.retry_for_s)} s (load.retry_for_s)."
         )
     elif wanted.retry_for_s <= wanted.failover_after_s:
         draft.notices.append(
             f"Points are given up after {n(wanted.retry_for_s)} s (load.retry_for_s), before the "
-            f"sensors of a KairosDB node that is down go to the others after "
+            f"sensors of a {draft.taker} that is down go to the others after "
             f"{n(wanted.failover_after_s)} s (load.failover_after_s): those of its first seconds "
             "would not arrive."
         )
-    if wanted.protocol.startswith("telnet"):
+    if wanted.protocol in SILENT:
         draft.notices.append(
             f"{wanted.protocol} acknowledges nothing: the ledger rests on what is read back alone, "
             "and a latency ends when the bytes are handed to the socket, whatever becomes of them."
         )
     if wanted.replay:
         draft.notices.append(
-            "Replay goes as fast as KairosDB acknowledges, whatever the rate of the history: "
+            "Replay goes as fast as points are acknowledged, whatever the rate of the history: "
             f"settings are derived from its {n(draft.points_per_s)} points/s. For more at a time "
             "raise load.workers."
         )

@@ -29,6 +29,8 @@ class Draft:
         self.shared = False
 
         load, cluster = experiment.load, experiment.cluster
+        # What takes the points, in words.
+        self.taker = "KairosDB node"
         self.nodes = cluster.kairosdb_nodes
         self.survivors = max(1, self.nodes - 1)
         self.after_failure = " after one KairosDB node has failed" if self.nodes > 1 else ""
@@ -78,6 +80,19 @@ class Draft:
             return value
         self.add(name, override, unit, arithmetic, reason, origin="experiment", derived_value=value)
         return override
+
+    def own(self, key: str, default: int, unit: str, reason: str, *, least: int, most: int) -> int:
+        """Record a setting of the stack's own, of the section system; returns what holds.
+
+        A whole number from `least` to `most`, in `unit`; another value is refused.
+        """
+        name, given = f"system.{key}", self.experiment.system.get(key, default)
+        if not isinstance(given, int) or isinstance(given, bool) or not least <= given <= most:
+            self.refuse(name, f"must be a whole number from {least:,} to {most:,}, got {given!r}")
+            given = default
+        origin: Origin = "experiment" if key in self.experiment.system else "default"
+        self.add(name, given, unit, "", reason, origin=origin)
+        return given
 
     def total(self, key: str, value: float, unit: str, arithmetic: str, reason: str) -> None:
         """Record what the experiment comes to."""

@@ -4,6 +4,7 @@ Both come as objects: the plan is the same for all of them. Targets are in `kair
 stacks in `kairoscope.stacks`.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from kairoscope.plan.draft import Draft
@@ -56,18 +57,35 @@ class Stack(Protocol):
     def name(self) -> str:
         """Of the system under test."""
 
+    @property
+    def roles(self) -> Mapping[str, str]:
+        """What its servers are called, by their group of the inventory: those that take points are
+        in `kairosdb`, those that only store in `storage`, where it has such."""
+
+    @property
+    def taker(self) -> str:
+        """A server that takes points, in words, such as "KairosDB node"."""
+
+    @property
+    def protocols(self) -> Sequence[str]:
+        """Of `load.protocol`, that it speaks."""
+
     def engine(self, target: Target) -> str:
-        """What stores on a target, unless the experiment says otherwise."""
+        """What stores on a target, unless the experiment says otherwise. UserError if the stack
+        cannot be deployed there."""
 
     def shards(self, draft: Draft) -> int:
-        """Shards of a storage node where neither experiment nor target says."""
+        """Shards of a storage node where neither experiment nor target says; 0: it has none."""
 
     def servers(self, draft: Draft) -> Servers:
         """Record the settings of the servers that take points."""
 
     def store(self, draft: Draft, servers: Any, now_s: float) -> dict[str, Any]:
         """Record the settings of the store and what the run takes of disk and CPU; its final
-        values. `servers` as `servers` gave it, `now_s` in epoch s."""
+        values. `servers` as `servers` gave it, `now_s` in epoch s.
+
+        Of `draft.totals`, `disk_bytes` must be set; `servers_mib`, memory of all servers together,
+        where KairosDB's arithmetic for it does not hold."""
 
     def notices(self, draft: Draft, target: Target, servers: Any) -> None:
         """Record what to know of the stack before starting."""

@@ -56,7 +56,7 @@ def settings(draft: Draft, held_s: float) -> dict[str, Any]:
         f"{n(groups)} groups of ≤ {n(load.sensors_per_request)} sensors × 1000 / "
         f"({n(period)} ms × {count(together, 'point')}) = {n(requests_per_s)}",
         f"Sensors are cut into {count(workers, 'worker')} × "
-        f"{count(draft.nodes, 'KairosDB node')}, and those into requests.",
+        f"{count(draft.nodes, draft.taker)}, and those into requests.",
     )
     return {
         **values,
@@ -194,7 +194,7 @@ def _connections(draft: Draft, workers: int, groups: int, requests_per_s: float)
         f"{how}{bound}",
         f"Little's law{draft.after_failure}: with fewer, requests would wait in the loader for a "
         "server that holds the latency limit. Opened as they are needed. At most "
-        f"{n(CONNECTIONS_MAX)} to a KairosDB node from all workers: more only wait in its Jetty.",
+        f"{n(CONNECTIONS_MAX)} to a {draft.taker} from all workers: more only wait there.",
     )
     open_ms = math.floor(derived * pairs / requests_per_s * 1000)
     if load.protocol.startswith("rest") and open_ms < 1000 * limit_s:
@@ -250,7 +250,7 @@ def totals(draft: Draft) -> None:
         short(node_rate),
         "points/s",
         f"{n(rate)} / {count(draft.nodes, 'node')} = {n(node_rate)}",
-        f"What one KairosDB node takes while all are up.{fastest}",
+        f"What one {draft.taker} takes while all are up.{fastest}",
     )
     series, arithmetic = load.sensors, f"{n(load.sensors)} sensors"
     if load.lifetime_ticks:
@@ -267,7 +267,7 @@ def totals(draft: Draft) -> None:
         series,
         "series",
         arithmetic,
-        "One a sensor, and a new one for each that is replaced; KairosDB indexes each once.",
+        "One a sensor, and a new one for each that is replaced; each is indexed once.",
     )
     draft.total(
         "series_per_node",
@@ -281,9 +281,9 @@ def totals(draft: Draft) -> None:
         draft.series_failed_over,
         "series",
         f"{n(load.sensors)} / {count(draft.survivors, 'node')} = {n(draft.series_failed_over)}",
-        "When one KairosDB node is down, the others have its sensors too."
+        f"When one {draft.taker} is down, the others have its sensors too."
         if draft.nodes > 1
-        else "With one KairosDB node there is nobody to take over.",
+        else f"With one {draft.taker} there is nobody to take over.",
     )
 
 

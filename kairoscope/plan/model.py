@@ -42,6 +42,8 @@ class Plan(BaseModel):
     target: str
     stack: str = "kairosdb"
     """The system under test; the default is that of plans from before there was a choice."""
+    roles: dict[str, str] = {"storage": "storage", "kairosdb": "kairosdb"}
+    """What the stack's servers are called, by their group of the inventory."""
     engine: str
     experiment: Experiment
     """As scaled by the command line; derived settings that it leaves open stay open here."""

@@ -16,6 +16,7 @@ _TITLES = {
     "totals": "totals: what it comes to",
     "kairosdb": "kairosdb: how points are written",
     "storage": "storage: how they are kept",
+    "system": "system: how the servers are set",
     "security": "security: who may talk to the servers",
     "aws": "aws: what the target is made of",
     "limits": "limits: what makes a run a pass",
@@ -61,15 +62,17 @@ def render(plan: Plan) -> RenderableType:
         )
     ]
     for group, title in _TITLES.items():
+        rows = [each for each in plan.settings if each.name.partition(".")[0] == group]
+        if not rows:
+            continue
         table = Table(title=title, title_justify="left", title_style="bold", expand=True)
         table.add_column("setting", no_wrap=True)
         # The origin stands below the value: a column of its own would leave no room for the
         # arithmetic in a terminal of 80 columns; nor would a metric of 200 characters in one line.
         table.add_column("value, origin", overflow="fold", max_width=_VALUE_WIDTH)
         table.add_column("arithmetic, reason", ratio=1)
-        for setting in plan.settings:
-            if setting.name.partition(".")[0] == group:
-                table.add_row(*_row(setting))
+        for setting in rows:
+            table.add_row(*_row(setting))
         parts += [table, ""]
     if plan.notices:
         parts.append(Text("To know before starting", style="bold yellow"))

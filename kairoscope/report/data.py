@@ -19,6 +19,12 @@ Json = dict[str, Any]
 GOING_ON = "going on"
 """In place of the verdict's word, of a run that has none yet."""
 
+_SILENT = ("telnet-put", "telnet-putm", "plaintext")
+"""Protocols that acknowledge nothing; a test holds them equal to the loaders'."""
+
+_KAIROSDB = "kairosdb"
+"""The stack of runs from before there was a choice, and the one with storage nodes of its own."""
+
 Lines = Callable[[Path], Iterable[Json | None]]
 """Reads a file of one JSON object a line, as `run_folder.lines` does."""
 
@@ -119,9 +125,24 @@ class RunData:
         return {**part(self.plan, "experiment", "load"), **part(self.plan, "load")}
 
     @property
+    def stack(self) -> str:
+        """The system under test."""
+        return str(self.plan.get("stack") or _KAIROSDB)
+
+    @property
+    def of_kairosdb(self) -> bool:
+        """Whether that is KairosDB on its store."""
+        return self.stack == _KAIROSDB
+
+    @property
+    def taker(self) -> str:
+        """A server that takes points, in words."""
+        return "KairosDB node" if self.of_kairosdb else f"{self.stack} server"
+
+    @property
     def acknowledges(self) -> bool:
-        """Whether the protocol tells that a point has arrived; telnet does not."""
-        return not str(self.load.get("protocol", "")).startswith("telnet")
+        """Whether the protocol tells that a point has arrived."""
+        return str(self.load.get("protocol", "")) not in _SILENT
 
     @property
     def replay(self) -> bool:
@@ -231,7 +252,19 @@ def read(run_dir: Path, read_lines: Lines = run_folder.lines) -> RunData:
                     "its final counts",
                 )
             )
+    never = _never(part(data.manifest, "captures"))
+    missing = [each for each in missing if each.file not in never]
     return RunData(**{**vars(data), "missing": tuple(missing)})
+
+
+def _never(captures: Json) -> set[str]:
+    """Files that such servers have none of, by what the manifest says is captured of them."""
+    never = set()
+    if captures.get("proxyhistograms") == []:
+        never.add(run_folder.CAPTURES)
+    if "drain" in part(captures, "not_judged"):
+        never.add(run_folder.QUEUE)
+    return never
 
 
 def _captures(run_dir: Path, listed: Any) -> tuple[Capture, ...]:

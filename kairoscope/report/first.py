@@ -101,15 +101,20 @@ def verdict(run: RunData) -> Verdict:
 
 
 def _questions(run: RunData) -> tuple[tuple[str, str, str], ...]:
-    """The parts with what each asks, in the words of the protocol."""
-    if run.acknowledges:
-        return PARTS
-    telnet = {
+    """The parts with what each asks, in the words of the protocol and of the system."""
+    words: dict[str, str] = {}
+    if not run.of_kairosdb:
+        words |= {
+            "queue": "what waits in the server does not grow",
+            "drain": "nothing waits any more soon after the load",
+        }
+    silent = {
         "schedule": "all that was due is handed to the socket, and in time",
         "latency": "p99 from the planned send time until handed to the socket",
         "readback": "every point sent is read back",
     }
-    return tuple((key, name, telnet.get(key, question)) for key, name, question in PARTS)
+    words |= {} if run.acknowledges else silent
+    return tuple((key, name, words.get(key, question)) for key, name, question in PARTS)
 
 
 def opened(run: RunData, found: Verdict) -> frozenset[str]:
@@ -216,7 +221,10 @@ def _cpu(run: RunData) -> Row:
     of = part(run.measurements, "cpu_us_per_point")
     storage, kairosdb = number(of.get("storage")), number(of.get("kairosdb"))
     servers = None if storage is None or kairosdb is None else storage + kairosdb
-    roles = (("storage nodes", storage), ("KairosDB", kairosdb), ("loaders", of.get("loader")))
+    roles = [("storage nodes", storage), ("KairosDB", kairosdb)]
+    if not run.of_kairosdb:
+        servers, roles = kairosdb, []
+    roles.append(("loaders", number(of.get("loader"))))
     beside = ", ".join(f"{name} {_micros(value)}" for name, value in roles)
     return ("CPU a point, servers", _micros(servers), beside)
 
@@ -232,7 +240,8 @@ def _queue(run: RunData) -> Row:
     waiting = [v for r in looks if (v := number(r.get("waiting"))) is not None]
     oldest = [v for r in looks if (v := number(r.get("oldest_ms"))) is not None]
     nodes = len({r.get("node") for r in looks})
-    beside = ["waiting in KairosDB" if nodes < 2 else f"waiting on one of {nodes} nodes"]
+    whose = "KairosDB" if run.of_kairosdb else f"the {run.taker}"
+    beside = [f"waiting in {whose}" if nodes < 2 else f"waiting on one of {nodes} nodes"]
     if oldest:
         beside.append(f"the oldest {units.duration(max(oldest) / 1000)} old")
     drained = part(run.verdict, "parts", "drain")

@@ -26,6 +26,8 @@ _PROTOCOLS = {
     "rest-gzip": "REST with gzip",
     "telnet-put": "telnet put",
     "telnet-putm": "telnet putm",
+    "line": "line protocol",
+    "plaintext": "plaintext",
 }
 
 
@@ -76,17 +78,18 @@ def of(run: RunData) -> Topology:
     cluster = part(run.plan, "experiment", "cluster")
     kairosdb, loaders = _kairosdb(run), _loaders(run)
     storage = _named(run, "storage", cluster.get("storage_nodes"))
-    told = (
+    told = [
         (_counted(loaders, "loader host"), _load(run), loaders),
-        (_counted(kairosdb, "KairosDB node"), _queue(run), kairosdb),
-        (_counted(storage, "storage node"), _engine(run), storage),
-    )
+        (_counted(kairosdb, run.taker), _queue(run), kairosdb),
+    ]
+    if run.of_kairosdb:
+        told.append((_counted(storage, "storage node"), _engine(run), storage))
     step = _TIER + _ARROW
     tiers = tuple(
         Tier(n * step, _cut(title, WIDTH, _LARGE), _cut(detail, WIDTH, _SMALL), _boxes(names))
         for n, (title, detail, names) in enumerate(told)
     )
-    labels = (_requests(run), _consistency(run))
+    labels = [_requests(run), *([_consistency(run)] if run.of_kairosdb else [])]
     arrows = tuple(
         Arrow(n * step + _TIER, _cut(label, WIDTH / 2 - 12, _SMALL))
         for n, label in enumerate(labels)
@@ -136,6 +139,9 @@ def _load(run: RunData) -> str:
 
 
 def _queue(run: RunData) -> str:
+    if not run.of_kairosdb:
+        said = part(run.manifest, "versions").get(run.stack)
+        return f"version {said}" if said else ""
     version = part(run.manifest, "versions").get("kairosdb")
     queue = part(run.plan, "kairosdb").get("queue")
     told = (f"KairosDB {version}" if version else "", f"{queue} queue" if queue else "")

@@ -190,6 +190,8 @@ _PROTOCOLS = {
     "rest-gzip": "REST, compressed with gzip",
     "telnet-put": "telnet, put (acknowledges nothing)",
     "telnet-putm": "telnet, putm (acknowledges nothing)",
+    "line": "InfluxDB's line protocol over HTTP",
+    "plaintext": "carbon's plaintext (acknowledges nothing)",
 }
 
 
@@ -254,7 +256,7 @@ def balance(run: RunData) -> Table:
         if run.acknowledges:
             row.append(units.count(node.get("points_acknowledged")))
         rows.append(tuple(row))
-    head = ["KairosDB node", "sensors", "points sent to it", "of all"]
+    head = [run.taker, "sensors", "points sent to it", "of all"]
     if run.acknowledges:
         head.append("points acknowledged by it")
     return Table(tuple(head), tuple(rows), numeric=(1, 2, 3, 4))
@@ -335,12 +337,12 @@ _COUNTS = (
     ("scheduled", "points that the schedule asked for"),
     ("not_sent", "never left the loader"),
     ("sent", "left the loader"),
-    ("acknowledged", "KairosDB answered 204"),
-    ("rejected", "KairosDB refused them"),
+    ("acknowledged", "the server answered 204"),
+    ("rejected", "the server refused them"),
     ("unknown", "no answer: may or may not be stored"),
     ("stored", "acknowledged and read back with the right value"),
-    ("queued", "still waiting in KairosDB"),
-    ("failed_logged", "KairosDB logged that it could not store them"),
+    ("queued", "still waiting on the servers"),
+    ("failed_logged", "the servers logged that they could not store them"),
     ("missing", "acknowledged, not found"),
     ("wrong_value", "found with another value"),
     ("unknown_stored", "of those without an answer: found"),
@@ -348,7 +350,7 @@ _COUNTS = (
     ("rejected_stored", "refused and yet found"),
     ("not_sent_stored", "never sent and yet found"),
     ("unexpected", "found at times that were never scheduled"),
-    ("rows_by_cql", "rows counted in the store by CQL"),
+    ("rows_by_cql", "rows counted in the store"),
     ("rows_expected", "rows that there should be"),
 )
 
@@ -655,9 +657,10 @@ def costs(run: RunData) -> Table:
         (f"CPU per point, {label}", _micros(per_point.get(role)))
         for role, label in (
             ("storage", "all storage nodes together"),
-            ("kairosdb", "KairosDB"),
+            ("kairosdb", "KairosDB" if run.of_kairosdb else run.taker),
             ("loader", "loaders"),
         )
+        if role != "storage" or run.of_kairosdb
     ]
     rows += [
         (

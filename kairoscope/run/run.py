@@ -256,14 +256,15 @@ def _measured_load(
 
     backlog = session.backlog()
     samplers: list[Periodic | Followed] = [
-        *backlog.samplers,
+        *(backlog.samplers if backlog else []),
         _processes(state, session, low_disk),
         *captures.samplers,
     ]
     for sampler in samplers:
         sampler.start()
     try:
-        waiting.wait(state, console, backlog)
+        if backlog:
+            waiting.wait(state, console, backlog)
         state.at("starting")
         schedule = _schedule(state, session)
         if schedule.spec.replay:
@@ -283,7 +284,8 @@ def _measured_load(
             lambda spec: _end_at(spec, state, captures),
         )
         captures.loaded()
-        _watch_drain(state, console, backlog)
+        if backlog:
+            _watch_drain(state, console, backlog)
     finally:
         for sampler in samplers:
             sampler.stop()
@@ -336,7 +338,7 @@ def _emulate(
     session: Session,
     fleet: loader_hosts.Fleet,
     console: Console,
-    backlog: Backlog,
+    backlog: Backlog | None,
     until: Until | None,
     on_cut: Callable[[LoadSpec], None],
 ) -> None:
@@ -362,7 +364,7 @@ def _emulate(
 
         def show(now: LoadProgress) -> None:
             nonlocal now_at
-            in_queues = backlog.total()
+            in_queues = backlog.total() if backlog else None
             # Figures that are of the same moment as the last ones were told then.
             if now.at_s != (now_at.at_s if now_at else 0):
                 seen = asdict(now)

@@ -13,6 +13,7 @@ from typing import Any
 from kairoscope import run_folder
 from kairoscope.plan import Plan
 from loaders.emulator import Progress
+from loaders.schedule.spec import SILENT
 
 FAR = 10
 """A queue grows hopelessly past so many times its limit: where that is 1 %, a tenth of the rate.
@@ -34,7 +35,7 @@ class Hopeless:
         self._window_s = max(_MIN_WINDOW_S, plan.kairosdb.get("queue_window_ms", 0) / 1000)
         self._points = float(plan.totals["points"])
         self._rate = float(plan.totals["points_per_s"])
-        self._acknowledges = not plan.load["protocol"].startswith("telnet")
+        self._acknowledges = plan.load["protocol"] not in SILENT
         self._due: list[tuple[float, int]] = []
 
     def __call__(self, folder: Path, now: Progress) -> str | None:

@@ -64,6 +64,15 @@ class Scraped:
 class Stack(Planned, Protocol):
     """What stands on the hosts: all that deployment and run ask of it."""
 
+    @property
+    def bundles(self) -> Sequence[str]:
+        """Names of the run-time bundles (`kairoscope.deploy.bundles`) that it runs; others have
+        nothing to do with Maven's jars."""
+
+    def fetch(self, console: Console) -> None:
+        """Have on this machine what else is sent to hosts. UserError, with what to install, if
+        it cannot be had."""
+
     def brought(self, plan: Plan, shared: bool, given: Path | None) -> Any:
         """The user's own server that a plan is deployed with; None where it takes none.
 
@@ -207,8 +216,8 @@ class Session(Protocol):
     def compacts(self) -> bool:
         """Whether the store is known to merge files now, from what was written before."""
 
-    def backlog(self) -> Backlog:
-        """What waits on the servers."""
+    def backlog(self) -> Backlog | None:
+        """What waits on the servers; None if they do not tell: `Expected.not_judged` says why."""
 
     def captures(self) -> Captures:
         """What is captured of them."""

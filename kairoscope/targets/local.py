@@ -37,7 +37,7 @@ class Local(Target):
 
     def check_same(self) -> None:
         """The nodes know each other, and their cluster's name, by their addresses."""
-        was_net = inventory.load(self.name).storage[0].address.rpartition(".")[0]
+        was_net = inventory.load(self.name).all[0].address.rpartition(".")[0]
         if was_net != (net := local_net()):
             raise UserError(
                 f"Target {self.name} is deployed on {was_net}.*, not on {net}.*: set "
@@ -60,10 +60,12 @@ class Local(Target):
             "loader": cluster.loader_hosts,
             "monitoring": int(self.watched(options)),
         }
+        called = {**plan.roles, "loader": "loader", "monitoring": "monitoring"}
         return Machines(
             [
-                Machine(f"{role}-{i + 1}", role, f"{net}.{i + 1}", {})
+                Machine(f"{called[role]}-{i + 1}", role, f"{net}.{i + 1}", {})
                 for role, count in counts.items()
+                if role in called
                 for i in range(count)
             ],
             cluster_name=f"kairoscope {net}",

@@ -30,6 +30,8 @@ class Wanted:
     processes: Sequence[str]
     phases: Sequence[str]
     shards: Sequence[str] = ()
+    counters: Sequence[str] = ()
+    """Names of the servers whose own counters should have been looked at under the load."""
 
 
 def phases(load_s: float, every_s: float) -> list[str]:
@@ -45,6 +47,7 @@ def missing(
     sampled: Collection[str],
     shards: Collection[str],
     disk: Mapping[str, int | None],
+    counters: Collection[str] = (),
 ) -> list[str]:
     """What was not captured and why, a sentence each; empty if nothing is missing.
 
@@ -54,6 +57,7 @@ def missing(
         events: records of events.jsonl, which tell why something failed.
         sampled: names of processes whose CPU time is known in the measured time.
         shards: names of storage nodes of which it is known what their shards did in that time.
+        counters: names of servers whose own counters were looked at twice in that time.
         disk: bytes of the store "before" and "after", None where they were not measured.
     """
     events = list(events)
@@ -91,6 +95,11 @@ def missing(
         said.append(
             f"load and requests of the shards of {', '.join(silent)} not captured while the load "
             f"was measured: {next(whys, 'no two looks are recorded')}"
+        )
+    if silent := [name for name in wanted.counters if name not in counters]:
+        said.append(
+            f"the counters of {', '.join(silent)} not captured while the load was measured: no two "
+            "looks are recorded"
         )
     unmeasured = [when for when in ("before", "after") if disk[when] is None]
     if unmeasured:

@@ -244,6 +244,7 @@ def _not_captured(
         completeness.phases(load_s, capture.proxyhistograms_every_s),
         # A window too short for two looks has none due.
         there(expected.shards) if long_enough else (),
+        there(expected.counters) if long_enough else (),
     )
     captures = run.folder / run_folder.CAPTURES
     return completeness.missing(
@@ -253,6 +254,7 @@ def _not_captured(
         measured["cpu_cores"],
         measurements.shards_seen(run_folder.records(run.folder / run_folder.SHARDS), *window),
         disk,
+        measurements.looked_twice(run_folder.records(run.folder / run_folder.COUNTERS), *window),
     )
 
 
@@ -314,6 +316,9 @@ def _parts(
         ),
         "readback": sustained.readback_part(book, wrong_answers, _unseen_replicas(run)),
     }
+    # What such servers, or such a protocol, cannot tell.
+    for name, why in run.expected.not_judged.items():
+        parts[name] = sustained.not_judged(parts[name].limit, parts[name].unit, why)
     return parts, of_steps
 
 

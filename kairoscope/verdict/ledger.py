@@ -3,7 +3,7 @@
     scheduled    = sent + not sent
     sent         = acknowledged + rejected + unknown
     acknowledged = stored + queued + logged as failed
-    rows by CQL  = points read back
+    rows counted = points read back
 
 The third is where a store loses data; the fourth shows data that is stored but that no query finds
 (KairosDB does not wait for its index writes), and the other way round. A protocol that acknowledges
@@ -123,7 +123,7 @@ class Ledger:
                 self.acknowledged + self.rejected + self.unknown,
             ),
             Equation(f"{claimed} = stored + queued + logged as failed", self.claimed, accounted),
-            Equation("rows by CQL = points read back", self.rows_by_cql, self.rows_expected),
+            Equation("rows counted = points read back", self.rows_by_cql, self.rows_expected),
         ]
 
     @property
@@ -159,8 +159,8 @@ def open_ledger(outcomes: Outcomes) -> Ledger:
     )
     if not outcomes.acknowledges:
         ledger.notes.append(
-            "telnet acknowledges nothing: every point sent is unknown, and the ledger rests on "
-            "read-back alone"
+            "the protocol acknowledges nothing: every point sent is unknown, and the ledger rests "
+            "on read-back alone"
         )
     for worker, counts in outcomes.died.items():
         what, known = "acknowledged", counts.acknowledged

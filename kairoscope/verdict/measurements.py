@@ -29,6 +29,17 @@ def shards_seen(looks: Iterable[dict[str, Any]], start: float, end: float) -> se
     }
 
 
+def looked_twice(looks: Iterable[dict[str, Any]], start: float, end: float) -> set[str]:
+    """Names of the servers whose counters were seen twice between `start` and `end` (epoch s).
+
+    `looks` are records of counters.jsonl.
+    """
+    seen = Counter(
+        look["node"] for look in looks if start <= look["t"] <= end and "error" not in look
+    )
+    return {node for node, times in seen.items() if times > 1}
+
+
 def cost_per_point(
     usage: Usage, seconds: dict[str, float], points: float
 ) -> dict[str, float | None]:

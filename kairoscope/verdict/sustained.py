@@ -81,7 +81,7 @@ def readback_part(ledger: Ledger, wrong_answers: int = 0, unseen_replicas: int =
     """Acknowledged points that came back with the right value, of all acknowledged ones.
 
     A point that no query finds counts as missing, even if some replica has it; the text says of how
-    many that is so. Over telnet, which acknowledges nothing, it is all points sent.
+    many that is so. Where nothing is acknowledged it is all points sent.
     `wrong_answers`: queries beside the load that were answered with wrong values;
     `unseen_replicas`: of a point that one replica answered for, how many others there are.
     """
@@ -111,7 +111,7 @@ def readback_part(ledger: Ledger, wrong_answers: int = 0, unseen_replicas: int =
     ):
         text += f", {count:,} {how}" if count else ""
     if ledger.rows_by_cql is None and whole and not wrong:
-        return Part(figure, 1.0, unit, "unknown", f"{text}; rows were not counted by CQL")
+        return Part(figure, 1.0, unit, "unknown", f"{text}; rows were not counted")
     # A missing point of its own shows in the figure; a ledger that is off says where.
     if whole and claimed > 0 and not ledger.balanced:
         text += "; the ledger does not balance: " + "; ".join(
@@ -181,7 +181,7 @@ def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> 
     spared = [name for name, p in parts.items() if p.outcome == "not judged"]
     if word == "pass" and spared:
         summary = (
-            "All parts that apply hold, and no acknowledged point was lost; not judged: "
+            "All parts that apply hold, and no point that must be there was lost; not judged: "
             f"{', '.join(spared)}."
         )
     elif word == "pass":

@@ -130,7 +130,7 @@ def schedule_part(
     what = "acknowledged" if book.acknowledges else "handed to the socket"
     share = arrived / book.scheduled
     text = f"{arrived:,} of {book.scheduled:,} scheduled points {what}"
-    text += "" if book.acknowledges else " (telnet acknowledges nothing)"
+    text += "" if book.acknowledges else " (the protocol acknowledges nothing)"
     whole = share >= limits.achieved
     if replay:
         text += ", in whatever time"

@@ -20,7 +20,10 @@ _BEYOND_MS = 10**13
 _MAX_JSON_INTEGER = 2**53
 
 REST, REST_GZIP, TELNET_PUT, TELNET_PUTM = "rest", "rest-gzip", "telnet-put", "telnet-putm"
-PROTOCOLS = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM)
+LINE, PLAINTEXT = "line", "plaintext"
+PROTOCOLS = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM, LINE, PLAINTEXT)
+SILENT = (TELNET_PUT, TELNET_PUTM, PLAINTEXT)
+"""Those that acknowledge nothing."""
 
 SPREAD, ALIGNED = "spread", "aligned"
 PACINGS = (SPREAD, ALIGNED)
@@ -81,8 +84,8 @@ class LoadSpec:
         replay_queue_points: most points waiting in a KairosDB node's queue while replaying;
             0 for not looking.
         nodes: base URLs of the KairosDB nodes, such as "http://127.0.0.1:8080".
-        telnet: "host:port" of the same nodes; may be empty unless the protocol is telnet.
-        protocol: "rest", "rest-gzip", "telnet-put" or "telnet-putm".
+        telnet: "host:port" of the same nodes; may be empty unless the protocol is one of SILENT.
+        protocol: one of PROTOCOLS.
         hosts: loader hosts.
         workers_per_host: worker processes of each.
         metric: pattern of the metric name; see `loaders.schedule.naming`.
@@ -168,8 +171,8 @@ class LoadSpec:
 
     @property
     def acknowledges(self) -> bool:
-        """Whether the server says that it has a point; telnet does not."""
-        return self.protocol in (REST, REST_GZIP)
+        """Whether the server says that it has a point."""
+        return self.protocol not in SILENT
 
     def cut_at(self, ms: int) -> LoadSpec:
         """The same load, ended at its first tick from `ms` (epoch) on; itself if there is none.

@@ -8,7 +8,7 @@ all new digits at once: no object is made for a point.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -68,6 +68,41 @@ def telnet_text(spec: LoadSpec, series: list[int], count: int) -> str:
     return "".join(naming.expand(pattern, number) for number in series)
 
 
+def line_text(spec: LoadSpec, series: list[int], count: int) -> str:
+    """InfluxDB's line protocol, a line for each of `count` points of each series, digits left out.
+
+    The tags are sorted, as its page asks for (docs.influxdata.com, line protocol of 1.x), and
+    the time is in ms, which the request says. Names need no escapes: an experiment's have none of
+    the characters that do.
+    """
+    kind = ValueType(spec.value_type)
+    value = _value(kind)
+    if kind is ValueType.LONG:
+        value += "i"
+    elif kind is ValueType.STRING:
+        value = f'"{value}"'
+    tags = "".join(f",{name}={text}" for name, text in sorted(spec.tags.items()))
+    pattern = f"{spec.metric}{tags} value={value} {_TIMESTAMP}\n" * count
+    return "".join(naming.expand(pattern, number) for number in series)
+
+
+def plaintext_text(spec: LoadSpec, series: list[int], count: int) -> str:
+    """Carbon's plaintext protocol, a line for each of `count` points of each series, digits left
+    out.
+
+    The tags are parts of the path (`path_of`). Time is in seconds there, and may have a fraction.
+    """
+    seconds = _TIME * (_TIME_DIGITS - 3) + "." + _TIME * 3
+    value = _value(ValueType(spec.value_type))
+    pattern = f"{path_of(spec.metric, spec.tags)} {value} {seconds}\n" * count
+    return "".join(naming.expand(pattern, number) for number in series)
+
+
+def path_of(metric: str, tags: Mapping[str, str]) -> str:
+    """A series, or the pattern of all, as a dotted path: `temperature.sensor.7`."""
+    return ".".join([metric, *(f"{name}.{text}" for name, text in sorted(tags.items()))])
+
+
 class _Template:
     """The request of one generation of a group's sensors, with its places for digits."""
 
@@ -106,7 +141,7 @@ class Encoder:
         group: Group,
         text: Callable[[LoadSpec, list[int], int], str],
     ) -> None:
-        """Make the first request; `text` is `json_text` or `telnet_text`."""
+        """Make the first request; `text` is one of the functions above."""
         self._schedule = schedule
         self._group = group
         self._text = text

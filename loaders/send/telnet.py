@@ -1,8 +1,11 @@
-"""KairosDB's telnet interface: `put` and `putm`, a line for each point, as in 2018.
+"""KairosDB's telnet interface: `put` and `putm`, a line for each point, as in 2018; and carbon's
+plaintext protocol, which is lines as well.
 
-It acknowledges nothing. A batch counts as handed over when the kernel has all of its bytes; what
+They acknowledge nothing. A batch counts as handed over when the kernel has all of its bytes; what
 the server makes of them only read-back tells. At the end `version`, which KairosDB answers after
-all that came before on the connection, shows that nothing was cut off by closing.
+all that came before on the connection, shows that nothing was cut off by closing. Carbon answers
+nothing at all: there the connection is ended on our side, and that it then ends its own shows that
+it has read all.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ from collections import deque
 from collections.abc import Callable
 
 from loaders.schedule.due import Group, Schedule
-from loaders.send.encode import Encoder, telnet_text
+from loaders.schedule.spec import PLAINTEXT
+from loaders.send.encode import Encoder, plaintext_text, telnet_text
 from loaders.send.protocol import Answer, Batch, Reply
 
 _HANDED_OVER = Reply(Answer.HANDED_OVER)
@@ -31,6 +35,7 @@ class _Connection(asyncio.Protocol):
         self._heard = b""
         self.transport: asyncio.Transport | None = None
         self.lost: Exception | None = None
+        self.closed = False  # by the server, in order
         self._written: deque[asyncio.Future[None]] = deque()
         self._blocked = False
         self._said: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -60,6 +65,7 @@ class _Connection(asyncio.Protocol):
                 self._said.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = exc is None and self.lost is None
         self.lost = self.lost or exc or ConnectionResetError("closed by the server")
         for waiter in (*self._written, self._said):
             if not waiter.done():
@@ -97,16 +103,34 @@ class _Connection(asyncio.Protocol):
             self.transport.abort()
 
 
+class _OneWay(_Connection):
+    """To a server that never says a word."""
+
+    async def processed(self) -> None:
+        """Until the server has read all that was written, and closed. Raises OSError."""
+        self._check()
+        assert self.transport is not None
+        self.transport.write_eof()
+        try:
+            await self._said
+        except ConnectionResetError:
+            if not self.closed:
+                raise
+
+
 class Telnet:
     """Sends batches as lines, over one connection to each node."""
 
     def __init__(self, schedule: Schedule, groups: list[Group]) -> None:
         """Prepare an encoder for each group; connections are opened when they are needed."""
         spec = schedule.spec
+        plaintext = spec.protocol == PLAINTEXT
+        text = plaintext_text if plaintext else telnet_text
+        self._kind = _OneWay if plaintext else _Connection
         self._timeout_s = spec.request_timeout_s
         self._addresses = [address.rsplit(":", 1) for address in spec.telnet]
         self._complaints: dict[int, str] = {}  # the first of each node
-        self._encoders = {group.index: Encoder(schedule, group, telnet_text) for group in groups}
+        self._encoders = {group.index: Encoder(schedule, group, text) for group in groups}
         self._connections: list[_Connection | None] = [None] * len(self._addresses)
         self._opening = [asyncio.Lock() for _ in self._addresses]
 
@@ -133,7 +157,7 @@ class Telnet:
         return _HANDED_OVER
 
     async def probe(self, node: int) -> bool:
-        """Whether the node answers `version`."""
+        """Whether the node answers `version`, or closes a connection that we have ended."""
         try:
             async with asyncio.timeout(_PROBE_S):
                 connection = await self._open(node)
@@ -180,7 +204,7 @@ class Telnet:
         host, port = self._addresses[node]
 
         def connection() -> _Connection:
-            return _Connection(functools.partial(self._complaints.setdefault, node))
+            return self._kind(functools.partial(self._complaints.setdefault, node))
 
         loop = asyncio.get_running_loop()
         _, opened = await loop.create_connection(connection, host.strip("[]"), int(port))

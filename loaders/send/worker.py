@@ -34,9 +34,10 @@ from loaders.record.tally import Outcome, Tally
 from loaders.schedule import cut, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
-from loaders.schedule.spec import LoadSpec
+from loaders.schedule.spec import LINE, LoadSpec
 from loaders.send.delivery import Delivery
 from loaders.send.failover import NODE_DOWN, Event, Failover
+from loaders.send.line import Line
 from loaders.send.protocol import Batch, Protocol
 from loaders.send.rest import Rest
 from loaders.send.telnet import Telnet
@@ -347,9 +348,10 @@ class Worker:
 
 
 def _protocol(schedule: Schedule, groups: list[Group], credentials: Credentials | None) -> Protocol:
-    if schedule.spec.acknowledges:
-        return Rest(schedule, groups, credentials)
-    return Telnet(schedule, groups)
+    if not schedule.spec.acknowledges:
+        return Telnet(schedule, groups)
+    kind = Line if schedule.spec.protocol == LINE else Rest
+    return kind(schedule, groups, credentials)
 
 
 def _max_rss_bytes() -> int:

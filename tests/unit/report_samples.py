@@ -248,7 +248,7 @@ def telnet(folder: Path) -> Path:
     counts = {"acknowledged": 0, "unknown": TOTAL, "stored": 0, "unknown_stored": TOTAL}
     text = "unknown = stored + queued + logged as failed"
     equation = {"text": text, "left": TOTAL, "right": TOTAL, "holds": True}
-    note = "telnet acknowledges nothing: the ledger rests on read-back alone"
+    note = "the protocol acknowledges nothing: the ledger rests on read-back alone"
     _change(
         run / "ledger.json",
         **{**counts, "acknowledges": False, "unknown_missing": 0, "notes": [note]},

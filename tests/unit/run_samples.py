@@ -15,7 +15,7 @@ from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.run.load_spec import build
 from kairoscope.run.state import State
 from kairoscope.run_folder import Drain, Expected, Facts, JsonLines
-from kairoscope.stacks.kairosdb import readback
+from kairoscope.stacks.compared import compare
 from kairoscope.verdict import conclude, outcomes, settlement, sustained
 from loaders.record.histograms import (
     LATENCY,
@@ -98,7 +98,7 @@ class Run:
             points = load_samples.points_of(self.schedule, series)
             left = points[(lost or {}).get(series.number, 0) :]
             got = np.array(left, dtype=np.int64).reshape(-1, 2)
-            settling.add(readback.compare(self.schedule, series, got))
+            settling.add(compare(self.schedule, series, got))
         run_folder.write_lines(
             self.folder / run_folder.FAILED_POINTS, [point._asdict() for point in failed or []]
         )

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import run_folder
-from kairoscope.stacks.kairosdb import dead_letters, given_up, readback
+from kairoscope.stacks.compared import compare
+from kairoscope.stacks.kairosdb import dead_letters, given_up
 from kairoscope.verdict import ledger, outcomes, settlement, sustained
 from kairoscope.verdict.settlement import FailedPoint, ReadBack, SeriesResult, label
 from loaders.schedule.due import Schedule, Series
@@ -23,7 +24,7 @@ Points = list[tuple[int, int]]
 
 def result_of(schedule: Schedule, series: Series, points: Points) -> SeriesResult:
     got = np.array(points, dtype=np.int64).reshape(-1, 2)
-    return readback.compare(schedule, series, got)
+    return compare(schedule, series, got)
 
 
 def settled(
@@ -246,7 +247,7 @@ def test_telnet_rests_on_what_came_back():
     whole.rows_by_cql = whole.rows_expected
     assert whole.balanced
     assert (whole.acknowledged, whole.unknown, whole.unknown_stored) == (0, 6, 6)
-    assert "telnet acknowledges nothing" in whole.notes[0]
+    assert "the protocol acknowledges nothing" in whole.notes[0]
     book = settled(schedule, found, {1: []})
     book.rows_by_cql = book.rows_expected
     assert (book.unknown_stored, book.unknown_missing) == (3, 3)

@@ -187,7 +187,7 @@ async def test_connections_are_kept_but_not_for_too_long(
         await work(make(kept, sensors=1), tmp_path)
         assert len(kept.ports) == 1
         assert kept.requests == TICKS
-        monkeypatch.setattr("loaders.send.rest._KEEP_IDLE_S", 0)
+        monkeypatch.setattr("loaders.send.post._KEEP_IDLE_S", 0)
         result = await work(make(left, sensors=1), tmp_path)
         assert len(left.ports) == left.requests == TICKS
     assert result["errors"] == {}

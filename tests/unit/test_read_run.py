@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kairoscope.stacks.compared import compare
 from kairoscope.stacks.kairosdb import read_run, readback, row_names, scan
 from kairoscope.stacks.kairosdb.readback import SeriesResult
 from loaders.schedule.due import Schedule, Series
@@ -30,7 +31,7 @@ def lose(schedule: Schedule, found: scan.Scanned, series: Series) -> None:
     points = np.array(load_samples.points_of(schedule, series)[1:], dtype=np.int64).reshape(-1, 2)
     found.whole[series.number] = False
     found.rows[series.number] = len(points)
-    found.others[series.number] = readback.compare(schedule, series, points)
+    found.others[series.number] = compare(schedule, series, points)
 
 
 class KairosDB:
@@ -49,7 +50,7 @@ class KairosDB:
             self.asked.append(one.number)
             points = load_samples.points_of(schedule, one)[int(one.number in self.lacking) :]
             got = np.array(points, dtype=np.int64).reshape(-1, 2)
-            on_result(readback.compare(schedule, one, got))
+            on_result(compare(schedule, one, got))
         return 1
 
 

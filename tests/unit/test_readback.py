@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kairoscope.errors import UserError
+from kairoscope.stacks.compared import compare
 from kairoscope.stacks.kairosdb import readback
 from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule.due import Schedule, Series
@@ -264,7 +265,7 @@ def test_compare_takes_no_other_time_for_the_scheduled_one():
     schedule = Schedule(load_samples.spec_of(sensors=1))
     (series,) = schedule.series()
     points = [*load_samples.points_of(schedule, series), (schedule.spec.start_ms + 1, 7)]
-    result = readback.compare(schedule, series, np.array(points, dtype=np.int64))
+    result = compare(schedule, series, np.array(points, dtype=np.int64))
     assert result.unexpected == 1
     assert result.right.all()
 
@@ -276,7 +277,7 @@ def test_a_point_that_comes_twice_is_unexpected_and_right_only_if_both_are():
     (t, value), *_ = points
     for extra, right in (((t, value), True), ((t, value + 1), False)):
         for both in ([extra, *points], [*points, extra]):
-            result = readback.compare(schedule, series, np.array(both, dtype=np.int64))
+            result = compare(schedule, series, np.array(both, dtype=np.int64))
             assert result.unexpected == 1
             assert result.present.all()
             assert bool(result.right[0]) is right

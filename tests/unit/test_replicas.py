@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_ledger import read_as
 
-from kairoscope.stacks.kairosdb import cql, readback, replicas
+from kairoscope.stacks.compared import compare
+from kairoscope.stacks.kairosdb import cql, replicas
 from kairoscope.verdict import ledger, sustained
 from kairoscope.verdict.settlement import SeriesResult, Settlement
 from loaders.schedule.due import Schedule, Series
@@ -53,7 +54,7 @@ class Store:
             if series.number not in self.unindexed
         ]
         got = np.array([p for p in points if p[1] is not None], dtype=np.int64).reshape(-1, 2)
-        return readback.compare(self.schedule, series, got)
+        return compare(self.schedule, series, got)
 
     def slices(
         self,

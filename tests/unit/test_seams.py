@@ -39,14 +39,19 @@ def call(*arguments: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
-@pytest.mark.parametrize(("loses", "word", "status"), [(0, "pass", 0), (50, "fail", 1)])
-def test_a_stub_runs_from_experiment_to_verdict(home, tmp_path, monkeypatch, loses, word, status):
+@pytest.mark.parametrize(
+    ("loses", "word", "status", "untold"),
+    [(0, "pass", 0, {}), (50, "fail", 1, dict.fromkeys(("queue", "drain"), "it tells no queue"))],
+)
+def test_a_stub_runs_from_experiment_to_verdict(
+    home, tmp_path, monkeypatch, loses, word, status, untold
+):
     (tmp_path / "stubbed.yml").write_text(EXPERIMENT)
     experiment = str(tmp_path / "stubbed.yml")
     target = StubTarget(tmp_path / "hosts")
     with Server(loses=loses).serving() as server:
         monkeypatch.setattr(known, "TARGETS", (*known.TARGETS, target))
-        monkeypatch.setattr(known, "STACKS", (*known.STACKS, StubStack(server)))
+        monkeypatch.setattr(known, "STACKS", (*known.STACKS, StubStack(server, untold)))
         said = call("plan", experiment, "--target", "stub")
         assert "The stub forgets everything." in said[1]
         assert call("deploy", experiment, "--target", "stub")[0] == 0
@@ -56,10 +61,15 @@ def test_a_stub_runs_from_experiment_to_verdict(home, tmp_path, monkeypatch, los
     run = home / "runs" / "latest"
     told = [json.loads(line)["stage"] for line in (run / "progress.jsonl").open()]
     stages = ["before", "starting", "load", "drain", "after", "read-back", "judging"]
+    if untold:
+        stages.remove("drain")
     assert list(dict.fromkeys(told)) == stages
     assert re.search(f"live, .*: http://127.0.0.1:[0-9]+/runs/{run.resolve().name}\n", output)
     judged = json.loads((run / "verdict.json").read_text())
     assert judged["verdict"] == word
+    # What such servers cannot tell is neither a pass nor a fail, and says why.
+    spared = {k: p["text"] for k, p in judged["parts"].items() if p["outcome"] == "not judged"}
+    assert spared == untold
     assert call("judge", str(run))[0] == status
     assert json.loads((run / "verdict.json").read_text()) == judged
     assert "stub" in (run / "report.md").read_text()

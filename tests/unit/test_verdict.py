@@ -52,7 +52,7 @@ def test_schedule(book, in_time, outcome):
     assert (part.figure, part.limit, part.outcome) == (in_time / 900, 0.99, outcome)
     assert f"{in_time} of 900 points after the warm-up" in part.text
     assert "within 500 ms of their planned time; of all, 1,000 of 1,000" in part.text
-    assert ("telnet acknowledges nothing" in part.text) != book.acknowledges
+    assert ("protocol acknowledges nothing" in part.text) != book.acknowledges
 
 
 @pytest.mark.parametrize("lacking", [{"unknown": 2}, {"rejected": 2}, {"not_sent": 2, "sent": 998}])
@@ -239,7 +239,7 @@ def test_wrong_answers_to_queries_fail_the_readback():
 
 
 def test_a_ledger_that_does_not_balance_says_where():
-    assert "rows by CQL" in sustained.readback_part(whole(rows_by_cql=990)).text
+    assert "rows counted" in sustained.readback_part(whole(rows_by_cql=990)).text
 
 
 def test_no_readback_is_unknown():

@@ -11,11 +11,12 @@ import numpy as np
 
 from kairoscope.errors import UserError
 from kairoscope.hosts.secrets import Access
+from kairoscope.stacks.compared import compare
 from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule import naming
 from loaders.schedule.due import Int64s, Schedule, Series
 from loaders.schedule.spec import LoadSpec
-from loaders.schedule.values import LIMIT, ValueType, values
+from loaders.schedule.values import LIMIT, ValueType
 
 # KairosDB builds an answer in memory, at about 25 bytes a point as JSON. Large enough that the
 # request's own cost vanishes.
@@ -53,28 +54,6 @@ class _Found:
 
     points: list[Int64s] = field(default_factory=list)
     unexpected: int = 0
-
-
-def compare(
-    schedule: Schedule, series: Series, points: Int64s, unexpected: int = 0
-) -> SeriesResult:
-    """Compare returned points, int64[n, 2] of (timestamp in ms, value), with what was sent.
-
-    `unexpected`: points already known not to be the series' own.
-    """
-    expected = schedule.timestamps_ms(series.rank, series.ticks)
-    got = points[np.argsort(points[:, 0], kind="stable")]
-    index = np.searchsorted(expected, got[:, 0])
-    hit = (index < len(expected)) & (expected[np.minimum(index, len(expected) - 1)] == got[:, 0])
-    present = np.zeros(len(expected), dtype=bool)
-    right = np.zeros(len(expected), dtype=bool)
-    present[index[hit]] = True
-    good = values(series.number, got[hit, 0]) == got[hit, 1]
-    right[index[hit]] = True
-    # A point that comes twice is right if all its values are, and once more than it should be.
-    right[index[hit][~good]] = False
-    twice = int(hit.sum()) - int(present.sum())
-    return SeriesResult(series, present, right, unexpected + int((~hit).sum()) + twice)
 
 
 def spans(schedule: Schedule) -> Spans:

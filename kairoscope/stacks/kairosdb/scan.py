@@ -18,8 +18,8 @@ from cassandra.protocol import NumpyProtocolHandler
 from cassandra.query import tuple_factory
 
 from kairoscope.errors import UserError
+from kairoscope.stacks.compared import compare
 from kairoscope.stacks.kairosdb import cql, index
-from kairoscope.stacks.kairosdb.readback import compare
 from kairoscope.stacks.kairosdb.row_names import Names
 from kairoscope.stacks.kairosdb.stored import Objects, Partition, partitions
 from kairoscope.verdict.settlement import SeriesResult

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+
+from rich.console import Console
 
 from kairoscope import paths
 from kairoscope.hosts.inventory import Inventory
@@ -25,6 +27,7 @@ from kairoscope.stacks.kairosdb.queue import Queue
 from kairoscope.stacks.kairosdb.scylla_server import Server
 from kairoscope.stacks.kairosdb.session import Session, connect
 from kairoscope.stacks.stack import Scraped
+from loaders.schedule.spec import REST, REST_GZIP, TELNET_PUT, TELNET_PUTM
 
 # Where the engine has no shards: the threads that a node of a shared machine may count on.
 EMBEDDED_SHARDS = 2
@@ -51,7 +54,11 @@ class KairosDB:
     """The stack; the engine under KairosDB, Cassandra or ScyllaDB, is a field of its plans."""
 
     name = "kairosdb"
+    roles: ClassVar = {"storage": "storage", "kairosdb": "kairosdb"}
+    taker = "KairosDB node"
+    protocols = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM)
     playbooks = paths.ANSIBLE / "playbooks"
+    bundles = ("kairosdb", "cassandra")
     scraped = (
         Scraped("storage", "storage", "prometheus_address", "prometheus_port"),
         Scraped(
@@ -71,6 +78,10 @@ class KairosDB:
 
     def servers(self, draft: Draft) -> Servers:
         """Record the settings of KairosDB and of the store's commit log."""
+        if draft.experiment.system:
+            draft.refuse(
+                "system", "is for other stacks: KairosDB's settings are in its own section"
+            )
         log = commitlog.settings(draft)
         values, queue = settings.settings(draft, log)
         return Servers(values, queue, log)
@@ -89,6 +100,9 @@ class KairosDB:
     def connect(self, plan: Plan, hosts: Inventory) -> AbstractContextManager[Session]:
         """A run's ways to its servers."""
         return connect(plan, hosts)
+
+    def fetch(self, console: Console) -> None:
+        """Nothing beside the bundles."""
 
     def brought(self, plan: Plan, shared: bool, given: Path | None) -> Server | None:
         """The user's own ScyllaDB server that a plan is deployed with; None where it takes none.

@@ -127,8 +127,9 @@ class Captures:
 class Session:
     credentials = None
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, not_judged: dict[str, str]) -> None:
         self.server = server
+        self.not_judged = not_judged
         self.folder = Path()
 
     def check_ready(self) -> None:
@@ -141,7 +142,7 @@ class Session:
         return []
 
     def expected(self) -> Expected:
-        return Expected([], [], [], disk=False)
+        return Expected([], [], [], disk=False, not_judged=self.not_judged)
 
     def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
         self.folder = folder
@@ -161,7 +162,9 @@ class Session:
     def compacts(self) -> bool:
         return False
 
-    def backlog(self) -> Backlog:
+    def backlog(self) -> Backlog | None:
+        if self.not_judged:
+            return None
         return Backlog(JsonLines(self.folder / "queue.jsonl"))
 
     def captures(self) -> Captures:
@@ -200,11 +203,16 @@ class Session:
 
 class StubStack:
     name = "stub"
+    roles = {"kairosdb": "stub"}  # noqa: RUF012
+    taker = "stub server"
+    protocols = ("rest",)
+    bundles = ()
     scraped = ()
     playbooks = Path(__file__).parent
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, not_judged: dict[str, str] | None = None) -> None:
         self.server = server
+        self.not_judged = not_judged or {}
 
     def engine(self, target: Any) -> str:
         return "memory"
@@ -221,6 +229,9 @@ class StubStack:
 
     def notices(self, draft: Draft, target: Any, servers: Planned) -> None:
         draft.notices.append("The stub forgets everything.")
+
+    def fetch(self, console: Console) -> None:
+        pass
 
     def brought(self, plan: Plan, shared: bool, given: Path | None) -> None:
         return None
@@ -239,4 +250,4 @@ class StubStack:
 
     @contextlib.contextmanager
     def connect(self, plan: Plan, hosts: Inventory) -> Iterator[Session]:
-        yield Session(self.server)
+        yield Session(self.server, self.not_judged)

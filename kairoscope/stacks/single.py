@@ -1,0 +1,224 @@
+"""What stacks of one server have in common: a process that takes points and stores them.
+
+A stack of that kind is a `Single` with a `Server`: what is the system's own. All else (the plan's
+shape, the inventory, a run's captures and its read-back) is here, and the same for all of them.
+Its server is the only host of the group `kairosdb`, which is that of the servers that take points.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rich.console import Console
+
+from kairoscope import paths
+from kairoscope.errors import UserError
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.machines import Layout, Machine
+from kairoscope.plan import Plan
+from kairoscope.plan.draft import Draft
+from kairoscope.plan.interfaces import Target
+from kairoscope.plan.numbers import n
+from kairoscope.stacks.single_session import Server, Session
+from kairoscope.stacks.stack import Scraped
+
+TARGETS = ("local",)
+"""Where such stacks can be deployed so far: nothing there sends a server to a host yet."""
+_SECTIONS = ("kairosdb", "storage")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A server's program in a folder of this machine, and its release."""
+
+    name: str
+    release: str
+    parts: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where it is once the stack has fetched it."""
+        return paths.BUNDLES / f"{self.name}-{self.release}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The server's settings as planned before the load is."""
+
+    settings: dict[str, Any]
+    held_s: float = 0
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a system tells of itself, for plan and verdict.
+
+    Attributes:
+        acknowledgement: what its acknowledgement means, a sentence.
+        not_judged: parts of the verdict that it has no figure for, and why.
+        whole_seconds: whether it keeps no finer time.
+        bytes_per_point: on its disk, for the size of a run.
+        memory_mib: of the server, for the check of this machine.
+        more: sentences to know before starting.
+    """
+
+    acknowledgement: str
+    bytes_per_point: float
+    memory_mib: int
+    not_judged: dict[str, str] = field(default_factory=dict)
+    whole_seconds: bool = False
+    more: tuple[str, ...] = ()
+
+
+class Single(ABC):
+    """A stack of one server; see `kairoscope.stacks.stack.Stack` for what is not said here."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    """As its makers write it."""
+    protocols: ClassVar[Sequence[str]]
+    program: ClassVar[Program]
+    listens: ClassVar[Mapping[str, int]]
+    """Its ports by what they are for; the first is where points go."""
+    told: ClassVar[Told]
+    server: ClassVar[Server]
+
+    playbooks = paths.ANSIBLE / "systems"
+    bundles = ()
+    scraped: tuple[Scraped, ...] = ()
+
+    @abstractmethod
+    def own(self, draft: Draft) -> dict[str, Any]:
+        """Record the settings of the system's own, by `draft.own`; their final values."""
+
+    @abstractmethod
+    def fetch(self, console: Console) -> None:
+        """Have `program` on this machine. UserError, with what to install, if it cannot be had."""
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """One server, which takes points."""
+        return {"kairosdb": self.name}
+
+    @property
+    def taker(self) -> str:
+        """Its server, in words."""
+        return f"{self.title} server"
+
+    def engine(self, target: Target) -> str:
+        """It stores itself. UserError for a target that it cannot be deployed to yet."""
+        if target.name not in TARGETS:
+            raise UserError(
+                f"Stack {self.name} can be deployed to target {', '.join(TARGETS)} alone so far, "
+                f"not to {target.name}"
+            )
+        return self.name
+
+    def shards(self, draft: Draft) -> int:
+        """None."""
+        return 0
+
+    def servers(self, draft: Draft) -> Settings:
+        """Record its settings; refuse what of the experiment is for KairosDB."""
+        self._refuse(draft)
+        values = self.own(draft)
+        known = {setting.name for setting in draft.settings}
+        for key in draft.experiment.system:
+            if f"system.{key}" not in known:
+                there = ", ".join(values) or "none"
+                draft.refuse(f"system.{key}", f"{self.title} has no such setting here: {there}")
+        return Settings(values)
+
+    def _refuse(self, draft: Draft) -> None:
+        wanted = draft.experiment
+        for section in _SECTIONS:
+            for key in sorted(getattr(wanted, section).model_fields_set):
+                draft.refuse(f"{section}.{key}", f"is KairosDB's, and the stack is {self.name}")
+        for key in ("storage_nodes", "replication_factor", "kairosdb_nodes"):
+            if (given := getattr(wanted.cluster, key)) != 1:
+                draft.refuse(f"cluster.{key}", f"{self.title} is one server here: 1, not {given}")
+        if wanted.security.enabled:
+            draft.refuse("security.enabled", f"{self.title} has neither TLS nor a password here")
+        if wanted.queries.rate:
+            draft.refuse("queries.rate", "queries beside the load are asked of KairosDB alone")
+        load = wanted.load
+        if load.replay:
+            draft.refuse("load.replay", "history is loaded into KairosDB alone")
+        if load.value_type == "string":
+            draft.refuse("load.value_type", f"{self.title} stores numbers here: long or double")
+        if self.told.whole_seconds and any(ms % 1000 for ms, _ in load.steps_resolved):
+            draft.refuse(
+                "load.rate",
+                f"{self.title} keeps whole seconds: two points of a sensor must be a whole number "
+                "of seconds apart, and two in a second would be one",
+            )
+
+    def store(self, draft: Draft, servers: Settings, now_s: float) -> dict[str, Any]:
+        """Record what the run takes of disk and memory."""
+        each = self.told.bytes_per_point
+        draft.total(
+            "disk_bytes",
+            round(draft.points * each),
+            "bytes",
+            f"{n(draft.points)} points × {n(each)} bytes",
+            f"At most, on the disk of the {self.taker}; measured again by each run.",
+        )
+        draft.totals["servers_mib"] = self.told.memory_mib
+        return {}
+
+    def notices(self, draft: Draft, target: Target, servers: Settings) -> None:
+        """Record what an acknowledgement means, and which parts of a verdict it cannot give."""
+        draft.notices.append(self.told.acknowledgement)
+        draft.notices += self.told.more
+        draft.notices += [
+            f"The verdict's part {part} is not judged: {why}."
+            for part, why in self.told.not_judged.items()
+        ]
+
+    def brought(self, plan: Plan, shared: bool, given: Path | None) -> Program:
+        """Its program, run where it is; a server of the user's is refused."""
+        if given:
+            raise UserError(f"SCYLLA={given} is for KairosDB's store, and the stack is {self.name}")
+        return self.program
+
+    def remember(self, target: str, server: Program) -> None:  # noqa: B027
+        """It is the same for all targets."""
+
+    def fresh_tokens(self, plan: Plan, node: int) -> list[str]:
+        """None."""
+        return []
+
+    def of_all(
+        self,
+        plan: Plan,
+        layout: Layout,
+        shared: bool,
+        folders: Mapping[str, str],
+        brought: Program | None,
+    ) -> dict[str, Any]:
+        """Which role deploys it, and where its program is."""
+        return {
+            "system_role": self.name,
+            "system_title": self.title,
+            "system_version": self.program.release,
+            "system_folder": folders[self.program.name],
+        }
+
+    def of_machine(
+        self, plan: Plan, machine: Machine, layout: Layout, brought: Program | None
+    ) -> dict[str, Any]:
+        """Where it listens, and its folder."""
+        if machine.group != "kairosdb":
+            return {}
+        first = next(iter(self.listens.values()))
+        ports = dict(self.listens)
+        return {"home": layout.home(machine.name), "http_port": first, "listens": ports}
+
+    @contextmanager
+    def connect(self, plan: Plan, hosts: Inventory) -> Iterator[Session]:
+        """A run's ways to its server."""
+        host: Host = hosts.kairosdb[0]
+        yield Session(self.name, self.server, host, self.told.not_judged)

@@ -1,0 +1,291 @@
+"""A run's ways to a stack of one server; see `single`."""
+
+import functools
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from rich.console import Console
+
+from kairoscope import live, run_folder
+from kairoscope.errors import UserError
+from kairoscope.hosts import ssh
+from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.sampling import Followed, Periodic
+from kairoscope.run_folder import Expected, JsonLines
+from kairoscope.stacks.compared import compare
+from kairoscope.stacks.stack import ReadBack
+from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
+from loaders.schedule.due import Int64s, Schedule, Series
+from loaders.schedule.spec import LoadSpec
+
+COUNTERS_EVERY_S = 2
+"""Between two looks at a server's own counters: a handful of figures from a page of text."""
+PASSES = 3
+PAUSE_S = 2.0
+"""A read-back is done again so often, with such a pause, while points that must be there are not:
+they may only be late."""
+
+Found = Iterator[tuple[Series, Int64s]]
+
+
+class Server(Protocol):
+    """What is a system's own of its one server. All of it may raise OSError or ValueError."""
+
+    def version(self, host: Host) -> str:
+        """As the running server says it."""
+
+    def trouble(self, host: Host) -> str:
+        """Why it cannot take points; "" if it can."""
+
+    def counters(self, host: Host) -> dict[str, float]:
+        """Its own counters, by their names there."""
+
+    def waiting(self, host: Host) -> int | None:
+        """Points that it took and that are not on its disk; None if it does not tell."""
+
+    def settle(self, host: Host) -> None:
+        """Have what it took found by queries."""
+
+    def read(self, host: Host, schedule: Schedule) -> Found:
+        """What it has of the run's series in the run's time: int64[n, 2] of ms and value."""
+
+    def count(self, host: Host, schedule: Schedule) -> int:
+        """Points that it counts itself in the run's series and time."""
+
+    def data(self, host: Host) -> Path:
+        """Folder of its data."""
+
+    def empty(self, host: Host) -> None:
+        """Take every point away."""
+
+
+def series_by_key(
+    schedule: Schedule, key: Callable[[str, dict[str, str]], str]
+) -> dict[str, Series]:
+    """The run's series by how a system names them: `key` of metric and tags."""
+    spec = schedule.spec
+    return {
+        key(spec.metric_name(one.number), spec.tags_of(one.number)): one
+        for one in schedule.series()
+    }
+
+
+class Waiting:
+    """What the server took and has not on its disk; see `kairoscope.stacks.stack.Backlog`."""
+
+    def __init__(self, server: Server, host: Host, file: JsonLines) -> None:
+        """Samples go to `file`."""
+        self._server, self._host, self._file = server, host, file
+        self._now: int | None = None
+        self._looked = 0.0
+        self.samplers = [Periodic(f"what waits in {host.name}", 1, self.look, spread=True)]
+
+    def look(self) -> None:
+        """Ask once; no answer is a sample too."""
+        asked = time.time()
+        try:
+            self._now = self._server.waiting(self._host)
+        except (OSError, ValueError) as error:
+            self._now = None
+            self._file.write(t=asked, node=self._host.name, error=str(error))
+        else:
+            if self._now is not None:
+                self._file.write(t=asked, node=self._host.name, waiting=self._now)
+        self._looked = asked
+
+    def total(self, since: float = 0) -> int | None:
+        """Points; None if it has not told since then (epoch s)."""
+        return self._now if self._looked >= since else None
+
+    def nudge(self) -> None:
+        """It looks after that itself."""
+
+
+class Captures:
+    """The server's own counters and the bytes of its data; see `kairoscope.stacks.stack`."""
+
+    def __init__(self, server: Server, host: Host, folder: Path, events: JsonLines) -> None:
+        """Files go to the run folder."""
+        self._server, self._host, self._events = server, host, events
+        self._file = JsonLines(folder / run_folder.COUNTERS)
+        self.samplers: list[Periodic | Followed] = [
+            Periodic(f"counters of {host.name}", COUNTERS_EVERY_S, self.look)
+        ]
+
+    def look(self) -> None:
+        """Write its counters down once."""
+        t = time.time()
+        try:
+            said = self._server.counters(self._host)
+        except (OSError, ValueError) as error:
+            self._file.write(t=t, node=self._host.name, error=str(error))
+            return
+        self._file.write(t=t, node=self._host.name, counters=said)
+
+    def before(self) -> list[str]:
+        """Look once; its name if it did not answer."""
+        try:
+            self._server.counters(self._host)
+        except (OSError, ValueError):
+            return [self._host.name]
+        return []
+
+    def start(self, begin_s: float, end_s: float, first_s: float) -> None:
+        """Nothing but the samplers."""
+
+    def end_at(self, end_s: float) -> None:
+        """Nothing."""
+
+    def loaded(self) -> None:
+        """Nothing."""
+
+    def stop(self) -> list[str]:
+        """Nothing."""
+        return []
+
+    def after(self) -> None:
+        """Nothing."""
+
+    def stored_bytes(self) -> int | None:
+        """Bytes of its data folder, once it has made visible what it took."""
+        try:
+            self._server.settle(self._host)
+            said = ssh.run(self._host, ["du", "-s", "-B1", str(self._server.data(self._host))])
+        except (OSError, ValueError, ssh.RemoteError) as error:
+            self._events.write(t=time.time(), what="disk not measured", detail=str(error))
+            return None
+        return int(said.split()[0])
+
+
+class Session:
+    """One run's; see `kairoscope.stacks.stack.Session`."""
+
+    credentials = None
+
+    def __init__(self, name: str, server: Server, host: Host, not_judged: dict[str, str]) -> None:
+        self._name, self._server, self._host = name, server, host
+        self._not_judged = not_judged
+        self._folder = Path()
+        self._events: JsonLines | None = None
+
+    def check_ready(self) -> None:
+        """UserError if the server does not take points."""
+        try:
+            trouble = self._server.trouble(self._host)
+        except (OSError, ValueError) as error:
+            trouble = str(error)
+        if trouble:
+            raise UserError(f"{self._host.name} at {self._host.url}: {trouble}. See: make status")
+
+    def versions(self) -> dict[str, str]:
+        """The server's, as it says it."""
+        return {self._name: self._server.version(self._host)}
+
+    def untold(self) -> list[str]:
+        """Nothing."""
+        return []
+
+    def expected(self) -> Expected:
+        """Its process, its disk, its counters."""
+        name = [self._host.name]
+        return Expected([], [], name, disk=True, counters=name, not_judged=self._not_judged)
+
+    def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
+        """There is a run folder."""
+        self._folder, self._events = folder, events
+
+    def removed(self, host: Host) -> bool:
+        """Never: there is one."""
+        return False
+
+    def endpoints(self) -> tuple[list[str], list[str]]:
+        """Where points go, by HTTP or as lines."""
+        return [self._host.url], [f"{self._host.address}:{self._host.vars['http_port']}"]
+
+    def waiting_now(self) -> list[dict[str, Any]]:
+        """What waits in the server."""
+        try:
+            waiting = self._server.waiting(self._host)
+        except (OSError, ValueError):
+            waiting = None
+        return [{"node": self._host.name, "waiting": waiting, "disk_bytes": None}]
+
+    def empty(self) -> None:
+        """Take every point away."""
+        try:
+            self._server.empty(self._host)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self._host.name} could not be emptied: {error}") from error
+
+    def compacts(self) -> bool:
+        """It does not tell."""
+        return False
+
+    def backlog(self) -> Waiting | None:
+        """What waits in the server; None where it does not tell."""
+        if "drain" in self._not_judged:
+            return None
+        return Waiting(self._server, self._host, JsonLines(self._folder / run_folder.QUEUE))
+
+    def captures(self) -> Captures:
+        """Its counters and its disk."""
+        assert self._events is not None  # `begin` came before
+        return Captures(self._server, self._host, self._folder, self._events)
+
+    def refuse_old_history(self, schedule: Schedule) -> None:
+        """A plan with a replay is refused."""
+
+    def read_back(
+        self,
+        schedule: Schedule,
+        incomplete: Callable[[SeriesResult], bool],
+        on_result: Callable[[SeriesResult], None],
+        console: Console,
+    ) -> ReadBack:
+        """Every point of every series, again while something is missing that may only be late."""
+        results: list[SeriesResult] = []
+        for passes in range(1, PASSES + 1):
+            if passes > 1:
+                time.sleep(PAUSE_S)
+            try:
+                self._server.settle(self._host)
+                with live.stage(console, "read back", schedule.points, "points") as shown:
+                    results = list(self._results(schedule, shown))
+            except (OSError, ValueError) as error:
+                raise UserError(f"{self._host.name} could not be read back: {error}") from error
+            if not any(map(incomplete, results)):
+                break
+        for result in results:
+            on_result(result)
+        note = (
+            f"read back: every point of {len(results):,} series from the server, timestamp and "
+            "value compared; the server counted the points too"
+        )
+        count = functools.partial(self._server.count, self._host, schedule)
+        return ReadBack(passes, note, count)
+
+    def _results(
+        self, schedule: Schedule, shown: Callable[[int], object]
+    ) -> Iterator[SeriesResult]:
+        found: dict[tuple[int, int], list[Int64s]] = {}
+        done = 0
+        for one, points in self._server.read(self._host, schedule):
+            found.setdefault((one.number, one.ticks.start), []).append(points)
+            done += len(points)
+            shown(done)
+        nothing = np.empty((0, 2), dtype=np.int64)
+        for one in schedule.series():
+            own = found.get((one.number, one.ticks.start), [])
+            yield compare(schedule, one, np.concatenate([nothing, *own]))
+
+    def given_up(self, spec: LoadSpec) -> Iterable[FailedPoint]:
+        """It does not list any."""
+        return []
+
+    def look_on_all_replicas(self, gaps: list[Gap]) -> AtAll:
+        """There is one copy: what it does not have is lost."""
+        missing = sum(gap.count for gap in gaps)
+        return AtAll("its one copy", missing, 0, 0, missing)

@@ -1,0 +1,33 @@
+"""InfluxDB's line protocol over HTTP: POST /write, a line for each point; 204 acknowledges.
+
+What 204 promises is the server's business: `acknowledgement` of its stack says it.
+"""
+
+from __future__ import annotations
+
+from loaders.credentials import Credentials
+from loaders.schedule.due import Group, Schedule
+from loaders.send.encode import line_text
+from loaders.send.post import Post, Way
+
+DATABASE = "kairoscope"
+"""That the points are written to; a server without databases makes a label of it, or ignores it."""
+# InfluxDB's words of a request of which some points were dropped (tsdb/store.go: PartialWriteError)
+_PARTLY = b"partial write"
+
+
+class Line(Post):
+    """Sends batches as lines; see `Post`."""
+
+    def __init__(
+        self, schedule: Schedule, groups: list[Group], credentials: Credentials | None = None
+    ) -> None:
+        """Prepare the requests; connections are opened when they are needed."""
+        way = Way(
+            path=f"/write?db={DATABASE}&precision=ms",
+            content_type="text/plain; charset=utf-8",
+            text=line_text,
+            health="/ping",
+            took_some=lambda body: _PARTLY in body,
+        )
+        super().__init__(schedule, groups, way, credentials)
