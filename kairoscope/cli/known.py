@@ -6,8 +6,12 @@ from kairoscope import plan as plans
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
 from kairoscope.plan import Plan
+from kairoscope.stacks.graphite.stack import Graphite
+from kairoscope.stacks.influxdb.stack import InfluxDB
 from kairoscope.stacks.kairosdb.stack import KairosDB
+from kairoscope.stacks.questdb.stack import QuestDB
 from kairoscope.stacks.stack import Stack
+from kairoscope.stacks.victoriametrics.stack import VictoriaMetrics
 from kairoscope.targets.aws.target import Aws
 from kairoscope.targets.lab.target import LabTarget
 from kairoscope.targets.local import Local
@@ -15,7 +19,7 @@ from kairoscope.targets.own import Own
 from kairoscope.targets.target import Target
 
 TARGETS: tuple[Target, ...] = (Local(), LabTarget(), Aws(), Own())
-STACKS: tuple[Stack, ...] = (KairosDB(),)
+STACKS: tuple[Stack, ...] = (KairosDB(), Graphite(), InfluxDB(), QuestDB(), VictoriaMetrics())
 
 
 def target(name: str) -> Target:

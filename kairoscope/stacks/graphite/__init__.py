@@ -1,0 +1,1 @@
+"""Graphite: carbon-cache and its whisper files."""

@@ -1,0 +1,48 @@
+"""A carbon-cache's query port: what it has of a metric and has not written yet.
+
+The request is that of graphite-web (carbon 1.1.10, lib/carbon/protocols.py,
+CacheManagementHandler): a pickle behind its length in four bytes; the answer likewise, of which
+nothing but numbers, texts, lists and dicts is taken.
+"""
+
+import io
+import pickle
+import socket
+import struct
+from typing import Any
+
+from kairoscope.hosts.inventory import Host
+
+_LENGTH = struct.Struct("!L")
+_TIMEOUT_S = 10
+
+
+class _Plain(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"an answer of carbon's names {module}.{name}")
+
+
+def points(host: Host, metrics: list[str]) -> dict[str, list[tuple[float, float]]]:
+    """(time in s, value) of what waits of each metric. OSError if it does not answer, ValueError if
+    the answer is none."""
+    asked = pickle.dumps({"type": "cache-query-bulk", "metrics": metrics}, protocol=2)
+    where = (host.address, int(host.vars["listens"]["cache queries"]))
+    with socket.create_connection(where, timeout=_TIMEOUT_S) as connection:
+        connection.sendall(_LENGTH.pack(len(asked)) + asked)
+        (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+        said = _exactly(connection, length)
+    try:
+        found = _Plain(io.BytesIO(said)).load()["datapointsByMetric"]
+    except (pickle.UnpicklingError, LookupError, TypeError, EOFError) as error:
+        raise ValueError(f"carbon's query port: {error}") from error
+    return {metric: list(waiting) for metric, waiting in found.items()}
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        more = connection.recv(count - len(data))
+        if not more:
+            raise ConnectionResetError("carbon's query port ended in the middle of an answer")
+        data += more
+    return data

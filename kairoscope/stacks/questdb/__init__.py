@@ -1,0 +1,1 @@
+"""QuestDB, the open-source server."""

@@ -1,0 +1,120 @@
+"""What is asked of a QuestDB server, by SQL over its REST interface (questdb.com/docs).
+
+A metric is a table there, a tag a column; a table has the column `timestamp` in µs.
+"""
+
+import csv
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kairoscope.hosts.inventory import Host
+from kairoscope.stacks import asked
+from kairoscope.stacks.compared import numbers
+from kairoscope.stacks.single_session import Found, series_by_key
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec
+from loaders.schedule.values import ValueType
+
+_COUNTERS = (
+    *("questdb_commits_total", "questdb_o3_commits_total", "questdb_committed_rows_total"),
+    *("questdb_physically_written_rows_total", "questdb_wal_", "questdb_line_http_"),
+)
+_SETTLE_S = 60
+
+
+def _key(metric: str, tags: dict[str, str]) -> str:
+    return json.dumps([metric, tags], sort_keys=True)
+
+
+def _within(spec: LoadSpec) -> str:
+    return f"timestamp >= {spec.start_ms * 1000} AND timestamp < {spec.end_ms * 1000}"
+
+
+class QuestDBServer:
+    """See `kairoscope.stacks.single_session.Server`."""
+
+    def _ask(self, host: Host, query: str) -> list[list[Any]]:
+        said = asked.get(f"{host.url}/exec", {"query": query})
+        rows: list[list[Any]] = json.loads(said)["dataset"]
+        return rows
+
+    def version(self, host: Host) -> str:
+        """Such as QuestDB 9.3.4, of its build."""
+        said = str(self._ask(host, "SELECT build()")[0][0])
+        return said.removeprefix("Build Information: ").partition(",")[0]
+
+    def trouble(self, host: Host) -> str:
+        """Why it does not answer, or a table that takes nothing any more."""
+        names = [row[0] for row in self._ask(host, "SELECT name FROM wal_tables() WHERE suspended")]
+        return f"suspended tables: {', '.join(names)}" if names else ""
+
+    def counters(self, host: Host) -> dict[str, float]:
+        """Rows and commits, of its write-ahead log and of its tables."""
+        url = f"http://{host.address}:{host.vars['listens']['metrics']}/metrics"
+        return asked.samples(asked.get(url, timeout_s=5).decode(), _COUNTERS)
+
+    def waiting(self, host: Host) -> int | None:
+        """Rows of its write-ahead log that are in no table yet, so that no query finds them."""
+        said = self._ask(host, "SELECT sum(wal_pending_row_count) FROM tables()")
+        return int(said[0][0] or 0)
+
+    def settle(self, host: Host) -> None:
+        """Wait until its log is applied, for a while."""
+        deadline = time.monotonic() + _SETTLE_S
+        while self.waiting(host) and time.monotonic() < deadline:
+            time.sleep(0.5)
+
+    def _tables(self, host: Host, spec: LoadSpec, known: set[str]) -> list[str]:
+        """The load's metrics of which there is a table."""
+        there = {row[0] for row in self._ask(host, "SELECT table_name FROM tables()")}
+        return sorted(known & there)
+
+    def read(self, host: Host, schedule: Schedule) -> Found:
+        """Table by table, as CSV."""
+        spec = schedule.spec
+        kind, tags = ValueType(spec.value_type), sorted(spec.tags)
+        known = series_by_key(schedule, _key)
+        columns = "".join(f'"{name}", ' for name in tags)
+        for table in self._tables(host, spec, _metrics(schedule)):
+            query = f"SELECT {columns}timestamp / 1000 ms, value {_of(table, spec)}"
+            said = asked.get(f"{host.url}/exp", {"query": query}).decode()
+            found: dict[tuple[str, ...], list[tuple[int, float]]] = {}
+            rows = csv.reader(io.StringIO(said))
+            next(rows, None)  # the names
+            for *texts, ms, value in rows:
+                found.setdefault(tuple(texts), []).append((int(ms), float(value or "nan")))
+            for of_tags, points in found.items():
+                if one := known.get(_key(table, dict(zip(tags, of_tags, strict=True)))):
+                    times = np.array([ms for ms, _ in points], dtype=np.int64)
+                    values = numbers(kind, np.array([v for _, v in points], dtype=np.float64))
+                    yield one, np.stack([times, values], axis=1)
+
+    def count(self, host: Host, schedule: Schedule) -> int:
+        """By its own aggregate."""
+        spec = schedule.spec
+        return sum(
+            int(self._ask(host, f"SELECT count() {_of(table, spec)}")[0][0])
+            for table in self._tables(host, spec, _metrics(schedule))
+        )
+
+    def data(self, host: Host) -> Path:
+        """Its tables and their logs."""
+        return host.home / "data" / "db"
+
+    def empty(self, host: Host) -> None:
+        """Drop all tables."""
+        self._ask(host, "DROP ALL TABLES")
+
+
+def _metrics(schedule: Schedule) -> set[str]:
+    return {schedule.spec.metric_name(one.number) for one in schedule.series()}
+
+
+def _of(table: str, spec: LoadSpec) -> str:
+    """Points of a table in the load's time."""
+    return f"FROM '{table}' WHERE {_within(spec)}"

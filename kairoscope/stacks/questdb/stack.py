@@ -1,0 +1,92 @@
+"""QuestDB as a stack: its jar of Maven Central, by InfluxDB's line protocol over HTTP."""
+
+import hashlib
+from typing import Any
+
+from rich.console import Console
+
+from kairoscope import live
+from kairoscope.errors import UserError
+from kairoscope.plan.draft import Draft
+from kairoscope.stacks import fetched
+from kairoscope.stacks.questdb.server import QuestDBServer
+from kairoscope.stacks.single import Program, Single, Told
+from loaders.schedule.spec import LINE
+
+VERSION = "9.3.4"
+_JAR = f"questdb-{VERSION}.jar"
+_SHA256 = "939bc53ab22f93dbaa6545143a6e7c536d4904c07b7f2d381e8eef10436be062"
+_COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
+_HEAP_MIB = 512
+# Outside of the heap: its columns are mapped, and its writers have buffers of their own.
+_BESIDE_MIB = 512
+
+
+class QuestDB(Single):
+    """See `kairoscope.stacks.single.Single`."""
+
+    name = "questdb"
+    title = "QuestDB"
+    protocols = (LINE,)
+    program = Program(name, VERSION, (_JAR,))
+    listens = {"HTTP": 9000, "metrics": 9003}  # noqa: RUF012
+    told = Told(
+        acknowledgement=(
+            "QuestDB acknowledges (204) what is in its write-ahead log: it survives a killed "
+            "process, and with system.sync_commits 1 a loss of power as well. Queries find it once "
+            "the log is applied; the part queue is of what is not."
+        ),
+        bytes_per_point=100,  # in the log and in the table, of few columns
+        memory_mib=_HEAP_MIB + _BESIDE_MIB,
+        more=(
+            "A request that is sent again, as its answer was lost, is stored twice: its tables are "
+            "made without DEDUP.",
+        ),
+    )
+    server = QuestDBServer()
+
+    def own(self, draft: Draft) -> dict[str, Any]:
+        """Heap, threads, and whether a commit is forced to the disk."""
+        if "{n}" in draft.experiment.load.metric:
+            draft.refuse(
+                "load.metric", "a metric is a table in QuestDB: give the sensor's number to a tag"
+            )
+        return {
+            "heap_mib": draft.own(
+                *("heap_mib", _HEAP_MIB, "MiB"),
+                "-Xmx: most of what it holds is outside of the heap.",
+                least=128,
+                most=65_536,
+            ),
+            "threads": draft.own(
+                *("threads", 2, "threads"),
+                "shared.worker.count: all that it does is done by these. Its makers take one a "
+                "core.",
+                least=1,
+                most=256,
+            ),
+            "sync_commits": draft.own(
+                *("sync_commits", 0, ""),
+                "cairo.commit.mode: 1 for sync, each commit on the disk before it is acknowledged; "
+                "0 for nosync, its makers' default.",
+                least=0,
+                most=1,
+            ),
+        }
+
+    def fetch(self, console: Console) -> None:
+        """By Maven; the jar is checked."""
+        jar = self.program.folder / _JAR
+        if not jar.exists():
+            self.program.folder.mkdir(parents=True, exist_ok=True)
+            with live.stage(console, "Maven brings QuestDB", usual="some seconds"):
+                fetched.run(
+                    [
+                        *("mvn", "-B", "-q", _COPY, f"-Dartifact=org.questdb:questdb:{VERSION}"),
+                        f"-DoutputDirectory={self.program.folder}",
+                    ],
+                    self.program.folder,
+                    "Is there a way to Maven Central?",
+                )
+        if hashlib.sha256(jar.read_bytes()).hexdigest() != _SHA256:
+            raise UserError(f"{jar} is not the one that is pinned. Remove it, and try again")

@@ -1,0 +1,1 @@
+"""VictoriaMetrics, the single-node server."""

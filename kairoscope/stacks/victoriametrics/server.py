@@ -1,0 +1,121 @@
+"""What is asked of a VictoriaMetrics server: its counters, and every point back.
+
+Its pages: docs.victoriametrics.com, "Single-node version" (export, force_flush, durability of data
+in memory) and "Integrations / InfluxDB" (names: measurement_field, a label for each tag and one for
+the database).
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from kairoscope.hosts.inventory import Host
+from kairoscope.stacks import asked
+from kairoscope.stacks.compared import numbers, pattern
+from kairoscope.stacks.single_session import Found, series_by_key
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec
+from loaders.schedule.values import ValueType
+from loaders.send.line import DATABASE
+
+# Rows in memory alone, and rows that are not even sorted: what a kill takes.
+_UNWRITTEN = ('vm_rows{type="storage/inmemory"}', 'vm_pending_rows{type="storage"}')
+_COUNTERS = (
+    *(
+        "vm_rows{",
+        "vm_pending_rows{",
+        'vm_rows_inserted_total{type="influx"}',
+        "vm_rows_added_to_storage_total",
+    ),
+    *("vm_new_timeseries_created_total", "vm_slow_row_inserts_total", "vm_data_size_bytes{"),
+    *("vm_parts{", "vm_active_merges{", "vm_rows_ignored_total{"),
+)
+
+
+def selector(spec: LoadSpec) -> str:
+    """All series of a load."""
+    labels = [f'__name__=~"{_quoted(pattern(spec.metric))}_value"', f'db="{DATABASE}"']
+    labels += [f'{name}=~"{_quoted(pattern(text))}"' for name, text in spec.tags.items()]
+    return f"{{{','.join(labels)}}}"
+
+
+def _quoted(expression: str) -> str:
+    return expression.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _key(metric: str, tags: dict[str, str]) -> str:
+    return _labels({"__name__": f"{metric}_value", "db": DATABASE, **tags})
+
+
+def _labels(labels: dict[str, str]) -> str:
+    return json.dumps(labels, sort_keys=True)
+
+
+class VictoriaMetricsServer:
+    """See `kairoscope.stacks.single_session.Server`."""
+
+    def __init__(self, release: str) -> None:
+        """`release` that was built: by `go install` it is not told which it is."""
+        self._release = release
+
+    def version(self, host: Host) -> str:
+        """Of the module that was built."""
+        return self._release
+
+    def trouble(self, host: Host) -> str:
+        """Why it is not healthy."""
+        said = asked.get(f"{host.url}/health", timeout_s=5)
+        return "" if said == b"OK" else f"its health check says {said[:80]!r}"
+
+    def counters(self, host: Host) -> dict[str, float]:
+        """Rows, parts and merges, as its page has them."""
+        return asked.samples(self._metrics(host), _COUNTERS)
+
+    def waiting(self, host: Host) -> int | None:
+        """Rows that are in memory alone."""
+        said = asked.samples(self._metrics(host), _UNWRITTEN)
+        return int(sum(said.values())) if said else None
+
+    def _metrics(self, host: Host) -> str:
+        return asked.get(f"{host.url}/metrics", timeout_s=5).decode()
+
+    def settle(self, host: Host) -> None:
+        """Have queries find what it has in memory; that does not bring it to the disk."""
+        asked.get(f"{host.url}/internal/force_flush")
+
+    def read(self, host: Host, schedule: Schedule) -> Found:
+        """By its export, a line for each series."""
+        spec = schedule.spec
+        known, kind = series_by_key(schedule, _key), ValueType(spec.value_type)
+        said = asked.get(
+            f"{host.url}/api/v1/export",
+            {
+                "match[]": selector(spec),
+                "start": f"{spec.start_ms / 1000:.3f}",
+                "end": f"{(spec.end_ms - 1) / 1000:.3f}",
+            },
+        )
+        for line in said.splitlines():
+            found = json.loads(line)
+            if one := known.get(_labels(found["metric"])):
+                values = numbers(kind, np.array(found["values"], dtype=np.float64))
+                times = np.array(found["timestamps"], dtype=np.int64)
+                yield one, np.stack([times, values], axis=1)
+
+    def count(self, host: Host, schedule: Schedule) -> int:
+        """By a query, which does not export."""
+        spec = schedule.spec
+        query = f"sum(count_over_time({selector(spec)}[{spec.duration_ms}ms]))"
+        time = f"{(spec.end_ms - 1) / 1000:.3f}"
+        given = {"query": query, "time": time, "nocache": "1", "latency_offset": "1ms"}
+        said = json.loads(asked.get(f"{host.url}/api/v1/query", given))["data"]["result"]
+        return int(said[0]["value"][1]) if said else 0
+
+    def data(self, host: Host) -> Path:
+        """Of its -storageDataPath."""
+        return host.home / "data"
+
+    def empty(self, host: Host) -> None:
+        """Delete all series."""
+        asked.get(f"{host.url}/api/v1/admin/tsdb/delete_series", {"match[]": '{__name__!=""}'})

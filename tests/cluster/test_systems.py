@@ -1,0 +1,149 @@
+"""Each other stack as itself: deployed, loaded, read back, destroyed; and killed under a load."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from deployment import Home, Run
+from harness import SMALL, but, changed, running_load, wait_for
+
+from kairoscope import run_folder
+from kairoscope.cli import known
+from kairoscope.hosts import supervisor
+
+PROTOCOLS = {
+    "graphite": "plaintext",
+    "influxdb": "line",
+    "questdb": "line",
+    "victoriametrics": "line",
+}
+# A program that is built or fetched for the first time takes its time.
+FETCH_S = 1800
+SENSORS, SECONDS = 100, 12
+
+
+def experiment(name: str, *, seconds: int = SECONDS, **more: Any) -> dict[str, Any]:
+    small = but(
+        SMALL,
+        name=f"{name}-test",
+        stack=name,
+        cluster={"storage_nodes": 1, "replication_factor": 1},
+        load={
+            **{"sensors": SENSORS, "duration_s": seconds, "warmup_s": 3, "metric": "temperature"},
+            **{"protocol": PROTOCOLS[name], "tags": {"sensor": "{n}"}, "sensors_per_request": 20},
+        },
+        **more,
+    )
+    del small["storage"]
+    return small
+
+
+@pytest.fixture(params=PROTOCOLS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def there(home: Home) -> Iterator[Home]:
+    """A home whose deployment, if the test makes one, is destroyed."""
+    try:
+        yield home
+    finally:
+        home.cli("destroy")
+
+
+def deployed(home: Home, content: dict[str, Any]) -> Home:
+    home.deployed = home.write("mine", content)
+    home.well("deploy", home.deployed, timeout_s=FETCH_S)
+    return home
+
+
+def loaded(home: Home, *, killed_after_s: float | None = None) -> Run:
+    """A load to its end; the server is killed once, so long after its first point was sent."""
+    runs, output = home.path / "runs", home.scratch / "load.txt"
+    with running_load(home, runs, output, home.deployed, "--no-serve") as (process, folder):
+        run = Run(process, output, folder, home)
+        if killed_after_s is not None:
+            wait_for("the load", (folder / run_folder.LOAD_SPEC).exists)
+            time.sleep(max(0.0, run.spec().start_ms / 1000 + killed_after_s - time.time()))
+            os.kill(server(home), signal.SIGKILL)
+        run.end()
+        return run
+
+
+def server(home: Home) -> int:
+    (process,) = supervisor.processes(home.state / "supervisor") or []
+    assert process.pid
+    return process.pid
+
+
+def test_from_experiment_to_verdict(name: str, there: Home) -> None:
+    deployed(there, experiment(name))
+    said = there.well("status")
+    assert f"{name}-1" in said
+    again = there.well("deploy", there.deployed, timeout_s=420)
+    assert sum(changed(again).values()) == 0
+    run = loaded(there)
+    judged, ledger = run.json("verdict.json"), run.json("ledger.json")
+    assert judged["verdict"] == "pass", run.output
+    outcomes = {part: told["outcome"] for part, told in judged["parts"].items()}
+    stack: Any = known.stack(name)
+    spared = {part for part, outcome in outcomes.items() if outcome == "not judged"}
+    assert spared == set(stack.told.not_judged)
+    assert {outcomes[part] for part in outcomes.keys() - spared} == {"pass"}
+    points = SENSORS * SECONDS
+    assert ledger["scheduled"] == ledger["rows_by_cql"] == points
+    assert ledger["stored" if PROTOCOLS[name] == "line" else "unknown_stored"] == points
+    assert all("error" not in look for look in run.lines("counters.jsonl"))
+    measured = run.json("measurements.json")
+    assert measured["cpu_us_per_point"]["kairosdb"] > 0
+    assert measured["rss_max_bytes"][f"{name}-1"] > 0
+    versions = run.json("manifest.json")["versions"]
+    assert re.search(r"\d+\.\d+", versions[name])
+    refused = there.refused("verify")
+    assert f"is deployed with {name}, and this verb looks after KairosDB alone" in refused
+    assert "the experiment's stack is kairosdb" in there.refused("deploy", "laptop")
+    there.well("destroy")
+    assert not supervisor.owned(there.state)
+
+
+@pytest.mark.faults
+def test_what_a_kill_takes_is_found_and_nothing_else(
+    name: str, there: Home, record_property: Any
+) -> None:
+    """What each promises: InfluxDB and QuestDB keep what they acknowledged; VictoriaMetrics has its
+    last seconds in memory; Graphite acknowledges nothing and here has more to write than it may."""
+    more = {"system": {"max_updates_per_second": 20}} if name == "graphite" else {}
+    deployed(there, experiment(name, seconds=40, **more))
+    run = loaded(there, killed_after_s=20)
+    ledger = run.json("ledger.json")
+    acknowledges = PROTOCOLS[name] == "line"
+    lost = ledger["missing" if acknowledges else "unknown_missing"]
+    claimed = ledger["acknowledged" if acknowledges else "unknown"]
+    row = f"{name} | kill -9 after 20 s | {claimed} | {lost} | {ledger['failed_logged']}"
+    record_property("killed", row)
+    assert run.events("process started again") or run.events("process ended")
+    assert claimed > SENSORS * 20
+    if name in ("influxdb", "questdb"):
+        assert lost == 0
+    else:
+        assert lost > 0
+        judged = run.json("verdict.json")
+        assert judged["parts"]["readback"]["outcome"] == "fail"
+        assert judged["verdict"] == "fail"
+
+
+@pytest.mark.faults
+def test_what_carbon_drops_without_a_word_is_found(there: Home) -> None:
+    content = experiment("graphite", system={"max_creates_per_minute": 50})
+    deployed(there, content)
+    run = loaded(there)
+    ledger = run.json("ledger.json")
+    assert run.json("verdict.json")["verdict"] == "fail"
+    assert ledger["unknown_missing"] > 0
+    dropped = [look["counters"].get("droppedCreates", 0) for look in run.lines("counters.jsonl")]
+    assert max(dropped) > 0

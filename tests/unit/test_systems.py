@@ -1,0 +1,583 @@
+"""Stacks of one server: their settings, what they speak, what they read back; and that all of each
+is in its own folder."""
+
+import asyncio
+import json
+import re
+import struct
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from loads import load_spec
+from rich.console import Console
+
+from kairoscope import experiment as experiments
+from kairoscope import paths
+from kairoscope.cli import known
+from kairoscope.cli.options import enter_kairosdb
+from kairoscope.deploy import deploy
+from kairoscope.errors import UserError
+from kairoscope.experiment import Overrides
+from kairoscope.hosts import inventory
+from kairoscope.hosts.inventory import Host
+from kairoscope.plan import Plan
+from kairoscope.report import data as report_data
+from kairoscope.report import first, topology
+from kairoscope.stacks import asked, compared, single_session
+from kairoscope.stacks.graphite import cache, whisper
+from kairoscope.stacks.influxdb import server as influxdb_server
+from kairoscope.stacks.victoriametrics import server as victoriametrics_server
+from kairoscope.targets.local import local_net
+from kairoscope.verdict import completeness, measurements
+from loaders.schedule import spec as specs
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import Step
+from loaders.schedule.values import ValueType, values
+from loaders.send.encode import Encoder, line_text, path_of, plaintext_text
+from loaders.send.line import Line
+from loaders.send.protocol import Answer, Batch
+from loaders.send.worker import Worker
+
+EXPERIMENTS = {
+    "graphite": "graphite-1",
+    "influxdb": "influxdb",
+    "questdb": "questdb",
+    "victoriametrics": "victoriametrics",
+}
+OTHERS = [stack for stack in known.STACKS if stack.name != "kairosdb"]
+# What deploys, loads, judges and reports; not the pages on it, nor the tests.
+CODE = ("kairoscope", "loaders", "ansible", "scripts", "bench", "dashboards", "terraform")
+
+
+def plan(name: str, **scaled: Any) -> Plan:
+    return known.plan(experiments.load(name, Overrides(**scaled)), "local")
+
+
+def altered(tmp_path: Path, name: str, old: str, new: str) -> str:
+    text = (paths.EXPERIMENTS / f"{name}.yml").read_text()
+    assert old in text
+    file = tmp_path / "mine.yml"
+    file.write_text(text.replace(old, new))
+    return str(file)
+
+
+@pytest.mark.parametrize("stack", OTHERS, ids=lambda stack: stack.name)
+def test_no_other_file_knows_its_name(stack: Any) -> None:
+    found = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", *CODE],
+        cwd=paths.CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    own = (f"kairoscope/stacks/{stack.name}/", f"ansible/roles/{stack.name}/")
+    others = [name for name in found if not name.startswith((*own, "kairoscope/cli/known.py"))]
+    assert len(others) > 100
+    assert len(others) < len(found)
+    name = re.compile(rf"\b{stack.name}\b")
+    for file in others:
+        text = (paths.CHECKOUT / file).read_text(errors="replace")
+        assert not name.search(text), f"{file} knows {stack.name}"
+
+
+def test_every_stack_has_an_experiment_and_its_role() -> None:
+    assert sorted(EXPERIMENTS) == sorted(stack.name for stack in OTHERS)
+    for name in EXPERIMENTS:
+        assert (paths.ANSIBLE / "roles" / name / "tasks" / "main.yml").exists()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_a_plan_says_what_an_acknowledgement_is_and_what_is_not_judged(name: str) -> None:
+    made = plan(EXPERIMENTS[name])
+    stack: Any = known.stack(name)
+    assert made.roles == {"kairosdb": name}
+    assert stack.told.acknowledgement in made.notices
+    for part, why in stack.told.not_judged.items():
+        assert f"The verdict's part {part} is not judged: {why}." in made.notices
+    assert made.totals["disk_bytes"] > 0
+    assert {s.name for s in made.settings if s.name.startswith("system.")} == {
+        f"system.{key}" for key in made.kairosdb
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "said"),
+    [
+        ("influxdb", "protocol: line", "protocol: rest", "influxdb does not speak rest; it speaks"),
+        ("graphite-1", "protocol: plaintext", "protocol: line", "graphite does not speak line"),
+        ("influxdb", "load:", "system: {wal: 1}\nload:", "InfluxDB has no such setting here"),
+        ("influxdb", "load:", "storage: {heap_mb: 512}\nload:", "is KairosDB's, and the stack is"),
+        ("influxdb", "kairosdb_nodes: 1", "kairosdb_nodes: 2", "is one server here: 1, not 2"),
+        ("influxdb", "load:", "security: {enabled: true}\nload:", "neither TLS nor a password"),
+        ("influxdb", "load:", "queries: {rate: 1}\nload:", "asked of KairosDB alone"),
+        ("influxdb", "rate: 1", "value_type: string\n  rate: 1", "stores numbers here"),
+        ("questdb", "metric: temperature", "metric: t-{n}", "a metric is a table in QuestDB"),
+        ("graphite-1", "rate: 1", "rate: 2", "Graphite keeps whole seconds"),
+        ("graphite-1", "duration_s: 60", "duration_s: 3600", "must be at least 4,200"),
+        ("graphite-1", "metric: temp", "metric: a/temp", "they become files"),
+        (
+            *("graphite-1", "load:", "system: {retention_s: 10}\nload:"),
+            "must be a whole number from 60 to 34,560,000, got 10",
+        ),
+    ],
+)
+def test_what_a_stack_does_not_have_is_refused_in_the_plan(
+    tmp_path: Path, name: str, old: str, new: str, said: str
+) -> None:
+    with pytest.raises(UserError) as error:
+        plan(altered(tmp_path, name, old, new))
+    assert said in error.value.message
+
+
+def test_kairosdb_refuses_settings_of_other_stacks(tmp_path: Path) -> None:
+    file = altered(tmp_path, "laptop", "load:", "system: {retention_s: 10}\nload:")
+    with pytest.raises(UserError, match="is for other stacks"):
+        plan(file)
+
+
+def test_other_targets_are_refused() -> None:
+    wanted = experiments.load("influxdb", Overrides())
+    with pytest.raises(UserError, match="can be deployed to target local alone so far, not to lab"):
+        known.plan(wanted, "lab")
+
+
+def test_the_throttle_that_drops_in_silence_is_named(tmp_path: Path) -> None:
+    file = altered(tmp_path, "graphite-1", "load:", "system: {max_creates_per_minute: 50}\nload:")
+    assert any("needs 20 minutes for the files of 1,000 series" in n for n in plan(file).notices)
+
+
+# Protocols
+
+
+def lines(kind: str, text: Any, **changes: Any) -> tuple[Schedule, list[str]]:
+    spec = load_spec(
+        **{"sensors": 3, "metric": "temp", "tags": {"sensor": "{n}", "a": "b"}, "ramp_ticks": 0},
+        **{
+            "value_type": kind,
+            "points_per_request": 2,
+            "steps": [Step(1000, 4)],
+            "warmup_ticks": 0,
+            "lifetime_ticks": 0,
+        }
+        | changes,
+    )
+    schedule = Schedule(spec)
+    said: list[str] = []
+    for group in schedule.groups(0):
+        said += bytes(Encoder(schedule, group, text).encode(2, 2)).decode().splitlines()
+    return schedule, said
+
+
+@pytest.mark.parametrize(("kind", "suffix"), [("long", "i"), ("double", "")])
+def test_lines_of_the_line_protocol(kind: str, suffix: str) -> None:
+    schedule, said = lines(kind, line_text)
+    wanted = []
+    for one in schedule.series():
+        if one.worker == 0:
+            for tick in (2, 3):
+                ms = schedule.timestamp_ms(one.rank, tick)
+                value = ValueType(kind).text(int(values(one.number, [ms])[0]))
+                wanted.append(f"temp,a=b,sensor={one.number} value={value}{suffix} {ms}")
+    assert wanted
+    assert sorted(said) == sorted(wanted)
+
+
+def test_text_is_quoted_in_the_line_protocol() -> None:
+    _, said = lines("string", line_text)
+    assert said
+    assert all(re.fullmatch(r'temp,a=b,sensor=\d value="v\d{6}" \d{13}', line) for line in said)
+
+
+def test_lines_of_plaintext_have_seconds() -> None:
+    schedule, said = lines("long", plaintext_text)
+    wanted = []
+    for one in schedule.series():
+        if one.worker == 0:
+            for tick in (2, 3):
+                ms = schedule.timestamp_ms(one.rank, tick)
+                value = int(values(one.number, [ms])[0])
+                at = f"{ms // 1000}.{ms % 1000:03d}"
+                wanted.append(f"temp.a.b.sensor.{one.number} {value} {at}")
+    assert wanted
+    assert sorted(said) == sorted(wanted)
+
+
+def test_the_report_knows_which_protocols_acknowledge_nothing() -> None:
+    assert report_data._SILENT == specs.SILENT
+    for protocol in specs.PROTOCOLS:
+        told = load_spec(protocol=protocol, telnet=["127.0.0.1:1"]).acknowledges
+        assert told == (protocol not in specs.SILENT)
+
+
+class Answering:
+    """A server that reads a request and gives one answer, to each connection."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer = answer
+        self.heads: list[str] = []
+
+    async def __aenter__(self) -> "Answering":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.heads.append(head.splitlines()[0])
+        if length := re.search(r"Content-Length: (\d+)", head):
+            await reader.readexactly(int(length.group(1)))
+        writer.write(self.answer.encode())
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "answer"),
+    [
+        ("204 No Content", "", Answer.ACKNOWLEDGED),
+        ("200 OK", "", Answer.FAILED),
+        ("400 Bad Request", '{"error":"unable to parse"}', Answer.REJECTED),
+        ("400 Bad Request", '{"error":"partial write: x dropped=1"}', Answer.PARTLY),
+        ("503 Service Unavailable", "", Answer.FAILED),
+    ],
+)
+async def test_what_an_answer_to_lines_means(status: str, body: str, answer: Answer) -> None:
+    said = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+    if status.startswith("204"):
+        said = f"HTTP/1.1 {status}\r\n\r\n"
+    async with Answering(said) as server:
+        spec = load_spec(nodes=[server.url], protocol="line", workers_per_host=1)
+        schedule = Schedule(spec)
+        groups = schedule.groups(0)
+        line = Line(schedule, groups)
+        reply = await line.send(0, Batch(groups[0], groups[0].first_tick, 1), lambda: None)
+        assert reply.answer is answer
+        await line.probe(0)
+        assert server.heads == [
+            "POST /write?db=kairoscope&precision=ms HTTP/1.1",
+            "GET /ping HTTP/1.1",
+        ]
+        assert await line.close() == ""
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_plaintext_is_read_to_its_end_or_that_is_said(tmp_path: Path, reads: bool) -> None:
+    got: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if reads:
+            got.append(await reader.read())
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    spec = load_spec(
+        **{"nodes": ["http://127.0.0.1:9"], "telnet": [address], "protocol": "plaintext"},
+        **{"sensors": 3, "hosts": 1, "workers_per_host": 1, "request_timeout_s": 1.0},
+        **{"steps": [Step(20, 2)], "warmup_ticks": 0, "start_ms": _soon_ms()},
+    )
+    result = await Worker(spec, 0, tmp_path).run()
+    server.close()
+    points = Schedule(spec).points
+    assert (result["unknown"], result["acknowledged"]) == (points, 0)
+    if reads:
+        assert b"".join(got).count(b"\n") == points
+        assert result["errors"] == {}
+    else:
+        assert "did not confirm the end" in str(result["first_errors"])
+
+
+def _soon_ms() -> int:
+    import time  # noqa: PLC0415
+
+    return int(time.time() * 1000) + 100
+
+
+# What comes back
+
+
+def test_numbers_are_those_of_one_value_at_a_time() -> None:
+    told = np.array([123456.0, 123.456, 0.5, -1, np.nan, np.inf, 1e9, 999999.0])
+    for kind in (ValueType.LONG, ValueType.DOUBLE):
+        wanted = [kind.number(value) for value in told.tolist()]
+        assert compared.numbers(kind, told).tolist() == wanted
+
+
+@pytest.mark.parametrize("pattern", ["SENSOR_{n}", "rack-{n%40}.{n}", "plain.text"])
+def test_a_pattern_finds_its_names_and_no_others(pattern: str) -> None:
+    from loaders.schedule import naming  # noqa: PLC0415
+
+    found = re.compile(compared.pattern(pattern))
+    assert all(found.fullmatch(naming.expand(pattern, number)) for number in (0, 7, 12345))
+    assert not found.fullmatch("plainXtext")
+    assert not found.fullmatch("SENSOR_x")
+
+
+def whisper_file(points: dict[int, float], room: int = 10) -> bytes:
+    head = struct.pack("!2LfL", 1, room, 0.0, 1) + struct.pack("!3L", 28, 1, room)
+    ring = [(0, 0.0)] * room
+    for t, value in points.items():
+        ring[t % room] = (t, value)
+    return head + b"".join(struct.pack("!Ld", t, value) for t, value in ring)
+
+
+def test_a_whisper_file_is_read_as_it_lies_there() -> None:
+    times, found = whisper.finest(whisper_file({1007: 7.5, 1012: 12.0, 1009: 9.0}))
+    assert (times.tolist(), found.tolist()) == ([1007, 1009, 1012], [7.5, 9.0, 12.0])
+    for bad in (b"", b"x" * 20, whisper_file({1: 1.0})[:40]):
+        with pytest.raises(ValueError, match=r"whisper|buffer"):
+            whisper.finest(bad)
+    assert whisper.file_of(Path("/r"), "temp.sensor.7") == Path("/r/temp/sensor/7.wsp")
+
+
+def test_an_answer_of_carbons_runs_no_code() -> None:
+    import io  # noqa: PLC0415
+    import pickle  # noqa: PLC0415
+
+    harmless = pickle.dumps({"datapointsByMetric": {"a": [(1.0, 2.0)]}}, protocol=2)
+    assert cache._Plain(io.BytesIO(harmless)).load() == {"datapointsByMetric": {"a": [(1.0, 2.0)]}}
+    with pytest.raises(pickle.UnpicklingError, match="names"):
+        cache._Plain(io.BytesIO(pickle.dumps(Path("/"), protocol=2))).load()
+
+
+def test_samples_of_a_page_of_metrics() -> None:
+    page = 'a_total{x="y z"} 3\nb 4\n# a_total is\na_total_more 5 1790000000\nbad\n'
+    assert asked.samples(page, ["a_total"]) == {'a_total{x="y z"}': 3, "a_total_more": 5}
+
+
+def test_what_a_victoriametrics_selector_asks_for() -> None:
+    spec = load_spec(metric="temp.{n%3}", tags={"sensor": "s-{n}"})
+    assert victoriametrics_server.selector(spec) == (
+        r'{__name__=~"temp\\.[0-9]+_value",db="kairoscope",sensor=~"s\\-[0-9]+"}'
+    )
+
+
+def host() -> Host:
+    return Host("x-1", "kairosdb", {"address": "127.0.0.1", "http_port": 1, "home": "/nowhere"})
+
+
+def small() -> Schedule:
+    return Schedule(
+        load_spec(
+            **{
+                "sensors": 3,
+                "metric": "temp",
+                "tags": {"sensor": "{n}"},
+                "steps": [Step(1000, 4)],
+                "warmup_ticks": 0,
+            },
+            **{"lifetime_ticks": 0, "ramp_ticks": 0, "points_per_request": 1},
+        )
+    )
+
+
+def points_of(schedule: Schedule) -> Iterator[tuple[Any, list[int], list[int]]]:
+    for one in schedule.series():
+        times = schedule.timestamps_ms(one.rank, one.ticks)
+        yield one, times.tolist(), values(one.number, times).tolist()
+
+
+def test_what_influxdb_answers_becomes_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = small()
+    chunks = []
+    for one, times, found in points_of(schedule):
+        series = {
+            **{"name": "temp", "tags": {"sensor": str(one.number)}, "columns": ["time", "value"]},
+            "values": [list(pair) for pair in zip(times, found, strict=True)],
+        }
+        chunks.append(json.dumps({"results": [{"statement_id": 0, "series": [series]}]}))
+    other = {
+        "name": "temp",
+        "tags": {"other": "1"},
+        "columns": ["time", "value"],
+        "values": [[1, 2]],
+    }
+    chunks.append(json.dumps({"results": [{"series": [other]}]}))
+    given: list[Any] = []
+
+    def get(url: str, wanted: Any = None, timeout_s: float = 0) -> bytes:
+        given.append(wanted)
+        return "\n".join(chunks).encode()
+
+    monkeypatch.setattr(asked, "get", get)
+    read = list(influxdb_server.InfluxDBServer().read(host(), schedule))
+    assert {one.number: got.tolist() for one, got in read} == {
+        one.number: [list(pair) for pair in zip(times, found, strict=True)]
+        for one, times, found in points_of(schedule)
+    }
+    assert "FROM /^temp$/ WHERE time >= " in given[0]["q"]
+    chunks[:] = ['{"results":[{"error":"no such thing"}]}']
+    with pytest.raises(ValueError, match="no such thing"):
+        influxdb_server.InfluxDBServer().trouble(host())
+
+
+def test_what_questdb_answers_becomes_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule = small()
+    given: list[str] = []
+
+    def get(url: str, wanted: Any = None, timeout_s: float = 0) -> bytes:
+        query = wanted["query"]
+        given.append(query)
+        if url.endswith("/exp"):
+            rows = ['"sensor","ms","value"', '"99",1700000000000,1', '"",1700000000000,']
+            for one, times, found in points_of(schedule):
+                rows += [f'"{one.number}",{t},{v}' for t, v in zip(times, found, strict=True)]
+            return "\r\n".join(rows).encode()
+        there = [["temp"], ["other"]] if "table_name" in query else [[schedule.points]]
+        return json.dumps({"dataset": there}).encode()
+
+    monkeypatch.setattr(asked, "get", get)
+    questdb: Any = known.stack("questdb")
+    read = {one.number: got.tolist() for one, got in questdb.server.read(host(), schedule)}
+    assert read == {
+        one.number: [list(pair) for pair in zip(times, found, strict=True)]
+        for one, times, found in points_of(schedule)
+    }
+    assert questdb.server.count(host(), schedule) == schedule.points
+    assert any("FROM 'temp' WHERE timestamp >= 1700000000000000 AND" in query for query in given)
+
+
+def test_what_graphite_has_in_its_files_becomes_points(tmp_path: Path) -> None:
+    schedule = Schedule(
+        load_spec(
+            **{
+                "sensors": 3,
+                "metric": "temp",
+                "tags": {"sensor": "{n}"},
+                "steps": [Step(1000, 4)],
+                "warmup_ticks": 0,
+            },
+            **{"start_ms": 1_790_000_000_000, "protocol": "plaintext"},
+            **{"lifetime_ticks": 0, "ramp_ticks": 0, "points_per_request": 1},
+            telnet=["127.0.0.1:1"],
+            nodes=["http://127.0.0.1:1"],
+        )
+    )
+    graphite: Any = known.stack("graphite")
+    where = Host("x-1", "kairosdb", {"home": str(tmp_path), "address": "127.0.0.1"})
+    root = tmp_path / "data" / "whisper"
+    wanted = {}
+    for one, times, found in points_of(schedule):
+        file = whisper.file_of(root, path_of("temp", {"sensor": str(one.number)}))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Of an earlier run, too.
+        wanted[one.number] = [list(pair) for pair in zip(times, found, strict=True)]
+        held = {1_789_999_995: 5.0} | {t // 1000: float(v) for t, v in wanted[one.number]}
+        file.write_bytes(whisper_file(held))
+    read = {one.number: got.tolist() for one, got in graphite.server.read(where, schedule)}
+    assert read == wanted
+    assert graphite.server.count(where, schedule) == schedule.points
+    (root / "temp" / "sensor" / "1.wsp").unlink()
+    assert sorted(one.number for one, _ in graphite.server.read(where, schedule)) == [0, 2]
+
+
+class Slow:
+    """A server that has all points only when it is asked again."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def settle(self, _: Host) -> None:
+        self.asked += 1
+
+    def read(self, _: Host, schedule: Schedule) -> Iterator[tuple[Any, Any]]:
+        for one, times, found in points_of(schedule):
+            if self.asked > 1 or one.number:
+                yield one, np.stack([np.array(times), np.array(found)], axis=1)
+
+    def count(self, _: Host, schedule: Schedule) -> int:
+        return schedule.points
+
+
+def test_what_is_only_late_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(single_session, "PAUSE_S", 0)
+    schedule = small()
+    slow: Any = Slow()
+    results: list[Any] = []
+    session = single_session.Session("slow", slow, host(), {})
+    way = session.read_back(
+        schedule, lambda got: not got.right.all(), results.append, Console(quiet=True)
+    )
+    assert (way.passes, way.rows()) == (2, schedule.points)
+    assert len(results) == 3
+    assert all(got.present.all() and got.right.all() for got in results)
+
+
+def test_counters_that_were_not_captured_are_missed() -> None:
+    looks = [
+        {"t": 10.0, "node": "a", "counters": {}},
+        {"t": 12.0, "node": "a", "error": "refused"},
+        {"t": 13.0, "node": "b", "counters": {}},
+        {"t": 14.0, "node": "b", "counters": {}},
+        {"t": 99.0, "node": "a", "counters": {}},
+    ]
+    seen = measurements.looked_twice(looks, 9, 20)
+    assert seen == {"b"}
+    wanted = completeness.Wanted([], [], [], (), ["a", "b"])
+    disk = {"before": 1, "after": 1}
+    said = completeness.missing(wanted, [], [], [], [], disk, seen)
+    assert [text.partition(" not captured")[0] for text in said] == ["the counters of a"]
+
+
+# What is said of it
+
+
+def test_the_report_has_no_storage_tier_where_there_is_none() -> None:
+    run = report_data.RunData(
+        folder="x",
+        plan={"stack": "other"},
+        manifest={
+            "versions": {"other": "7.1"},
+            "nodes": {"kairosdb": ["other-1"], "storage": []},
+        },
+        measurements={"cpu_us_per_point": {"storage": None, "kairosdb": 3.0, "loader": 9.0}},
+        verdict={"verdict": "pass", "parts": {}},
+    )
+    drawn = topology.of(run)
+    assert [(tier.title, tier.detail) for tier in drawn.tiers][1:] == [
+        ("1 other server", "version 7.1")
+    ]
+    assert len(drawn.arrows) == 1
+    rows = {row[0]: row[1:] for row in first.quoted(run, first.verdict(run)).rows}
+    assert rows["CPU a point, servers"] == ("3 µs", "loaders 9 µs")
+    questions = {part.key: part.question for part in first.verdict(run).parts}
+    assert questions["queue"] == "what waits in the server does not grow"
+
+
+def test_files_that_such_servers_have_none_of_are_not_missing(tmp_path: Path) -> None:
+    manifest = {"captures": {"proxyhistograms": [], "not_judged": {"drain": "why"}}}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    missing = {each.file for each in report_data.read(tmp_path).missing}
+    assert "plan.json" in missing
+    assert not missing & {"queue.jsonl", "proxyhistograms/captures.json"}
+    (tmp_path / "manifest.json").write_text(json.dumps({"captures": {"proxyhistograms": ["a"]}}))
+    missing = {each.file for each in report_data.read(tmp_path).missing}
+    assert {"queue.jsonl", "proxyhistograms/captures.json"} <= missing
+
+
+def test_verbs_that_know_kairosdb_alone_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    (tmp_path / "local").mkdir()
+    made = plan("influxdb")
+    (tmp_path / "local" / "plan.json").write_text(made.to_json())
+    hosts = {"kairosdb": {"hosts": {"influxdb-1": {"address": f"{local_net()}.1"}}}}
+    inventory.write(
+        tmp_path / "local" / "inventory.yml", {"all": {"vars": {}, "children": hosts}}, "here"
+    )
+    with pytest.raises(UserError, match="deployed with influxdb, and this verb looks after Kairos"):
+        enter_kairosdb("local")
+    with pytest.raises(
+        UserError, match=r"deployed with influxdb, the experiment's stack is kairosd"
+    ):
+        deploy.check_shape(plan("laptop"), known.target("local"))
