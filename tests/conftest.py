@@ -1,6 +1,7 @@
 """What holds for all layers: which tests are in the long layer, what may run side by side, and what
 is said at the end."""
 
+import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
@@ -48,6 +49,8 @@ _GROUPS = (
     "lab/test_lab_hosts",
     "unit/test_plugin_java",
 )
+# Those whose store is the server that SCYLLA= names, if it names one.
+_ON_SCYLLA = ("lab", "cluster/test_attacks", "cluster/test_kills", "cluster/test_killed_together")
 # What tests measured beside their outcome, by the property that they record it as.
 _TABLES = {
     "effect": "verb | under load of the time | acknowledged | lost | p99 | points",
@@ -85,6 +88,12 @@ def _group(item: pytest.Item) -> str:
     return file if file in _GROUPS or item.path.parent.name == "unit" else item.path.parent.name
 
 
+def _on_scylla(item: pytest.Item, which: str) -> bool:
+    """Whether a test of another kind is one of the kind `scylla` as well: where a server was given,
+    what these deploy stores on it."""
+    return which == "scylla" and bool(os.environ.get("SCYLLA")) and _group(item) in _ON_SCYLLA
+
+
 def _place(item: pytest.Item) -> int:
     group = _group(item)
     return _GROUPS.index(group) if group in _GROUPS else len(_GROUPS)
@@ -102,7 +111,7 @@ def pytest_collection_modifyitems(
         if (
             (which == "no" and marks)
             or (which == "all" and not marks)
-            or (which in LONG and which not in marks)
+            or (which in LONG and which not in marks and not _on_scylla(item, which))
         ):
             left_out.append(item)
         item.add_marker(pytest.mark.xdist_group(_group(item).replace("/", "-")))

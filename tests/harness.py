@@ -18,6 +18,13 @@ import pytest
 
 BIN = Path(sys.executable).parent
 
+# A ScyllaDB server of the user's, an archive or a folder: then the store of what the kind `scylla`
+# of the long layer deploys. The store is Cassandra without it.
+SCYLLA = os.environ.get("SCYLLA", "")
+STORE: dict[str, Any] = {"engine": "scylla", "memory_mb": 512} if SCYLLA else {}
+# Of a deploy.
+SERVER = ("--scylla", str(Path(SCYLLA).absolute())) if SCYLLA else ()
+
 # Small, and generous: the machine may be shared, and no test may hang on its speed.
 SMALL: dict[str, Any] = {
     "name": "small-test",

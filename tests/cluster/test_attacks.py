@@ -29,7 +29,7 @@ from typing import Any
 import pytest
 from attacks import MIB, Disk, now_ms, point, post
 from deployment import STORAGE, Deployment, Run, request, variant
-from harness import wait_for
+from harness import SERVER, STORE, wait_for
 
 from kairoscope.deploy.operate.queue import JAVA_OPTIONS
 from kairoscope.hosts import inventory, supervisor
@@ -56,6 +56,7 @@ class Attacked(Deployment):
             "attacks",
             variant(
                 cluster={"jvm": jvm, "kairosdb_nodes": kairosdb_nodes},
+                storage=STORE,
                 load={"rate": 1, "duration_s": 90, "retry_for_s": 300, "failover_after_s": 1},
                 limits=LIMITS,
             )
@@ -93,7 +94,7 @@ class Attacked(Deployment):
 @contextlib.contextmanager
 def deployed(cluster: Attacked) -> Iterator[Attacked]:
     try:
-        cluster.deploy()
+        cluster.well("deploy", cluster.experiment, *SERVER, timeout_s=600)
         yield cluster
         cluster.cli("destroy", timeout_s=180)
     finally:

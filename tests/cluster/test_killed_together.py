@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 from deployment import STORAGE, Deployment, Run, variant
-from harness import wait_for
+from harness import SCYLLA, SERVER, STORE, wait_for
 
 from kairoscope.hosts import inventory, supervisor
 from kairoscope.stacks.kairosdb import cql
@@ -25,7 +25,6 @@ from loaders.schedule.due import Schedule
 pytestmark = pytest.mark.faults
 
 KEYSPACE = "kairosdb"
-SCYLLA = os.environ.get("SCYLLA", "")
 PERIOD_MS, WINDOW_MS = 10_000, 3_000
 # A kill right after a sync shows nothing: so old is the last one of both nodes. ScyllaDB writes
 # whenever a buffer is full, so there it is what it is.
@@ -48,8 +47,7 @@ def forgetful(queue: str) -> Iterator[Deployment]:
     settings: dict[str, Any] = {"queue": queue}
     if queue == "coalescing":
         settings["queue_window_ms"] = WINDOW_MS
-    storage = {"commitlog_sync_period_ms": PERIOD_MS}
-    storage |= {"engine": "scylla"} if SCYLLA else {}
+    storage = STORE | {"commitlog_sync_period_ms": PERIOD_MS}
     cluster = Deployment()
     try:
         cluster.experiment = cluster.write(
@@ -57,8 +55,7 @@ def forgetful(queue: str) -> Iterator[Deployment]:
             variant(storage=storage, load={"rate": 2, "duration_s": 100, "retry_for_s": 300})
             | {"kairosdb": settings},
         )
-        server = ("--scylla", SCYLLA) if SCYLLA else ()
-        cluster.well("deploy", cluster.experiment, *server, timeout_s=600)
+        cluster.well("deploy", cluster.experiment, *SERVER, timeout_s=600)
         if not SCYLLA:
             compress_commit_logs(cluster)
         yield cluster

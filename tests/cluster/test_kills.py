@@ -1,7 +1,8 @@
 """Servers killed and frozen under load, again and again: no acknowledged point may be missing.
 
 With the coalescing queue that is asserted; with KairosDB's own the same is done and reported, as
-what there is to be compared with. Rows of results/published/ are in the summary of the tests.
+what there is to be compared with. Rows of results/published/ are in the summary of the tests. On
+ScyllaDB with SCYLLA=<archive or folder> in the environment.
 """
 
 import os
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 from deployment import STORAGE, Deployment, Run, request, variant
-from harness import wait_for
+from harness import SERVER, STORE, wait_for
 
 from kairoscope.hosts import supervisor
 
@@ -41,10 +42,10 @@ def victim(queue: str) -> Iterator[Deployment]:
     try:
         cluster.experiment = cluster.write(
             "kills",
-            variant(load={"rate": 1, "duration_s": 300, "retry_for_s": 300})
+            variant(storage=STORE, load={"rate": 1, "duration_s": 300, "retry_for_s": 300})
             | {"kairosdb": settings},
         )
-        cluster.deploy()
+        cluster.well("deploy", cluster.experiment, *SERVER, timeout_s=600)
         yield cluster
         cluster.cli("destroy", timeout_s=180)
     finally:

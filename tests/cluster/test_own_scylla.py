@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from deployment import STORAGE, Deployment, nothing_left, variant
-from harness import changed
+from harness import SCYLLA, STORE, changed
 
 from kairoscope.deploy import preflight
 from kairoscope.hosts import supervisor
@@ -20,7 +19,7 @@ from kairoscope.stacks.kairosdb.scylla_server import Server, find, unpack
 
 pytestmark = [
     pytest.mark.scylla,
-    pytest.mark.skipif(not os.environ.get("SCYLLA"), reason="SCYLLA= names no ScyllaDB server"),
+    pytest.mark.skipif(not SCYLLA, reason="SCYLLA= names no ScyllaDB server"),
 ]
 
 
@@ -32,12 +31,12 @@ class Scylla(Deployment):
     def __init__(self, *, secured: bool) -> None:
         super().__init__()
         self.secured = secured
-        self.given = Path(os.environ["SCYLLA"]).absolute()
+        self.given = Path(SCYLLA).absolute()
         self.experiment = self.write("scylla", self.variant())
 
     def variant(self, **storage: object) -> dict[str, object]:
         return variant(
-            storage={"engine": "scylla", "memory_mb": 512, **storage},
+            storage=STORE | storage,
             security={"enabled": self.secured},
         )
 

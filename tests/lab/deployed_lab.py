@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
-from harness import SMALL, Cli, but, running_load, wait_for
+from harness import SERVER, SMALL, STORE, Cli, but, running_load, wait_for
 from hdrh.log import HistogramLogReader
 
 from kairoscope import run_folder
@@ -30,7 +30,9 @@ NOT_MEASURED = ("nodetool proxyhistograms of", "no process of", "bytes per point
 # Far beyond what the slowest machine's verb takes: each load is told when to end.
 LONGEST_S = 3600
 
-EXPERIMENT = but(SMALL, name="lab-test", cluster={"kairosdb_nodes": 2, "loader_hosts": 1})
+EXPERIMENT = but(
+    SMALL, name="lab-test", cluster={"kairosdb_nodes": 2, "loader_hosts": 1}, storage=STORE
+)
 
 
 class DeployedLab(Cli):
@@ -82,7 +84,11 @@ class DeployedLab(Cli):
         return self.refused("operate", verb, *arguments, "--target", "lab")
 
     def deploy(self, experiment: Path | None = None) -> str:
-        return self.well("deploy", experiment or self.experiment, "--target", "lab")
+        return self.well("deploy", *self.deploying(experiment))
+
+    def deploying(self, experiment: Path | None = None) -> tuple[str | Path, ...]:
+        """What `deploy` is told, with the server where one was given."""
+        return (experiment or self.experiment, "--target", "lab", *SERVER)
 
     def on(self, host: str, *command: str) -> str:
         """What a command on a host prints."""

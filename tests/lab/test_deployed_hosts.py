@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 from deployed_lab import DeployedLab
-from harness import changed, end, wait_for
+from harness import SCYLLA, STORE, changed, end, wait_for
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -31,7 +31,7 @@ def interrupt_deploy(lab: DeployedLab, task: str) -> None:
     """Ctrl-C in the first task of that name."""
     output = lab.scratch / "deploy.txt"
     with output.open("w") as file:
-        process = lab.start("deploy", lab.experiment, "--target", "lab", stdout=file, stderr=file)
+        process = lab.start("deploy", *lab.deploying(), stdout=file, stderr=file)
     try:
         wait_for(
             f"task {task}",
@@ -67,7 +67,7 @@ def test_a_load_over_tls_loses_nothing_while_a_storage_host_dies(lab):
 @pytest.mark.lab
 def test_hosts_that_cannot_take_it_are_refused_before_anything_is_changed(lab):
     def refused(experiment: Path) -> str:
-        done = lab.cli("deploy", experiment, "--target", "lab")
+        done = lab.cli("deploy", *lab.deploying(experiment))
         assert done.returncode == 2, done.stdout[-3000:]
         # The recap of Ansible, where it was reached.
         assert not re.search(r"changed=[1-9]", done.stdout), done.stdout[-3000:]
@@ -76,7 +76,8 @@ def test_hosts_that_cannot_take_it_are_refused_before_anything_is_changed(lab):
     content = yaml.safe_load(lab.experiment.read_text())
     other = lab.scratch / "other.yml"
 
-    other.write_text(yaml.safe_dump(content | {"storage": {"heap_mb": 60_000}}))
+    memory = "memory_mb" if SCYLLA else "heap_mb"
+    other.write_text(yaml.safe_dump(content | {"storage": {**STORE, memory: 60_000}}))
     # All hosts are on one machine here, which cannot have them whatever each of them says.
     assert "This machine cannot take the deployment: too little memory" in refused(other)
     small = "sed 's/^MemTotal:.*/MemTotal: 500000 kB/' /proc/meminfo > /root/meminfo"
@@ -84,7 +85,7 @@ def test_hosts_that_cannot_take_it_are_refused_before_anything_is_changed(lab):
     said = refused(lab.experiment)
     lab.on("storage-1", "sudo", "umount", "/proc/meminfo")
     assert "storage-1 (10.77.0.11) has 488 MiB" in said
-    assert "lower storage.heap_mb" in said
+    assert f"lower storage.{memory}" in said
     month = {"sensors": 3000, "rate": 10, "duration_s": 30 * 24 * 3600}
     other.write_text(yaml.safe_dump(content | {"load": content["load"] | month}))
     said = refused(other)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from deployed_lab import DeployedLab
+from harness import SCYLLA
 
 from kairoscope.hosts import inventory
 from kairoscope.stacks.kairosdb import client, readback
@@ -28,6 +29,9 @@ pytestmark = [pytest.mark.day_two, pytest.mark.timeout(1500)]
 STORAGE = ("storage-1", "storage-2", "storage-3")
 KAIROSDB = ("kairosdb-1", "kairosdb-2")
 HOSTS = (*STORAGE, *KAIROSDB, "loader-1")
+STORE_UNIT = "scylla-server" if SCYLLA else "cassandra"
+# ScyllaDB's log is the journal.
+STORE_LOG = "unit-journal.txt" if SCYLLA else "files/var/lib/kairoscope/storage-1/log/system.log"
 
 
 def test_unsafe_use_is_refused_before_anything_is_changed(lab):
@@ -79,7 +83,7 @@ def test_restarts_and_other_settings_under_load(lab):
 
 def started(lab: DeployedLab, host: str) -> str:
     """What tells one start of a host's server from another."""
-    unit = "kairosdb" if host.startswith("kairosdb") else "cassandra"
+    unit = "kairosdb" if host.startswith("kairosdb") else STORE_UNIT
     return lab.on(host, "systemctl", "show", "-p", "InvocationID", unit)
 
 
@@ -180,7 +184,7 @@ def test_evidence_has_what_is_needed_and_no_secret(lab):
     for wanted in (
         "evidence/plan.json",
         "evidence/storage-1/nodetool-status.txt",
-        "evidence/storage-1/files/var/lib/kairoscope/storage-1/log/system.log",
+        f"evidence/storage-1/{STORE_LOG}",
         "evidence/kairosdb-1/files/var/lib/kairoscope/kairosdb-1/conf/kairosdb.conf",
         "evidence/kairosdb-1/unit-journal.txt",
         "evidence/loader-1/disks.txt",

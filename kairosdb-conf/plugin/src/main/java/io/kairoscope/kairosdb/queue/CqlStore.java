@@ -29,6 +29,7 @@ import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.LongSupplier;
 import org.kairosdb.datastore.cassandra.CassandraConfiguration;
 import org.kairosdb.datastore.cassandra.ClusterConnection;
@@ -162,8 +163,11 @@ final class CqlStore implements Store {
     PointStatements statements = new PointStatements(cluster.psDataPointsInsert);
     BatchStatement batch = batch(node);
     int expired = 0;
+    // ScyllaDB's driver sends a batch to the shard of its first partition. Partitions come in the
+    // order of their shards: if a batch of several began with the first, the last shards got none.
+    int first = ThreadLocalRandom.current().nextInt(partitions.size());
     for (int i = 0; i < partitions.size(); i++) {
-      Partition partition = partitions.get(i);
+      Partition partition = partitions.get((first + i) % partitions.size());
       List<Point> points = partition.points();
       long rowTime = partition.rowKey().getTimestamp();
       for (int j = 0; j < points.size(); j++) {

@@ -18,10 +18,13 @@ import io.kairoscope.kairosdb.queue.Store.Row;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Date;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.CoreModule;
@@ -108,6 +111,31 @@ class CqlStoreTest {
     assertEquals(ByteBuffer.wrap(new byte[] {1, 2, 3}), insert.getBytesUnsafe(2));
     assertEquals(60, insert.getInt(3));
     assertEquals(NOW - 5, insert.getLong(4));
+  }
+
+  @Test
+  void anyPartitionOfABatchSaysWhichShardItGoesTo() throws IOException {
+    CqlStore store = store(Map.of());
+    List<Partition> partitions = new ArrayList<>();
+    Set<ByteBuffer> keys = new HashSet<>();
+    for (int i = 0; i < 3; i++) {
+      long time = i * RowSpec.DEFAULT_ROW_WIDTH;
+      Row row = store.rows(new Group(series(), List.of(point(time, 0)))).get(0);
+      partitions.add(partition(store, row));
+      keys.add(store.key(row.key()));
+    }
+    Set<ByteBuffer> firsts = new HashSet<>();
+    for (int batch = 0; batch < 200; batch++) {
+      store.writePoints(NODE, partitions);
+      Set<ByteBuffer> written = new HashSet<>();
+      for (int i = 0; i < 3; i++) {
+        written.add(statement(batch, i).getBytesUnsafe(0));
+      }
+      assertEquals(keys, written, "each of them once");
+      firsts.add(statement(batch, 0).getBytesUnsafe(0));
+    }
+    // One of three is never first in 200 batches less often than once in 10^34.
+    assertEquals(keys, firsts);
   }
 
   private List<Integer> ttls(Map<String, ?> settings, Point... points) throws IOException {
