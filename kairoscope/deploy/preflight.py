@@ -169,8 +169,12 @@ def memory_problem(plan: Plan, available_mib: int) -> str | None:
             "available. End other programs"
         )
     what, each, beside = "heap", int(plan.storage["heap_mb"]), JVM_OVERHEAD_MIB
+    lower = "storage.heap_mb"
     if plan.engine == "scylla":
         what, each, beside = "memory", int(plan.storage["memory_mb"]), SCYLLA_OVERHEAD_MIB
+        lower = "storage.memory_mb"
+        if plan.experiment.storage.memory_mb is None and plan.storage["shards"] > 1:
+            lower = f"cluster.shards ({plan.storage['shards']}, from which the memory is derived)"
     storage = cluster.storage_nodes * (each + beside)
     kairosdb = cluster.kairosdb_nodes * (int(plan.kairosdb["heap_mb"]) + JVM_OVERHEAD_MIB)
     needed = storage + kairosdb + loaders
@@ -181,7 +185,7 @@ def memory_problem(plan: Plan, available_mib: int) -> str | None:
         f"({each} {what} + {beside}) + "
         f"{cluster.kairosdb_nodes} KairosDB × ({plan.kairosdb['heap_mb']} heap + "
         f"{JVM_OVERHEAD_MIB}) + {processes} loader processes × {LOADER_MIB} + {SPARE_MIB} spare), "
-        f"{available_mib:,} MiB available. Lower storage.{what}_mb or the number of nodes in the "
+        f"{available_mib:,} MiB available. Lower {lower} or the number of nodes in the "
         "experiment, or end other programs."
     )
 

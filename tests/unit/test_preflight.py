@@ -56,6 +56,12 @@ def test_scylla_has_memory_and_no_heap(scylla):
     assert "Lower storage.memory_mb" in problem
 
 
+def test_the_published_experiments_have_the_shards_of_a_large_host():
+    published = experiment.load("single-60k", experiment.Overrides(engine="scylla"))
+    problem = preflight.memory_problem(known.plan(published, "local"), 20_000)
+    assert "Lower cluster.shards (30, from which the memory is derived)" in problem
+
+
 def test_asynchronous_io_of_the_whole_machine(scylla, laptop):
     needed = 3 * (preflight.SCYLLA_STORAGE_SLOTS + SCYLLA_CONNECTIONS)
     assert preflight.aio_problem(scylla, 65_536, 65_536 - needed) is None
