@@ -26,6 +26,10 @@ from kairoscope.stacks.kairosdb.store_window import StoreWindow
 # what it would have said of itself is missing for good.
 PATIENCE_S = 60
 
+# What a load left in memory may be gigabytes and the disk slow: a flush after it took longer than
+# 60 s, and made a run incomplete in which all else was known.
+FLUSH_S = 600
+
 _DU_TRIES = 5
 
 # Between two attempts at a node that has just been started again, in s.
@@ -252,7 +256,7 @@ class Captures:
 
         def flushed(host: Host) -> int:
             keyspace = str(host.vars["kairosdb_keyspace"])
-            nodetool.run(host, "flush", keyspace)
+            nodetool.run(host, "flush", keyspace, timeout_s=FLUSH_S)
             folder = f"{host.vars['keyspaces_dir']}/{keyspace}"
             # A compaction may end while du looks, and take files away that it has seen.
             for _ in range(_DU_TRIES - 1):
