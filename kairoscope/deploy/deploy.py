@@ -210,7 +210,8 @@ def destroy(target: Target, console: Console, ask: Callable[[str], str]) -> None
     """End a target with all its data; its runs and reports stay, and backups in S3.
 
     Works on what is left of an interrupted deploy or destroy as well. `ask` is what a person types
-    who is told what to type; UserError if that is something else, where the target wants it.
+    who is told what to type; UserError if that is something else, where the target wants it, and
+    while a load runs or a verb changes the target.
     """
     wanted = target.typed_to_destroy()
     if wanted is not None and ask(wanted) != wanted:
@@ -218,10 +219,12 @@ def destroy(target: Target, console: Console, ask: Callable[[str], str]) -> None
             f"Target {target.name} is the deployment {wanted}, with all its data; nothing was "
             f"destroyed. To mean it: make destroy TARGET={target.name} DEPLOYMENT={wanted}"
         )
-    held = secrets.folder(target.name)
-    target.destroy(console.print)
-    folder = paths.target_dir(target.name)
-    shutil.rmtree(folder, ignore_errors=True)
-    if folder.exists():
-        raise UserError(f"Could not remove {folder}: remove it by hand.")
-    secrets.remove(held)
+    idle = operation.without_load(target.name, "its servers are what it measures")
+    with operation.alone(target.name), idle:
+        held = secrets.folder(target.name)
+        target.destroy(console.print)
+        folder = paths.target_dir(target.name)
+        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():
+            raise UserError(f"Could not remove {folder}: remove it by hand.")
+        secrets.remove(held)

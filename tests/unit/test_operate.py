@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
 from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
-from kairoscope.deploy import bootstrap
+from kairoscope.deploy import bootstrap, deploy
 from kairoscope.deploy.operate import evidence, safety, snapshots, state
 from kairoscope.deploy.operate.state import Seen
 from kairoscope.errors import UserError
@@ -233,6 +234,21 @@ def test_a_load_keeps_out_what_it_would_notice(home):
         operation.without_load("lab", "why"),
     ):
         pass
+
+
+def test_nothing_is_destroyed_beneath_a_load_or_a_verb(home, monkeypatch):
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(home.parent / "secrets"))
+    (home / "local").mkdir(parents=True)
+
+    def refused(held, why):
+        with held, pytest.raises(UserError, match=why):
+            deploy.destroy(known.target("local"), Console(quiet=True), input)
+        assert (home / "local").is_dir()
+
+    refused(operation.hold(operation.load_lock("local"), "mine"), "A load runs on target local")
+    refused(operation.alone("local"), "being changed")
+    deploy.destroy(known.target("local"), Console(quiet=True), input)
+    assert not (home / "local").exists()
 
 
 def test_an_interrupted_verb_is_gone_on_with_before_the_next(home):
