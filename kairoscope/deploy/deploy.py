@@ -99,6 +99,9 @@ def prepare(plan: Plan, of: Deployment) -> None:
     _machines(plan, of, server)
     here = inventory.load(plan.target)
     if of.target.managed:
+        # Before Ansible, and by plain ssh: the key of a new host is taken here, where the target
+        # says so (accept-new). Mitogen (0.3.54, ssh.py) puts its own StrictHostKeyChecking before
+        # what the inventory gives, and ssh heeds the first.
         preflight.check_login(here, of.target.boot_s, of.console.print)
     of.target.ready()
     if server:
