@@ -61,9 +61,14 @@ class _Ours:
 def compare(run: RunData, reference_dir: Path) -> tuple[Comparison, ...]:
     """The run beside the published experiment that it names, or beside all if it names none.
 
+    All that there are so far are of KairosDB: a run of another system that names none has nothing
+    beside it.
+
     Files of `reference_dir` that are not readable are left out: a report must not fail over them.
     """
     wanted = part(run.plan, "experiment").get("reference")
+    if wanted is None and not run.of_kairosdb:
+        return ()
     ours = _ours(run)
     found = []
     for path in sorted(reference_dir.glob("*.yml")):

@@ -79,6 +79,8 @@ class Standing:
             "drain": seen.drain(depths),
             "readback": seen.readback(),
         }
+        for name, why in known.expected.not_judged.items():
+            parts[name] = replace(parts[name], figure=None, outcome="not judged", text=why)
         summary = " ".join([run.verdict["summary"], *seen.not_ours(processes)])
         told_parts = {name: asdict(part) for name, part in parts.items()}
         return replace(

@@ -526,7 +526,7 @@ def test_telnet_is_never_called_acknowledged(tmp_path: Path) -> None:
         assert "600,000 handed to the socket (100 %)" in text
         assert "unknown = stored + queued + logged as failed" in text
         assert "every point sent is read back" in text
-    assert "Telnet acknowledges nothing" in page.text
+    assert "The protocol acknowledges nothing" in page.text
     labels = [s["label"] for s in json.loads(page.scripts[0])["series"]]
     assert labels == ["scheduled", "handed to the socket"]
     assert "ours ends with the hand-over to the socket" in page.text

@@ -94,6 +94,18 @@ def test_what_is_behind_or_slow_shows_before_the_end(tmp_path):
     assert "over 500 ms in 1 of 12 measured seconds, 1,800 ms at most" in text
 
 
+def test_what_such_servers_cannot_tell_is_not_waited_for(tmp_path):
+    run, made = loading(tmp_path), pages(tmp_path)
+    captures = run.json(run_folder.MANIFEST)["captures"]
+    untold = {"queue": "it tells no queue", "drain": "it tells none"}
+    run.change(run_folder.MANIFEST, captures=captures | {"not_judged": untold})
+    for second in range(1, 18):
+        look(run, second)
+    text = text_of(made, run.folder)
+    assert outcomes(text)[2:4] == ["not judged"] * 2
+    assert "it tells no queue" in text
+
+
 def test_a_machine_that_is_not_ours_is_said_before_the_end(tmp_path):
     run, made = loading(tmp_path), pages(tmp_path)
     processes = run_folder.JsonLines(run.folder / run_folder.PROCESSES)

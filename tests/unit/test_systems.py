@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from kairoscope.hosts import inventory
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
 from kairoscope.report import data as report_data
-from kairoscope.report import first, topology
+from kairoscope.report import first, reference, topology
 from kairoscope.stacks import asked, compared, single_session
 from kairoscope.stacks.graphite import cache, whisper
 from kairoscope.stacks.influxdb import server as influxdb_server
@@ -542,6 +543,9 @@ def test_the_report_has_no_storage_tier_where_there_is_none() -> None:
         measurements={"cpu_us_per_point": {"storage": None, "kairosdb": 3.0, "loader": 9.0}},
         verdict={"verdict": "pass", "parts": {}},
     )
+    assert reference.compare(run, paths.REFERENCE) == ()
+    named = replace(run, plan={"stack": "other", "experiment": {"reference": "single-60k"}})
+    assert len(reference.compare(named, paths.REFERENCE)) == 1
     drawn = topology.of(run)
     assert [(tier.title, tier.detail) for tier in drawn.tiers][1:] == [
         ("1 other server", "version 7.1")
