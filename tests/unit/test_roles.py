@@ -37,8 +37,8 @@ def tasks_of(role: str) -> Iterator[dict[str, Any]]:
         yield from flat(yaml.safe_load(path.read_text()))
 
 
-# But the restore of a backup, whose files the server moves (docs/security.md), and QuestDB, which wants
-# its configuration in the folder that it writes: it is for target local alone, where root is not used.
+# But the restore of a backup, whose files the server moves (docs/security.md), and QuestDB, which
+# wants its configuration in the folder that it writes: on target local, where root is not used.
 BUT = {"restore", "questdb"}
 MANY = sorted({path.name for path in ROLES.iterdir() if (path / "tasks").is_dir()} - BUT)
 
