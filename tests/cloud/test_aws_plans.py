@@ -108,3 +108,42 @@ def test_a_node_that_holds_nothing_any_more_goes_with_its_disk(published: Publis
     assert {a: v["id"] for a, v in after.items()} == {a: before[a]["id"] for a in after}
     volumes = published.client("ec2").describe_volumes()["Volumes"]
     assert not [v for v in volumes if "kairosdb-3" in str(v.get("Tags"))]
+
+
+# As replace has it, without what needs the hosts themselves.
+MAKE_ANEW = """
+import sys
+from pathlib import Path
+from kairoscope.cli import known, options
+from kairoscope.hosts import inventory
+from kairoscope.targets.target import Options
+aws, plan = known.target("aws"), options.make_plan(sys.argv[1], "aws")
+aws.make_anew(inventory.load("aws").host("storage-2"), print)
+aws.provision(plan, Options(account=Path(sys.argv[2]), let_go="storage-2"), print, lambda: None)
+"""
+
+
+def test_a_storage_node_whose_instance_is_gone_is_made_anew_by_the_verb_alone(
+    published: Published,
+) -> None:
+    fewer = published.write_experiment(cluster={"kairosdb_nodes": 2})  # as the test above left it
+    before, was = published.state(), published.instances()
+    old = was["kairoscope-storage-2"]["InstanceId"]
+    published.client("ec2").terminate_instances(InstanceIds=[old])
+    said = published.refused(*published.deploy_arguments())
+    assert "An empty one cannot join" in said and "LIMIT=storage-2" in said
+
+    done = subprocess.run(
+        [sys.executable, "-c", MAKE_ANEW, fewer, published.account],
+        env=published.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    now = published.instances()
+    assert now.keys() == was.keys()
+    assert now["kairoscope-storage-2"]["InstanceId"] != old
+    changed = {a for a, v in published.state().items() if v["id"] != before[a]["id"]}
+    assert changed and all('node["storage-2"]' in address for address in changed), changed
+    assert published.changes() == {}
