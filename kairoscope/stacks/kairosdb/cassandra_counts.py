@@ -1,6 +1,7 @@
 """How long Cassandra's requests took, by Jolokia's agent in the server: HTTP, in some ms.
 
-Beside a load a nodetool would be a JVM of seconds. What is asked:
+Beside a load a nodetool would be a JVM, of four times this program's CPU (docs/limits.md). What is
+asked:
 
 - counts since the server's start. nodetool prints percentiles alone, which decay; behind them
   Cassandra keeps a second set of buckets that does not, "to maintain precise deltas in an interval
