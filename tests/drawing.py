@@ -77,7 +77,8 @@ def draw(
     }
     for picture in drawn.values():
         # Lines and words have few colours: a third of the size.
-        Image.open(picture.file).convert("RGB").quantize(128).save(picture.file, optimize=True)
+        colours = Image.open(picture.file).convert("RGB").quantize(128, kmeans=1)
+        colours.save(picture.file, optimize=True)
     return drawn
 
 

@@ -57,6 +57,11 @@ const timeRange: TimeRange = {...range, raw: range};
 const columns_px = (count: number) => (count * (WIDTH_PX + GAP_PX)) / COLUMNS - GAP_PX;
 const rows_px = (count: number) => count * (CELL_PX + GAP_PX) - GAP_PX;
 
+function finite(text: string): number | null {
+  const value = Number(text);
+  return Number.isFinite(value) ? value : null;
+}
+
 /** The step between points, in seconds: as many points as the panel has pixels, and none between two scrapes. */
 function step_s(panel: Panel): number {
   const finest = (to_s - from_s) / columns_px(panel.gridPos.w);
@@ -78,7 +83,8 @@ async function asked(target: Target, panel: Panel): Promise<DataFrame[]> {
     fields: [
       {name: 'Time', type: FieldType.time, config: {interval: step * 1000}, values: found.values.map(([at]) => at * 1000)},
       {
-        name: 'Value', type: FieldType.number, labels: found.metric, values: found.values.map(([, value]) => Number(value)),
+        // As Grafana's panel plugin (timeseries/utils.ts, prepareGraphableFields): what is no number is a gap.
+        name: 'Value', type: FieldType.number, labels: found.metric, values: found.values.map(([, value]) => finite(value)),
         config: {
           color: {mode: 'palette-classic'},  // what the panel plugin has where the dashboard says nothing
           ...structuredClone(panel.fieldConfig.defaults),
