@@ -34,7 +34,8 @@ def hosts(lab: Lab) -> None:
         click.echo(f"{line}{'  ' + '; '.join(state.faults) if state.faults else ''}".rstrip())
 
 
-@lab.command("exec", context_settings={"ignore_unknown_options": True})
+# All that follows the host is the command's: its -maxdepth has our -h in it.
+@lab.command("exec", context_settings={"allow_interspersed_args": False})
 @click.argument("host")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @click.pass_obj
@@ -42,7 +43,7 @@ def exec_(lab: Lab, host: str, command: tuple[str, ...]) -> None:
     """Run COMMAND on HOST by ssh, as a user who may sudo; without COMMAND, a shell."""
     check_root()
     terminal = ["-t"] if sys.stdin.isatty() else ["-T"]
-    line = lab.ssh(host, command, *terminal)
+    line = lab.ssh(host, command[command[:1] == ("--",) :], *terminal)
     os.execvp(line[0], line)  # noqa: S606
 
 

@@ -7,9 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kairoscope.cli import lab as cli_lab
 from kairoscope.errors import UserError
 from kairoscope.targets.lab import Lab, LabHost, check, host, image, system
 from kairoscope.targets.lab.network import Faults
@@ -214,3 +216,16 @@ def test_a_file_that_is_as_wanted_is_not_written_again(tmp_path):
 def test_a_tool_that_fails_is_named_with_what_it_said():
     with pytest.raises(UserError, match=r"`ls /nowhere` failed: .*No such file"):
         system.call("ls", "/nowhere")
+
+
+@pytest.mark.parametrize("end_of_ours", [[], ["--"]])
+def test_all_that_follows_the_host_is_the_commands(monkeypatch, end_of_ours):
+    """Its -maxdepth was taken for our -h."""
+    ran = []
+    monkeypatch.setattr(cli_lab, "check_root", lambda: None)
+    monkeypatch.setattr(Lab, "ssh", lambda self, name, command, *options: [name, *command])
+    monkeypatch.setattr(os, "execvp", lambda program, line: ran.append(line))
+    wanted = ["find", "/srv", "-maxdepth", "2", "--", "-h"]
+    done = CliRunner().invoke(cli_lab.lab, ["exec", "storage-1", *end_of_ours, *wanted])
+    assert done.exit_code == 0, done.output
+    assert ran == [["storage-1", *wanted]]
