@@ -18,8 +18,9 @@ START_S = 1_767_261_600
 """2026-01-01T10:00:00Z: what is drawn is the same every time."""
 
 DURATION_S = 2400
-NAN_AT_S = 1200
-"""Then figures are no numbers, as the mean of nothing is none: a gap."""
+NAN_UNTIL_S = 600
+"""Until then figures are no numbers, as the mean of nothing is none: a gap. The first that is drawn
+must be one: where it is taken for a number, the plot has no scale."""
 
 STORAGE = [f"storage-{n}" for n in (1, 2, 3)]
 KAIROSDB = ["kairosdb-1", "kairosdb-2"]
@@ -87,7 +88,7 @@ def samples(name: str, metric: Metric) -> Iterator[str]:
         for at in range(0, DURATION_S + 1, SCRAPED_S):
             value = level(name) * share * (1 + 0.5 * math.sin(at / 300 + phase))
             total += value * SCRAPED_S
-            shown = total if metric.counter else math.nan if at == NAN_AT_S else value
+            shown = total if metric.counter else math.nan if at < NAN_UNTIL_S else value
             yield f"{name}{{{series}}} {shown:.6g} {START_S + at}"
 
 
