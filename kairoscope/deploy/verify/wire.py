@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 
 from kairoscope.deploy.verify import probe
+from kairoscope.hosts.sockets import exactly
 
 # CQL native protocol, version 4: every store that KairosDB runs on speaks it.
 _VERSION = 4
@@ -48,19 +49,9 @@ def _sasl_plain(user: str, password: str) -> bytes:
 
 def _receive(sock: ssl.SSLSocket) -> tuple[int, bytes]:
     """Opcode and body of the next frame."""
-    header = _exactly(sock, _HEADER.size)
+    header = exactly(sock, _HEADER.size)
     _, _, _, opcode, length = _HEADER.unpack(header)
-    return opcode, _exactly(sock, length)
-
-
-def _exactly(sock: ssl.SSLSocket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = sock.recv(size - len(data))
-        if not more:
-            raise ConnectionResetError("the node ended the connection")
-        data += more
-    return data
+    return opcode, exactly(sock, length)
 
 
 def cql_login(endpoint: tuple[str, int], context: ssl.SSLContext, user: str, password: str) -> str:

@@ -12,6 +12,7 @@ import struct
 from typing import Any
 
 from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.sockets import exactly
 
 _LENGTH = struct.Struct("!L")
 _TIMEOUT_S = 10
@@ -29,20 +30,10 @@ def points(host: Host, metrics: list[str]) -> dict[str, list[tuple[float, float]
     where = (host.address, int(host.vars["listens"]["cache queries"]))
     with socket.create_connection(where, timeout=_TIMEOUT_S) as connection:
         connection.sendall(_LENGTH.pack(len(asked)) + asked)
-        (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
-        said = _exactly(connection, length)
+        (length,) = _LENGTH.unpack(exactly(connection, _LENGTH.size))
+        said = exactly(connection, length)
     try:
         found = _Plain(io.BytesIO(said)).load()["datapointsByMetric"]
     except (pickle.UnpicklingError, LookupError, TypeError, EOFError) as error:
         raise ValueError(f"carbon's query port: {error}") from error
     return {metric: list(waiting) for metric, waiting in found.items()}
-
-
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        more = connection.recv(count - len(data))
-        if not more:
-            raise ConnectionResetError("carbon's query port ended in the middle of an answer")
-        data += more
-    return data
