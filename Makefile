@@ -31,6 +31,7 @@ VARY ?=
 CONFIRM ?=
 DEPLOYMENT ?=
 SERVE ?=
+KEY ?=
 ARGS ?=
 VERSION ?=
 RAN ?= $(wildcard .kairoscope/tests/*.xml)
@@ -41,7 +42,7 @@ NEEDS_hosts := ssh
 NEEDS_lab := ssh lab
 
 # Verbs of day two that bring the target to another experiment; the others leave it as it is.
-SHAPING := rolling-config add-kairosdb remove-kairosdb add-storage decommission
+SHAPING := rolling-config add-kairosdb remove-kairosdb add-storage decommission upgrade-scylla
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -140,6 +141,7 @@ operate: $(VENV)/installed ## Day two: VERB=rolling-restart|add-storage|replace|
 	@$(KAIROSCOPE) operate '$(VERB)' \
 	  $(if $(filter $(SHAPING),$(VERB)),$(SCALED) $(HOSTS),--target '$(TARGET)') \
 	  $(if $(filter replace upgrade,$(VERB)),$(HOSTS)) \
+	  $(if $(filter upgrade-scylla,$(VERB)),$(if $(SCYLLA),--scylla '$(SCYLLA)') $(if $(KEY),--repository-key '$(KEY)')) \
 	  $(if $(LIMIT),--limit '$(LIMIT)') $(if $(TO),--to '$(TO)') $(if $(FROM),'$(FROM)') $(ARGS)
 
 .PHONY: rotate

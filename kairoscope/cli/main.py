@@ -27,6 +27,7 @@ from kairoscope.cli.options import (
     make_plan,
     plan_options,
     port_option,
+    server_option,
     target_option,
 )
 from kairoscope.cli.queue import queue_commands
@@ -90,13 +91,7 @@ def plan(as_json: bool, **wanted: Any) -> None:
 
 
 @main.command()
-@click.option(
-    "--scylla",
-    "server",
-    type=click.Path(path_type=Path),
-    help="SCYLLA= a ScyllaDB server of yours, for ENGINE=scylla on this machine: its maker's "
-    "archive, or a folder with one",
-)
+@server_option
 @click.option(
     "--monitoring",
     is_flag=True,

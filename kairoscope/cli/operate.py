@@ -11,12 +11,14 @@ from rich.console import Console
 
 from kairoscope.cli.options import (
     Verbs,
+    absolute,
     deployment,
     enter_kairosdb,
     host_options,
     make_plan,
     node_options,
     plan_options,
+    server_option,
     target_option,
 )
 
@@ -182,6 +184,52 @@ def upgrade(
     from kairoscope.deploy.operate import servers
 
     servers.upgrade(_to_be(target, account, backend, inventory), rollback)
+
+
+@operate_commands.command("upgrade-scylla")
+@click.option(
+    "--repository-key",
+    "key",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="KEY= what signs ScyllaDB's packages, where the inventory has no scylla_repository_key",
+)
+@server_option
+@host_options
+@plan_options
+def upgrade_scylla(
+    account: Path,
+    backend: Path | None,
+    inventory: Path | None,
+    server: Path | None,
+    key: Path | None,
+    **wanted: Any,
+) -> None:
+    """Bring the storage nodes to the release of ScyllaDB that EXPERIMENT says, one by one."""
+    from kairoscope.deploy.operate import scylla_upgrade
+
+    plan = make_plan(**wanted)
+    scylla_upgrade.upgrade(
+        _to_be(plan.target, account, backend, inventory), plan, absolute(server), absolute(key)
+    )
+
+
+@operate_commands.command("upgrade-system")
+@_limit_option
+@target_option
+def upgrade_system(target: str, limit: str | None) -> None:
+    """Bring the hosts' own packages up to date, host by host; reboots and restarts where needed."""
+    from kairoscope.deploy.operate import servers
+
+    servers.upgrade_system(_as_is(target), limit)
+
+
+@operate_commands.command("clear-snapshots")
+@target_option
+def clear_snapshots(target: str) -> None:
+    """Give up the snapshots that upgrades have left, and with them the way back by them."""
+    from kairoscope.deploy.operate import data
+
+    data.clear_snapshots(_as_is(target))
 
 
 @operate_commands.command()

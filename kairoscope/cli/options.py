@@ -49,6 +49,17 @@ def target_option(command: click.decorators.FC) -> click.decorators.FC:
     )(command)
 
 
+def server_option(command: click.decorators.FC) -> click.decorators.FC:
+    """A ScyllaDB server of the user's own."""
+    return click.option(
+        "--scylla",
+        "server",
+        type=click.Path(path_type=Path),
+        help="SCYLLA= a ScyllaDB server of yours, for ENGINE=scylla on this machine: its maker's "
+        "archive, or a folder with one",
+    )(command)
+
+
 def port_option(command: click.decorators.FC) -> click.decorators.FC:
     """Where pages are served."""
     return click.option(

@@ -74,16 +74,34 @@ RESTART = """
     - ansible.builtin.include_role: {name: scylla, tasks_from: restart}
 """
 
+# As in upgrade-scylla.yml, without the deploy at its end.
+UPGRADE = """
+- hosts: storage
+  become: true
+  any_errors_fatal: true
+  serial: 1
+  tasks:
+    - ansible.builtin.include_role: {name: scylla, tasks_from: upgrade}
+"""
+
 
 class Site:
     """The hosts, their inventory, and Ansible. `port` is the package repository's."""
+
+    version = VERSION
 
     def __init__(self, lab: Lab, folder: Path, port: int):
         self.lab, self.folder, self.port = lab, folder, port
         (folder / "deploy.yml").write_text(PLAYBOOK)
         (folder / "restart.yml").write_text(RESTART)
+        (folder / "upgrade-nodes.yml").write_text(UPGRADE)
+        (folder / "plan.json").write_text(json.dumps(PLAN))
 
     def play(self, name: str = "deploy", *words: str, **more) -> subprocess.CompletedProcess[str]:
+        """Run a playbook: one of the above, or one of the project's."""
+        playbook = self.folder / f"{name}.yml"
+        if not playbook.exists():
+            playbook = paths.ANSIBLE / "playbooks" / f"{name}.yml"
         hosts = {
             name: {
                 **self.lab.inventory_vars(name),
@@ -112,8 +130,10 @@ class Site:
             "keyspaces_dir": "/var/lib/scylla/data",
             "kairoscope": str(Path(sys.executable).with_name("kairoscope")),
             "plan": PLAN,
+            "plan_file": str(self.folder / "plan.json"),
+            "unit": "scylla-server",
             "data_devices": DISKS,
-            "scylla_version": VERSION,
+            "scylla_version": self.version,
             "scylla_repository": f"http://{GATEWAY}:{self.port}",
             "scylla_repository_key": str(self.folder / "packages" / "key.gpg"),
             "scylla_repository_seconds": 5,
@@ -129,7 +149,7 @@ class Site:
                 f"ANSIBLE_ROLES_PATH={paths.ANSIBLE}/roles",
                 str(Path(sys.executable).with_name("ansible-playbook")),
                 *("-i", str(self.folder / "inventory.yml"), *words),
-                str(self.folder / f"{name}.yml"),
+                str(playbook),
             ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -460,6 +480,88 @@ def test_a_restart_stands_by_itself_and_refuses_while_a_node_is_down(site):
     for node in NODES:
         site.run(node, "rm", f"/var/lib/kairoscope/{node}/started-with")
     assert all(site.changes("restart").values())
+
+
+def installed(site: Site, node: str) -> str:
+    shown = site.run(
+        node, "dpkg-query", "-W", "-f", "${db:Status-Want} ${Version}", "scylla-server"
+    )
+    return shown.removesuffix(f"-{scylla_stand_in.BUILD}")
+
+
+def test_a_release_that_is_not_to_be_had_takes_no_node_down(site):
+    before = {node: len(site.calls(node)) for node in NODES}
+    site.refused("upgrade-nodes", scylla_version="2026.2.99")
+    for node in NODES:
+        assert len(site.calls(node)) == before[node]
+        assert installed(site, node) == f"hold {VERSION}"
+
+
+def test_an_upgrade_that_fails_stops_and_goes_back(site):
+    site.changes("snapshot", operate_tag="before-upgrade-1")
+    site.changes("snapshot", operate_tag="before-upgrade-1")  # Interrupted, and run again.
+    with site.knobs("storage-2", "crash=1"):
+        said = site.refused("upgrade-nodes", scylla_version=NEWEST)
+    assert "storage-2: ScyllaDB has stopped" in said
+    assert installed(site, "storage-3") == f"hold {VERSION}"
+    assert site.ring("storage-3")[NODES["storage-2"]] == "DN"
+    site.changes("upgrade-nodes", scylla_version=VERSION)
+    for node in NODES:
+        assert installed(site, node) == f"hold {VERSION}"
+        assert site.ring(node) == dict.fromkeys(NODES.values(), "UN")
+
+
+def test_an_upgrade_goes_node_by_node(site):
+    before = {node: len(site.calls(node)) for node in NODES}
+    site.version = NEWEST
+    site.changes("upgrade-nodes")
+    turns = []
+    for node in NODES:
+        assert installed(site, node) == f"hold {NEWEST}"
+        assert site.run(node, "scylla", "--version").startswith(NEWEST)
+        calls = site.calls(node)[before[node] :]
+        assert [call for _, call in calls] == ["drain", "start", "normal"]
+        turns.append((calls[0][0], calls[-1][0]))
+    for (_, normal), (drain, _) in itertools.pairwise(turns):
+        assert normal < drain
+    assert site.changes() == dict.fromkeys(NODES, 0)
+    there = ["test", "-e", "/var/lib/scylla/data/kairosdb/data_points-0/snapshots/before-upgrade-1"]
+    site.run("storage-1", *there)
+    site.changes("clear-snapshots")
+    assert site.said("storage-1", *there) == ""
+
+
+def test_the_system_s_packages_host_by_host(site):
+    name = scylla_stand_in.probe(site.folder / "packages" / "repository" / "probe")
+    unreachable = "deb [trusted=yes] http://10.77.0.1:1 stable main\n"
+    site.run("storage-1", "tee", "/etc/apt/sources.list.d/probe.list", stdin=unreachable)
+    said = site.refused("upgrade-system")
+    assert "storage-1 gets nothing from its package repositories" in said
+    line = f"deb [trusted=yes] http://{GATEWAY}:{site.port}/probe stable main\n"
+    # The lab's hosts have no way to Debian's.
+    away = "rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*.sources"
+    for node in NODES:
+        site.run(node, "sh", "-c", away)
+        site.run(node, "tee", "/etc/apt/sources.list.d/probe.list", stdin=line)
+        site.run(node, "apt-get", "-qq", "update")
+        site.run(node, "apt-get", "-qq", "install", f"{name}=1")
+    before = {node: len(site.calls(node)) for node in NODES}
+    booted = {node: site.run(node, "stat", "-c", "%Y", "/proc/1") for node in NODES}
+    site.changes("upgrade-system")
+    turns = []
+    for node in NODES:
+        assert site.run(node, "dpkg-query", "-W", "-f", "${Version}", name) == "2"
+        assert installed(site, node) == f"hold {NEWEST}"
+        assert site.run(node, "stat", "-c", "%Y", "/proc/1") != booted[node]
+        calls = site.calls(node)[before[node] :]
+        assert [call for _, call in calls] == ["drain", "start", "normal"]
+        turns.append((calls[0][0], calls[-1][0]))
+        assert site.ring(node) == dict.fromkeys(NODES.values(), "UN")
+    for (_, normal), (drain, _) in itertools.pairwise(turns):
+        assert normal < drain
+    before = {node: len(site.calls(node)) for node in NODES}
+    assert site.changes("upgrade-system") == dict.fromkeys(NODES, 0)
+    assert {node: len(site.calls(node)) for node in NODES} == before
 
 
 def test_an_image_is_configured_only(site):

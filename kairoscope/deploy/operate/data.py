@@ -34,6 +34,13 @@ def repair(target: Deployed, limit: str | None) -> None:
         target.confirm(verb)
 
 
+def clear_snapshots(target: Deployed) -> None:
+    """Give up the snapshots that upgrades have left on the storage nodes."""
+    with changing(target, whatever_deploy=True):
+        target.playbook("clear-snapshots")
+        target.say("clear-snapshots: the storage nodes have none of before an upgrade any more")
+
+
 def backup(target: Deployed, to: str | None) -> str:
     """Snapshot all storage nodes and bring the files to a folder here, or on to s3://…; where."""
     verb = "backup"

@@ -30,6 +30,20 @@ def rolling_restart(target: Deployed, limit: str | None) -> None:
         target.confirm(verb)
 
 
+def upgrade_system(target: Deployed, limit: str | None) -> None:
+    """Bring the packages of the hosts' own repositories up to date, host by host.
+
+    What must start anew does: a host for a newer kernel, a server for libraries that were replaced.
+    """
+    verb = "upgrade-system"
+    with changing(target):
+        if limit:
+            target.inventory.host(limit)
+        target.refuse_unless_whole(verb, *safety.one_down(target.plan))
+        target.playbook(verb, operate_limit=limit or "all")
+        target.confirm(verb)
+
+
 def rolling_config(target: Deployed, plan: Plan) -> None:
     """Bring the servers to other settings, each restarted by itself if they concern it."""
     verb = "rolling-config"
@@ -74,8 +88,8 @@ def upgrade(target: Deployed, rollback: bool) -> None:
         target.confirm(verb)
         operation.end(target.name)
         target.say(
-            f"The snapshots {tag} stay on the storage nodes until: nodetool "
-            f"clearsnapshot -t {tag}. Back to what was before: upgrade --rollback"
+            f"The snapshots {tag} hold on to their disk until: kairoscope operate clear-snapshots "
+            f"--target {target.name}. Back to what was before: upgrade --rollback"
         )
 
 

@@ -53,6 +53,30 @@ def build(folder: Path, releases: list[str]) -> Repository:
     return Repository(pool.parent, key)
 
 
+def probe(folder: Path) -> str:
+    """Make a signed repository with two versions of a package of the system's; its newer version
+    asks for a reboot, as a kernel's does. The package's name."""
+    name, pool = "kairoscope-probe", folder / "pool"
+    pool.mkdir(parents=True)
+    for version in ("1", "2"):
+        with tempfile.TemporaryDirectory(dir=pool) as parent:
+            root = Path(parent) / name
+            _put(
+                root / "DEBIAN/control",
+                f"Package: {name}\nVersion: {version}\nArchitecture: all\n"
+                f"Maintainer: {MAINTAINER}\nDescription: nothing, for tests of upgrades\n",
+            )
+            if version == "2":
+                _put(root / "DEBIAN/postinst", "#!/bin/sh\ntouch /run/reboot-required\n", 0o755)
+            subprocess.run(
+                ["dpkg-deb", "--root-owner-group", "-Znone", "--build", root, pool],
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+    _index(folder, folder / "key.gpg")
+    return name
+
+
 def _package(name: str, release: str, pool: Path) -> None:
     with tempfile.TemporaryDirectory(dir=pool) as parent:
         root = Path(parent) / name
