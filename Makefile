@@ -29,6 +29,7 @@ PRECISION ?=
 RETENTION ?=
 VARY ?=
 CONFIRM ?=
+QUICK ?=
 DEPLOYMENT ?=
 SERVE ?=
 KEY ?=
@@ -126,6 +127,11 @@ compare: $(VENV)/installed ## Compare runs: A="run …" WITH="run …"; page, JS
 .PHONY: ab
 ab: $(VENV)/installed ## Run two experiments in turn and compare: A=<experiment> WITH=<experiment> (docs/comparing.md)
 	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(ARGS)
+
+.PHONY: bakeoff
+bakeoff: tools ## Deploy, load, kill and destroy every system in turn on the same sensors: one table (ONLY=, SENSORS=, DURATION=, QUICK=1; docs/systems.md)
+	@$(KAIROSCOPE) bakeoff $(if $(ONLY),--only '$(ONLY)') $(if $(SENSORS),--sensors '$(SENSORS)') \
+	  $(if $(DURATION),--duration '$(DURATION)') $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: trend
 trend: $(VENV)/installed ## Show where figures of EXPERIMENT changed for good, over all its runs

@@ -21,6 +21,9 @@ from kairoscope.targets.target import Target
 TARGETS: tuple[Target, ...] = (Local(), LabTarget(), Aws(), Own())
 STACKS: tuple[Stack, ...] = (KairosDB(), Graphite(), InfluxDB(), QuestDB(), VictoriaMetrics())
 
+BAKE_OFF = ("laptop", "laptop-stock", "graphite-1", "influxdb", "questdb", "victoriametrics")
+"""Experiments that a bake-off has in turn, ours first."""
+
 
 def target(name: str) -> Target:
     """The target of that name. UserError if there is none."""

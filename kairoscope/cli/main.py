@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 
 from kairoscope import __version__, paths
+from kairoscope.cli.bakeoff import bakeoff
 from kairoscope.cli.compare import compare_commands
 from kairoscope.cli.lab import lab
 from kairoscope.cli.operate import operate_commands
@@ -184,6 +185,13 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
     type=click.Path(path_type=Path),
     help="Folder in which the run folder is made  [default: results/runs]",
 )
+@click.option(
+    "--kill-after",
+    "kill_after_s",
+    type=click.FloatRange(min=0, max=600),
+    help="Kill all servers (SIGKILL) so many seconds after the load's end, and look for its points "
+    "when they are back; target local alone",
+)
 @port_option
 @click.option(
     "--serve/--no-serve",
@@ -195,6 +203,7 @@ def load(
     always_read_back: bool,
     until: Path | None,
     into: Path | None,
+    kill_after_s: float | None,
     port: int | None,
     serve: bool,
     **wanted: Any,
@@ -220,6 +229,7 @@ def load(
             until=there,
             into=absolute(into),
             on_folder=page.show if page else None,
+            kill_after_s=kill_after_s,
         )
     sys.exit(ran.status)
 
@@ -364,6 +374,7 @@ def rotate(target: str, what: str) -> None:
     rotate.rotate(target, known.stack(deployed_stack(target)), what)
 
 
+main.add_command(bakeoff)
 main.add_command(lab)
 main.add_command(operate_commands)
 main.add_command(queue_commands)

@@ -86,6 +86,11 @@ def page(
     )
 
 
+def text(template: str, **context: Any) -> str:
+    """Markdown from one of the templates, whose cells it escapes itself (filter `cell`)."""
+    return _environment(escape=False).get_template(template).render(**context)
+
+
 def runs(listed: Sequence[object]) -> str:
     """A list of runs, each with `address`, `run`, `started`, `experiment`, `target`, the verdict's
     `word` and its `summary`."""
@@ -94,8 +99,7 @@ def runs(listed: Sequence[object]) -> str:
 
 def markdown(run: RunData, comparisons: tuple[Comparison, ...]) -> str:
     """The summary as Markdown; cells are escaped so that no text of a run breaks a table."""
-    template = _environment(escape=False).get_template("report.md.j2")
-    return template.render(**_common(run, comparisons), gaps_open=_GAPS_OPEN)
+    return text("report.md.j2", **_common(run, comparisons), gaps_open=_GAPS_OPEN)
 
 
 def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]:

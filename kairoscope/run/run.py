@@ -28,7 +28,7 @@ from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
 from kairoscope.run import backlog as waiting
 from kairoscope.run import fleet as loader_hosts
-from kairoscope.run import load_spec, speed_probe, speeds, tell, warmth
+from kairoscope.run import killing, load_spec, speed_probe, speeds, tell, warmth
 from kairoscope.run.samplers import HostProbes, Processes
 from kairoscope.run.state import State
 from kairoscope.run_folder import JsonLines
@@ -72,6 +72,7 @@ def load(
     until: Until | None = None,
     into: Path | None = None,
     on_folder: Callable[[Path], None] | None = None,
+    kill_after_s: float | None = None,
 ) -> Ran:
     """Run the plan's load on its deployed target.
 
@@ -98,7 +99,8 @@ def load(
         ):
             session.check_ready()
             state = _open(plan, hosts, session, into)
-            return _run(state, session, fleet, console, always_read_back, until, on_folder)
+            more = (always_read_back, until, on_folder, kill_after_s)
+            return _run(state, session, fleet, console, *more)
 
 
 def _run(
@@ -109,12 +111,13 @@ def _run(
     always_read_back: bool,
     until: Until | None,
     on_folder: Callable[[Path], None] | None,
+    kill_after_s: float | None,
 ) -> Ran:
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
         if on_folder:
             on_folder(state.folder)
-        _measured_load(state, session, fleet, console, until)
+        _measured_load(state, session, fleet, console, until, kill_after_s)
         if not always_read_back and (why := conclude.failing(state.folder)):
             state.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
         else:
@@ -235,6 +238,7 @@ def _measured_load(
     fleet: loader_hosts.Fleet,
     console: Console,
     until: Until | None,
+    kill_after_s: float | None,
 ) -> None:
     """Capture before, load with all samplers running, watch the backlog drain, capture after."""
     captures = session.captures()
@@ -284,6 +288,8 @@ def _measured_load(
             lambda spec: _end_at(spec, state, captures),
         )
         captures.loaded()
+        if kill_after_s is not None:
+            killing.kill(state, session, console, kill_after_s, time.time())
         if backlog:
             _watch_drain(state, console, backlog)
     finally:

@@ -85,6 +85,23 @@ class Verbs:
             raise UserError(f"`kairoscope load {wanted.experiment}` left no run folder in {into}")
         return new[0]
 
+    def deploy(self, wanted: Wanted) -> None:
+        """Bring the target to the experiment, and no more. UserError if it fails."""
+        self._call("deploy", wanted.experiment, *wanted.options)
+
+    def search(self, wanted: Wanted) -> Path:
+        """Search for what it sustains; the search's folder. UserError if there is none."""
+        self._call("search", wanted.experiment, *wanted.options, ends=(0, 1, 2))
+        name = Path(wanted.experiment).stem
+        found = sorted(paths.series_dir().glob(f"*-search-{name}-{self._target}"))
+        if not found:
+            raise UserError(f"`kairoscope search {wanted.experiment}` left no folder")
+        return found[-1]
+
+    def destroy(self) -> None:
+        """End all of the target. UserError if it fails."""
+        self._call("destroy")
+
     def _call(self, *arguments: str, ends: Sequence[int] = (0,), quiet: bool = False) -> None:
         """Run a verb; what it says goes to the console, or with `quiet` into a failure's text."""
         program = Path(sys.executable).parent / "kairoscope"

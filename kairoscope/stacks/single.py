@@ -88,6 +88,7 @@ class Single(ABC):
 
     playbooks = paths.ANSIBLE / "systems"
     bundles = ()
+    durable: ClassVar[Mapping[str, Any]] = {}
     scraped: tuple[Scraped, ...] = ()
 
     @abstractmethod
@@ -102,6 +103,11 @@ class Single(ABC):
     def roles(self) -> dict[str, str]:
         """One server, which takes points."""
         return {"kairosdb": self.name}
+
+    @property
+    def acknowledgement(self) -> str:
+        """As it tells."""
+        return self.told.acknowledgement
 
     @property
     def taker(self) -> str:

@@ -65,6 +65,19 @@ class Stack(Planned, Protocol):
     """What stands on the hosts: all that deployment and run ask of it."""
 
     @property
+    def title(self) -> str:
+        """As its makers write it."""
+
+    @property
+    def acknowledgement(self) -> str:
+        """What its acknowledgement means, a sentence."""
+
+    @property
+    def durable(self) -> Mapping[str, Any]:
+        """Settings of section `system` with which more of what was acknowledged survives a killed
+        process than with those that are planned; none where these keep as much as it can."""
+
+    @property
     def bundles(self) -> Sequence[str]:
         """Names of the run-time bundles (`kairoscope.deploy.bundles`) that it runs; others have
         nothing to do with Maven's jars."""

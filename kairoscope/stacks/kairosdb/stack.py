@@ -54,6 +54,13 @@ class KairosDB:
     """The stack; the engine under KairosDB, Cassandra or ScyllaDB, is a field of its plans."""
 
     name = "kairosdb"
+    title = "KairosDB"
+    acknowledgement = (
+        "KairosDB acknowledges (204) what is in its queue's file: it survives a killed process, "
+        "and with kairosdb.queue_sync_ms above 0 a loss of power as well. With kairosdb.queue "
+        "stock it is what docs/limits.md says of KairosDB's own queue."
+    )
+    durable: ClassVar[Mapping[str, Any]] = {}
     roles: ClassVar = {"storage": "storage", "kairosdb": "kairosdb"}
     taker = "KairosDB node"
     protocols = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM)

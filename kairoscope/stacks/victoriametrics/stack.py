@@ -48,6 +48,8 @@ class VictoriaMetrics(Single):
         },
     )
     server = VictoriaMetricsServer(VERSION)
+    # The least that it takes.
+    durable = {"flush_interval_s": 1}  # noqa: RUF012
 
     def own(self, draft: Draft) -> dict[str, Any]:
         """Flush, retention and memory."""

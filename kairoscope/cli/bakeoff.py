@@ -1,0 +1,103 @@
+"""Command of a bake-off: all systems in turn, one table."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kairoscope import paths
+from kairoscope.cli.options import target_option
+from kairoscope.errors import UserError
+
+if TYPE_CHECKING:
+    from kairoscope.series.bakeoff import Asked, Entrant
+
+SENSORS, DURATION_S = 5_000, 90
+"""By default: what all systems sustain on two cores; four windows of KairosDB's queue after a
+third of warm-up, so that whether it grows can be told."""
+
+
+@click.command()
+@click.option("--only", help="ONLY= experiments to compare, separated by commas  [default: all]")
+@click.option("--sensors", type=click.IntRange(min=2), default=SENSORS, show_default=True)
+@click.option(
+    "--duration",
+    "duration_s",
+    type=click.IntRange(min=30, max=3600),
+    default=DURATION_S,
+    show_default=True,
+    help="Seconds of each system's load, a third of them warm-up",
+)
+@click.option("--quick", is_flag=True, help="QUICK=1 no search for what each sustains at most")
+@click.option("--anew", is_flag=True, help="Begin again, where an interrupted one would go on")
+@target_option
+def bakeoff(
+    *, only: str | None, sensors: int, duration_s: int, quick: bool, anew: bool, target: str
+) -> None:
+    """Deploy, load, kill and destroy each system in turn, on the same sensors; write one table.
+
+    Runs, a document of each system, report.html and report.md are in a folder of results/bakeoff/.
+    Interrupted, the same command goes on. For target local.
+    """
+    from kairoscope.cli.main import console
+    from kairoscope.hosts import operation
+    from kairoscope.series import bakeoff as bakeoffs
+    from kairoscope.series import bakeoff_page
+    from kairoscope.series.driver import Verbs
+
+    if target != "local":
+        raise UserError(f"TARGET={target}: a bake-off kills servers, and is for target local")
+    asked = bakeoffs.Asked(sensors, duration_s, quick)
+    entrants, limits, ours = _entered(only, asked)
+    into = paths.results_dir() / "bakeoff"
+    into.mkdir(parents=True, exist_ok=True)
+    refusal = "Another bake-off runs here: each would destroy what the other measures."
+    with operation.hold(into / "lock", refusal):
+        found = bakeoffs.BakeOff.open(into, target, entrants, asked, limits, anew=anew)
+        if found.document["deployed"] is None and (paths.target_dir(target) / "plan.json").exists():
+            raise UserError(
+                f"Target {target} is deployed, and a bake-off would destroy that. First: make "
+                "destroy"
+            )
+        console.print(f"bake-off: {found.folder}")
+
+        def write() -> Path:
+            return bakeoff_page.write(found, entrants, ours)
+
+        try:
+            bakeoffs.run(found, entrants, asked, Verbs(target, console), console, write)
+        finally:
+            console.print(f"page: {write()}")
+    sys.exit(1 if any(found.system(entrant)["error"] for entrant in entrants) else 0)
+
+
+def _entered(only: str | None, asked: Asked) -> tuple[list[Entrant], dict[str, Any], str]:
+    """The systems in their order, the limits that all are judged by, and which system is ours.
+
+    UserError if there is none of a name, or one cannot be planned under the load.
+    """
+    from kairoscope import experiment as experiments
+    from kairoscope.cli import known
+    from kairoscope.series import bakeoff as bakeoffs
+
+    ours = known.BAKE_OFF[0]
+    names = [name.strip() for name in only.split(",")] if only else list(known.BAKE_OFF)
+    if odd := [name for name in names if name not in known.BAKE_OFF]:
+        there = ", ".join(known.BAKE_OFF)
+        raise UserError(f"ONLY={only}: {', '.join(odd)} is not compared. There are: {there}")
+    limits = experiments.load(ours).limits.model_dump(mode="json", exclude_none=True)
+    entrants = []
+    for name in dict.fromkeys(names):
+        stack = known.stack(experiments.load(name).stack)
+        entrants.append(bakeoffs.Entrant(name, stack.title, stack.acknowledgement, stack.durable))
+    with tempfile.TemporaryDirectory() as made:
+        for entrant in entrants:
+            for name, text in bakeoffs.experiments(entrant, asked, limits).items():
+                file = Path(made) / name
+                file.write_text(text)
+                known.plan(experiments.load(str(file)))
+    return entrants, limits, ours

@@ -1,0 +1,275 @@
+"""Systems in turn on one target and on the same sensors: deployed, loaded, killed, destroyed.
+
+Each step is an ordinary run (or search) of an ordinary experiment, of which the bake-off's folder
+has all: <system>.yml, and <system>.json with what its steps came to, written after each. So an
+interrupted bake-off goes on with the first step that is not there.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import yaml
+from rich.console import Console
+
+from kairoscope import run_folder
+from kairoscope.errors import UserError
+from kairoscope.experiment import files
+from kairoscope.series.driver import Wanted
+
+INDEX = "bakeoff.json"
+FORMAT = 1
+"""Of bakeoff.json; raised when a reader of the old one would misread the new one."""
+
+LOAD, SEARCH, DURABLE = "load", "search", "durable "
+KILLS_S = (0, 5, 15)
+"""Seconds after the load's end at which all servers are killed: at once, and after what systems
+that write now and then have for an interval."""
+KILLED_LOAD_S, KILLED_WARMUP_S = 20, 5
+"""Of a load before a kill. A kill takes what was acknowledged last, however much came before."""
+METRIC, TAGS = "temperature", {"sensor": "{n}"}
+"""What all can store: a metric is a table in one of them, and a path in another."""
+PER_REQUEST = 100
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A system as it is entered.
+
+    Attributes:
+        experiment: its experiment, which it is called by.
+        title: as its makers write it.
+        acknowledgement: what one means, a sentence.
+        durable: its settings with which a kill takes less; none if there are none.
+    """
+
+    experiment: str
+    title: str
+    acknowledgement: str
+    durable: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        return Path(self.experiment).stem
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line asks for: the load that all get, and whether to search as well."""
+
+    sensors: int
+    duration_s: int
+    quick: bool
+
+    @property
+    def warmup_s(self) -> int:
+        """A third: all servers have just started."""
+        return self.duration_s // 3
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a system: a run, killed or not, or a search; of which of its experiments."""
+
+    name: str
+    file: str
+    kill_after_s: int | None = None
+
+
+class Driver(Protocol):
+    """What is done with the target; see `kairoscope.series.driver.Verbs`."""
+
+    def deploy(self, wanted: Wanted) -> None:
+        """Bring it to the experiment."""
+
+    def load(self, wanted: Wanted, into: Path) -> Path:
+        """Run the load; the run folder, which is in `into`."""
+
+    def search(self, wanted: Wanted) -> Path:
+        """Search for what it sustains; the search's folder."""
+
+    def destroy(self) -> None:
+        """End all of it."""
+
+
+def kill_name(after_s: int) -> str:
+    """Of the step that kills so many seconds after a load."""
+    return f"kill after {after_s} s"
+
+
+def steps(entrant: Entrant, asked: Asked) -> list[Step]:
+    """All of a system's, those on one set of settings side by side; the search deploys others."""
+    killed, durable = (f"{entrant.name}-{what}.yml" for what in ("killed", "durable"))
+    found = [Step(LOAD, f"{entrant.name}.yml")]
+    found += [Step(kill_name(after_s), killed, after_s) for after_s in KILLS_S]
+    if entrant.durable:
+        found += [Step(DURABLE + kill_name(after_s), durable, after_s) for after_s in KILLS_S]
+    if not asked.quick:
+        found.append(Step(SEARCH, f"{entrant.name}.yml"))
+    return found
+
+
+def experiments(entrant: Entrant, asked: Asked, limits: Mapping[str, Any]) -> dict[str, str]:
+    """The experiments that a system is measured by, by their files' names: its own, under the same
+    loads and the same limits as all."""
+    text, shown = files.read(entrant.experiment)
+    document = yaml.safe_load(text)
+    document.pop("reference", None)
+    document |= {
+        "name": entrant.name,
+        "description": f"{shown} under the load of a bake-off.",
+        "load": {
+            "sensors": asked.sensors,
+            "rate": 1,
+            "duration_s": asked.duration_s,
+            "warmup_s": asked.warmup_s,
+            "protocol": document["load"].get("protocol", "rest"),
+            "metric": METRIC,
+            "tags": TAGS,
+            "sensors_per_request": PER_REQUEST,
+        },
+        "limits": dict(limits),
+    }
+    short = {"duration_s": KILLED_LOAD_S, "warmup_s": KILLED_WARMUP_S}
+    killed = {**document, "load": {**document["load"], **short}}
+    found = {f"{entrant.name}.yml": document, f"{entrant.name}-killed.yml": killed}
+    if entrant.durable:
+        system = {**document.get("system", {}), **entrant.durable}
+        found[f"{entrant.name}-durable.yml"] = {**killed, "system": system}
+    return {name: str(yaml.safe_dump(one, sort_keys=False)) for name, one in found.items()}
+
+
+class BakeOff:
+    """A bake-off's folder: what was asked for, and each system's document."""
+
+    def __init__(self, folder: Path) -> None:
+        """One that is there. UserError if it is none that this version understands."""
+        self.folder = folder
+        self.document = run_folder.read_object(folder / INDEX)
+        if self.document.get("format") != FORMAT:
+            raise UserError(f"{folder / INDEX}: made by another version of Kairoscope")
+
+    @classmethod
+    def open(
+        cls,
+        into: Path,
+        target: str,
+        entrants: Sequence[Entrant],
+        asked: Asked,
+        limits: Mapping[str, Any],
+        *,
+        anew: bool = False,
+    ) -> "BakeOff":
+        """The newest one of the same that did not come to its end, or a new one. OSError if it
+        cannot be written."""
+        wanted = {
+            "target": target,
+            "systems": [entrant.name for entrant in entrants],
+            "load": {"sensors": asked.sensors, "duration_s": asked.duration_s},
+            "quick": asked.quick,
+            "limits": dict(limits),
+        }
+        newest = sorted(into.glob(f"*/{INDEX}"))[-1:]
+        if newest and not anew:
+            found = cls(newest[0].parent)
+            if found.document["ended"] is None and found.document["wanted"] == wanted:
+                return found
+        folder = into / run_folder.stamp(time.time())
+        folder.mkdir(parents=True)
+        for entrant in entrants:
+            for name, text in experiments(entrant, asked, limits).items():
+                (folder / name).write_text(text)
+        document = {"format": FORMAT, "wanted": wanted, "deployed": None, "ended": None}
+        run_folder.write_json(folder / INDEX, document)
+        return cls(folder)
+
+    def system(self, entrant: Entrant) -> dict[str, Any]:
+        """What is known of a system: its steps' folders, and what went wrong."""
+        path = self.folder / f"{entrant.name}.json"
+        if path.exists():
+            return run_folder.read_object(path)
+        return {
+            "name": entrant.name,
+            "title": entrant.title,
+            "acknowledgement": entrant.acknowledgement,
+            "durable": dict(entrant.durable),
+            "steps": {},
+            "error": None,
+        }
+
+    def keep(self, document: Mapping[str, Any]) -> None:
+        """Write a system's document. OSError if it cannot be."""
+        run_folder.write_json(self.folder / f"{document['name']}.json", dict(document))
+
+    def note(self, **more: Any) -> None:
+        """Write down how far it is. OSError if it cannot be."""
+        self.document |= more
+        run_folder.write_json(self.folder / INDEX, self.document)
+
+
+def run(
+    bakeoff: BakeOff,
+    entrants: Sequence[Entrant],
+    asked: Asked,
+    driver: Driver,
+    console: Console,
+    made: Callable[[], object],
+) -> None:
+    """Make all steps that are left; `made` is called after each.
+
+    A system of which a step fails is left with the reason, and the next one has its turn.
+
+    Raises:
+        KeyboardInterrupt: by the user; the step that was going on is made again next time.
+    """
+    for number, entrant in enumerate(entrants, 1):
+        document = bakeoff.system(entrant)
+        left = [step for step in steps(entrant, asked) if step.name not in document["steps"]]
+        if not left or document["error"]:
+            continue
+        console.print(f"\n[bold]system {number} of {len(entrants)}[/]: {entrant.name}")
+        try:
+            if bakeoff.document["deployed"] not in (None, entrant.name):
+                driver.destroy()
+            bakeoff.note(deployed=entrant.name)
+            _system(bakeoff, entrant, document, left, driver, console, made)
+            driver.destroy()
+            bakeoff.note(deployed=None)
+        except UserError as error:
+            console.print(f"{entrant.name}: {error.message}", markup=False)
+            document["error"] = error.message
+            bakeoff.keep(document)
+            made()
+    if bakeoff.document["deployed"]:  # one that went wrong, and was the last
+        driver.destroy()
+    bakeoff.note(deployed=None, ended=time.time())
+    made()
+
+
+def _system(
+    bakeoff: BakeOff,
+    entrant: Entrant,
+    document: dict[str, Any],
+    left: Sequence[Step],
+    driver: Driver,
+    console: Console,
+    made: Callable[[], object],
+) -> None:
+    deployed = ""
+    for step in left:
+        console.print(f"\n[bold]{entrant.name}: {step.name}[/]")
+        wanted = Wanted(str(bakeoff.folder / step.file))
+        if step.name == SEARCH:
+            document["steps"][step.name] = str(driver.search(wanted))
+        else:
+            if step.file != deployed:
+                driver.deploy(wanted)
+                deployed = step.file
+            if step.kill_after_s is not None:
+                wanted = Wanted(wanted.experiment, ("--kill-after", str(step.kill_after_s)))
+            document["steps"][step.name] = driver.load(wanted, bakeoff.folder).name
+        bakeoff.keep(document)
+        made()

@@ -1,0 +1,304 @@
+"""What a bake-off's runs came to, as rows of figures with a column for each system. Pure, of the
+run folders."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kairoscope import run_folder
+from kairoscope.compare import runs
+from kairoscope.compare.runs import Run
+from kairoscope.errors import UserError
+from kairoscope.report import units
+from kairoscope.series import record
+from kairoscope.series.bakeoff import DURABLE, KILLS_S, LOAD, SEARCH, kill_name
+
+NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A figure as it is shown, and as a number where systems are compared by it; `why` there is
+    none."""
+
+    text: str
+    value: float | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure of all systems, by their names."""
+
+    label: str
+    cells: dict[str, Cell]
+    less_is_better: bool | None = None
+
+
+@dataclass(frozen=True)
+class Killed:
+    """What a kill left: points claimed (acknowledged, or sent where nothing is), and those that
+    came back; seconds of the load; from the load's end to the kill; until servers served again."""
+
+    claimed: int
+    stored: int
+    seconds: float
+    after_s: float
+    serving_s: float | None
+
+    @property
+    def share(self) -> float:
+        """Of the claimed points that came back."""
+        return self.stored / self.claimed if self.claimed else 0.0
+
+
+@dataclass(frozen=True)
+class System:
+    """A system's document with its runs, by step; `odd` are runs that cannot be read."""
+
+    document: Mapping[str, Any]
+    runs: dict[str, Run]
+    ledgers: dict[str, dict[str, Any]]
+    killed: dict[str, Killed]
+    searched: Mapping[str, Any] | None
+    odd: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Of its experiment."""
+        return str(self.document["name"])
+
+
+def read(folder: Path, document: Mapping[str, Any]) -> System:
+    """A system's runs of a bake-off's folder."""
+    found = System(document, {}, {}, {}, _searched(document))
+    for step, name in document["steps"].items():
+        if step == SEARCH:
+            continue
+        try:
+            run = runs.read(folder / name)
+        except UserError as error:
+            found.odd[step] = error.message
+            continue
+        found.runs[step] = run
+        if (run.folder / run_folder.LEDGER).exists():
+            found.ledgers[step] = run_folder.read_object(run.folder / run_folder.LEDGER)
+        if killed := _killed(run, found.ledgers.get(step)):
+            found.killed[step] = killed
+    return found
+
+
+def _searched(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    folder = document["steps"].get(SEARCH)
+    if not folder or not (Path(folder) / record.FILE).exists():
+        return None
+    result: Mapping[str, Any] | None = run_folder.read_object(Path(folder) / record.FILE)["result"]
+    return result
+
+
+def _claimed(ledger: Mapping[str, Any] | None) -> tuple[int, int | None]:
+    """Points that must be in the store, and those that came back right; None if it is not known."""
+    if not ledger:
+        return 0, None
+    if ledger["acknowledges"]:
+        return int(ledger["acknowledged"]), ledger["stored"]
+    return int(ledger["unknown"]), ledger["unknown_stored"]
+
+
+def _seconds(run: Run) -> float:
+    """Of the whole load, warm-up included."""
+    start, end = (run.manifest["load"][key] for key in ("start_ms", "end_ms"))
+    return float(end - start) / 1000
+
+
+def _killed(run: Run, ledger: Mapping[str, Any] | None) -> Killed | None:
+    path = run.folder / run_folder.KILLED
+    claimed, stored = _claimed(ledger)
+    if not path.exists() or stored is None or not run.manifest.get("load"):
+        return None
+    told = run_folder.read_object(path)
+    after_s = float(told["after_load_s"])
+    return Killed(claimed, stored, _seconds(run), after_s, told.get("serving_s"))
+
+
+def rows(systems: Sequence[System], sensors: int) -> list[Row]:
+    """All figures, in the order of the table."""
+    made: list[tuple[str, Callable[[System], Cell], bool | None]] = [
+        (f"the load of {sensors:,} sensors", _verdict, None),
+        ("sensors sustained at most", _sustained, False),
+        ("accepted", _accepted, False),
+        ("read back", _read_back, False),
+        *((f"survives kill -9 {_when(s)}", _survival(kill_name(s)), False) for s in KILLS_S),
+    ]
+    if any(system.document["durable"] for system in systems):
+        made += [
+            (f"… with its durable setting, {_when(s)}", _survival(DURABLE + kill_name(s)), False)
+            for s in KILLS_S
+        ]
+    made += [
+        ("serves again after a kill", _serving, True),
+        ("client latency p99, from the planned time", _p99, True),
+        ("CPU of its servers a point", _cpu, True),
+        ("memory of its servers at most", _memory, True),
+        ("disk a point, all copies", _bytes, True),
+        ("nothing waits any more, after the last point was due", _drained, True),
+        ("copies", _copies, None),
+    ]
+    return [Row(label, {s.name: get(s) for s in systems}, less) for label, get, less in made]
+
+
+def _when(after_s: int) -> str:
+    return f"{after_s} s after the load" if after_s else "as the load ends"
+
+
+def _none(why: str) -> Cell:
+    return Cell(NOT_JUDGED, why=why)
+
+
+def _missing(system: System, step: str) -> Cell:
+    """Of a step without figures: why."""
+    if step in system.odd:
+        return _none(system.odd[step])
+    if step in system.document["steps"]:
+        return _none("its run has no such figure: see there")
+    return _none(system.document["error"] or "not run yet")
+
+
+def _of_load(get: Callable[[System, Run], Cell | None]) -> Callable[[System], Cell]:
+    def cell(system: System) -> Cell:
+        run = system.runs.get(LOAD)
+        return (get(system, run) if run else None) or _missing(system, LOAD)
+
+    return cell
+
+
+def _part(run: Run, part: str) -> str:
+    """Why a part of a run's verdict is not judged; "" if it is."""
+    told = runs.at(run.manifest, "captures", "not_judged", part)
+    return str(told) if told else ""
+
+
+@_of_load
+def _verdict(system: System, run: Run) -> Cell:
+    return Cell(run.word)
+
+
+def _sustained(system: System) -> Cell:
+    found = system.searched
+    if found is None:
+        asked = SEARCH in system.document["steps"] or system.document["error"]
+        return _missing(system, SEARCH) if asked else _none("no search was made")
+    if capacity := found.get("capacity"):
+        low, high = (units.count(capacity[key]) for key in ("low", "high"))
+        return Cell(f"{units.count(capacity['median'])} ({low} to {high})", capacity["median"])
+    least = found.get("lower") or found.get("at_least")
+    if least:
+        return Cell(f"at least {units.count(least)}", float(least))
+    return _none(str(found["sentence"]))
+
+
+def _rate(points: float, seconds: float, of: float) -> Cell:
+    share = points / of if of else 0.0
+    return Cell(f"{units.count(points / seconds)}/s ({units.percent(share)})", share)
+
+
+@_of_load
+def _accepted(system: System, run: Run) -> Cell | None:
+    ledger = system.ledgers.get(LOAD)
+    claimed, _ = _claimed(ledger)
+    if not ledger or not run.manifest.get("load"):
+        return None
+    cell = _rate(claimed, _seconds(run), ledger["scheduled"])
+    return cell if ledger["acknowledges"] else Cell(f"{cell.text} sent", cell.value)
+
+
+@_of_load
+def _read_back(system: System, run: Run) -> Cell | None:
+    claimed, stored = _claimed(system.ledgers.get(LOAD))
+    return None if stored is None else _rate(stored, _seconds(run), claimed)
+
+
+def _survival(step: str) -> Callable[[System], Cell]:
+    def cell(system: System) -> Cell:
+        if step.startswith(DURABLE) and not system.document["durable"]:
+            return Cell(units.NONE, why="its own settings keep as much as it can")
+        killed = system.killed.get(step)
+        if not killed:
+            return _missing(system, step)
+        return _rate(killed.stored, killed.seconds, killed.claimed)
+
+    return cell
+
+
+def _serving(system: System) -> Cell:
+    known = [k.serving_s for k in system.killed.values() if k.serving_s is not None]
+    if not known:
+        return _missing(system, kill_name(KILLS_S[0]))
+    return Cell(f"{units.duration(min(known))} to {units.duration(max(known))}", max(known))
+
+
+@_of_load
+def _p99(system: System, run: Run) -> Cell | None:
+    if why := _part(run, "latency"):
+        return _none(why)
+    figure = run.figures.get("p99_ms")
+    if figure is None:
+        return None
+    counted = units.count(run.latency.get("count"))
+    return Cell(f"{units.milliseconds(figure)} ({counted} points)", figure)
+
+
+@_of_load
+def _cpu(system: System, run: Run) -> Cell | None:
+    figures = [run.figures.get(role) for role in ("storage_us", "kairosdb_us")]
+    known = [figure for figure in figures if figure is not None]
+    return Cell(f"{units.significant(sum(known))} µs", sum(known)) if known else None
+
+
+@_of_load
+def _memory(system: System, run: Run) -> Cell | None:
+    """Of each server at its most, added up."""
+    of_servers = [name for names in run.manifest["nodes"].values() for name in names]
+    each = run.measurements.get("rss_max_bytes", {})
+    known = [each[name] for name in of_servers if name in each]
+    return Cell(units.byte_size(sum(known)), float(sum(known))) if known else None
+
+
+@_of_load
+def _bytes(system: System, run: Run) -> Cell | None:
+    figure = run.figures.get("bytes_per_point")
+    return Cell(f"{units.significant(figure)} bytes", figure) if figure else None
+
+
+@_of_load
+def _drained(system: System, run: Run) -> Cell | None:
+    if why := _part(run, "drain"):
+        return _none(why)
+    figure = run.figures.get("drain_s")
+    return Cell(units.duration(figure), figure) if figure is not None else None
+
+
+@_of_load
+def _copies(system: System, run: Run) -> Cell:
+    return Cell(str(runs.at(run.plan, "experiment", "cluster", "replication_factor")))
+
+
+def behind(rows: Sequence[Row], ours: str, titles: Mapping[str, str]) -> list[str]:
+    """Where another system has a better figure than ours, a sentence each, the best one named."""
+    found = []
+    for row in rows:
+        own = row.cells.get(ours)
+        others = {
+            name: cell
+            for name, cell in row.cells.items()
+            if cell.value is not None and name != ours
+        }
+        if row.less_is_better is None or own is None or own.value is None or not others:
+            continue
+        pick = min if row.less_is_better else max
+        best = pick(others, key=lambda name: others[name].value or 0.0)
+        value = others[best].value or 0.0
+        if value < own.value if row.less_is_better else value > own.value:
+            found.append(f"{row.label}: {own.text}; {titles[best]} {others[best].text}")
+    return found

@@ -1,0 +1,176 @@
+"""A bake-off as people read it: report.html and report.md, of the same rows."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kairoscope import __version__, run_folder
+from kairoscope.report import charts, pages, units
+from kairoscope.report.charts import Chart, Series
+from kairoscope.report.view import Table
+from kairoscope.series import bakeoff_figures as figures
+from kairoscope.series.bakeoff import DURABLE, KILLS_S, LOAD, SEARCH, BakeOff, Entrant, kill_name
+from kairoscope.series.bakeoff_figures import Row, System
+
+FAIR = (
+    "All systems got the same sensors, values and seconds, from the same loaders on the same "
+    "machine, one system at a time, each on servers that had just started. The loaders share its "
+    "cores.",
+    "Copies differ, as their row says: KairosDB's store keeps several, on as many nodes of this "
+    "machine. CPU, memory and disk a point are of all copies.",
+    "A kill takes what was in the memory of the processes. A loss of power takes more, which no "
+    "kill shows, and a lost machine takes everything of a system of one copy.",
+    "One run a figure: it shows an order of magnitude. What matters is measured with several runs "
+    "a side, by make ab.",
+)
+NOT_MEASURED = (
+    "Not measured here: queries beside the load, and how long a point takes until queries find it. "
+    "Nothing is said of either.",
+)
+
+
+def write(bakeoff: BakeOff, entrants: Sequence[Entrant], ours: str) -> Path:
+    """Write both pages into the bake-off's folder, as far as it is; the path of report.html.
+
+    `ours` is the system that the page is about where others are better. OSError if they cannot be.
+    """
+    systems = [figures.read(bakeoff.folder, bakeoff.system(entrant)) for entrant in entrants]
+    context = _context(bakeoff, systems, ours)
+    chart = survival(systems, context["titles"])
+    html, text = (bakeoff.folder / name for name in ("report.html", "report.md"))
+    made = {chart.id: chart} if chart else {}
+    run_folder.replace(
+        {
+            html: [pages.page("bakeoff.html.j2", made, **context)],
+            text: [pages.text("bakeoff.md.j2", **context)],
+        }
+    )
+    return html
+
+
+def _context(bakeoff: BakeOff, systems: Sequence[System], ours: str) -> dict[str, Any]:
+    wanted, titles = bakeoff.document["wanted"], _titles(systems)
+    sensors, seconds = (wanted["load"][key] for key in ("sensors", "duration_s"))
+    rows = figures.rows(systems, sensors)
+    run = next((s.runs[LOAD] for s in systems if LOAD in s.runs), None)
+    command = (
+        f"make bakeoff SENSORS={sensors} DURATION={seconds} ONLY={','.join(wanted['systems'])}"
+    )
+    return {
+        "title": f"{len(systems)} systems under {sensors:,} sensors",
+        "what": f"A point a second each for {seconds} s, on target {wanted['target']}; "
+        f"{_machine(run.manifest['machine']) if run else 'nothing was run yet'}.",
+        "under_way": bakeoff.document["ended"] is None,
+        "titles": titles,
+        "ours": titles.get(ours, ""),
+        "behind": figures.behind(rows, ours, titles),
+        "table_of": _table(rows, titles),
+        "why": _why(rows, titles),
+        "acknowledgements": Table(
+            ("System", "An acknowledgement", "Version", "Its durable setting"),
+            tuple(_acknowledges(s, titles) for s in systems),
+        ),
+        "fair": (*FAIR, *NOT_MEASURED),
+        "runs": Table(
+            ("System", "Step", "Verdict", "Killed", "Run"),
+            tuple(line for s in systems for line in _runs(s, titles)),
+        ),
+        "errors": [
+            f"{titles[s.name]}: {s.document['error']}" for s in systems if s.document["error"]
+        ],
+        "command": command + (" QUICK=1" if wanted["quick"] else ""),
+        "version": __version__,
+    }
+
+
+def _titles(systems: Sequence[System]) -> dict[str, str]:
+    """What columns are headed by: the system, and its experiment where that is entered twice."""
+    times = Counter(str(s.document["title"]) for s in systems)
+    return {
+        s.name: f"{s.document['title']} ({s.name})"
+        if times[s.document["title"]] > 1
+        else str(s.document["title"])
+        for s in systems
+    }
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    return (
+        f"{machine['cpus']} cores ({machine['cpu_model']}), "
+        f"{units.byte_size(machine['memory_bytes'])}, {machine.get('os', 'system not known')}"
+    )
+
+
+def _table(rows: Sequence[Row], titles: Mapping[str, str]) -> Table:
+    cells = tuple((row.label, *(row.cells[name].text for name in titles)) for row in rows)
+    return Table(("", *titles.values()), cells, tuple(range(1, len(titles) + 1)))
+
+
+def _why(rows: Sequence[Row], titles: Mapping[str, str]) -> list[str]:
+    """Why figures are not there, the same reason once."""
+    of: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for name, cell in row.cells.items():
+            if cell.why:
+                of.setdefault((titles[name], cell.why), []).append(row.label)
+    return [f"{system}, {'; '.join(labels)}: {why}." for (system, why), labels in of.items()]
+
+
+def _acknowledges(system: System, titles: Mapping[str, str]) -> tuple[str, ...]:
+    document, run = system.document, system.runs.get(LOAD)
+    versions = run.manifest["versions"] if run else {}
+    mine = [str(v) for k, v in versions.items() if k not in ("kairoscope", "python", "java")]
+    durable = ", ".join(f"system.{k}: {v}" for k, v in document["durable"].items())
+    return (
+        titles[system.name],
+        document["acknowledgement"],
+        ", ".join(mine) or units.NONE,
+        durable or "as planned",
+    )
+
+
+def _runs(system: System, titles: Mapping[str, str]) -> list[tuple[str, ...]]:
+    lines = []
+    for step, name in system.document["steps"].items():
+        run, killed = system.runs.get(step), system.killed.get(step)
+        word = run.word if run else system.odd.get(step, units.NONE)
+        if step == SEARCH:
+            word = str((system.searched or {}).get("sentence", "under way"))
+        after = f"{killed.after_s:.1f} s after the load's end" if killed else units.NONE
+        lines.append((titles[system.name], step, word, after, name))
+    return lines
+
+
+def survival(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | None:
+    """Share of the acknowledged points that survive a kill, by when it comes, of each system as it
+    is planned and with its durable setting; None before there was a kill."""
+    x = tuple(float(s) for s in KILLS_S)
+    shown, told = [], []
+    for number, system in enumerate(systems):
+        colour = charts.COLOURS[number % len(charts.COLOURS)]
+        for prefix, label in (("", ""), (DURABLE, ", durable")):
+            found = [system.killed.get(prefix + kill_name(s)) for s in KILLS_S]
+            values = tuple(100 * k.share if k else None for k in found)
+            if any(v is not None for v in values):
+                name = titles[system.name] + label
+                shown.append(Series(name, values, colour, dashed=bool(prefix)))
+                told.append(
+                    f"{name} {' / '.join(units.percent(k.share if k else None) for k in found)}"
+                )
+    if not shown:
+        return None
+    return Chart(
+        id="survival",
+        title="What survives kill -9 of all servers",
+        summary="Share of acknowledged points (sent ones, where nothing is acknowledged) that are "
+        f"there afterwards; killed {' / '.join(map(str, KILLS_S))} s after the load: "
+        f"{'; '.join(told)}.",
+        x=x,
+        x_label="seconds from the load's end to the kill",
+        y_label="%",
+        series=tuple(shown),
+        time=False,
+        sparse=True,
+        ticks=tuple((at, f"{at:g}") for at in x),
+    )

@@ -1,0 +1,210 @@
+"""A bake-off: which steps it makes, how it goes on, and what its pages say of the runs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from compare_samples import finished
+from rich.console import Console
+
+from kairoscope import experiment as experiments
+from kairoscope import run_folder
+from kairoscope.cli import bakeoff as command
+from kairoscope.cli import known
+from kairoscope.errors import UserError
+from kairoscope.series import bakeoff, bakeoff_figures, bakeoff_page
+from kairoscope.series.bakeoff import Asked, BakeOff, Entrant
+from kairoscope.series.driver import Wanted
+
+QUIET = Console(quiet=True)
+ASKED = Asked(sensors=100, duration_s=60, quick=True)
+OURS = Entrant("laptop", "KairosDB", "in a file", {})
+OTHER = Entrant("victoriametrics", "VictoriaMetrics", "in memory", {"flush_interval_s": 1})
+LIMITS = {"p99_ms": 1000}
+
+
+class Target:
+    """What a bake-off does with a target, and run folders as loads leave them."""
+
+    def __init__(self, *, stops_at: int = 99, refuses: str = "") -> None:
+        self.did: list[str] = []
+        self.stops_at, self.refuses = stops_at, refuses
+        self.loads = 0
+
+    def deploy(self, wanted: Wanted) -> None:
+        self.did.append(f"deploy {Path(wanted.experiment).name}")
+        if self.refuses and self.refuses in wanted.experiment:
+            raise UserError("no Go here")
+
+    def load(self, wanted: Wanted, into: Path) -> Path:
+        self.loads += 1
+        if self.loads == self.stops_at:
+            raise KeyboardInterrupt
+        name = Path(wanted.experiment).stem
+        self.did.append(" ".join(("load", name, *wanted.options)))
+        claimed = 1000
+        kept = claimed if name != "victoriametrics-killed" else 400
+        nodes = {"kairosdb": ["one"], "storage": []}
+        more = {"nodes": nodes, "captures": {"not_judged": {"drain": "it does not tell"}}}
+        faster = 0.1 if "victoria" in name else 1.0
+        number = len(list(into.iterdir()))
+        run = finished(into, f"run-{number}", experiment=name, manifest=more, cpu=faster)
+        ledger = {"scheduled": 1000, "acknowledges": True, "acknowledged": claimed, "stored": kept}
+        (run / run_folder.LEDGER).write_text(json.dumps(ledger))
+        if wanted.options:
+            killed = {"after_load_s": float(wanted.options[1]), "serving_s": 3.0}
+            (run / run_folder.KILLED).write_text(json.dumps(killed))
+        return run
+
+    def search(self, wanted: Wanted) -> Path:
+        self.did.append(f"search {Path(wanted.experiment).name}")
+        folder = Path(wanted.experiment).parent / "search"
+        folder.mkdir(exist_ok=True)
+        capacity = {"median": 500.0, "low": 400.0, "high": 600.0}
+        (folder / "search.json").write_text(json.dumps({"result": {"capacity": capacity}}))
+        return folder
+
+    def destroy(self) -> None:
+        self.did.append("destroy")
+
+
+def opened(into: Path, entrants: list[Entrant], asked: Asked = ASKED, **more: Any) -> BakeOff:
+    return BakeOff.open(into, "local", entrants, asked, LIMITS, **more)
+
+
+def run(found: BakeOff, entrants: list[Entrant], target: Target, asked: Asked = ASKED) -> None:
+    bakeoff.run(found, entrants, asked, target, QUIET, lambda: None)
+
+
+def test_each_system_has_its_turn_and_is_destroyed(tmp_path: Path) -> None:
+    target, entrants = Target(), [OURS, OTHER]
+    asked = Asked(100, 60, quick=False)
+    found = opened(tmp_path, entrants, asked)
+    run(found, entrants, target, asked)
+    killed = [f"--kill-after {s}" for s in (0, 5, 15)]
+    assert target.did == [
+        *("deploy laptop.yml", "load laptop", "deploy laptop-killed.yml"),
+        *(f"load laptop-killed {how}" for how in killed),
+        *("search laptop.yml", "destroy"),
+        *("deploy victoriametrics.yml", "load victoriametrics"),
+        "deploy victoriametrics-killed.yml",
+        *(f"load victoriametrics-killed {how}" for how in killed),
+        "deploy victoriametrics-durable.yml",
+        *(f"load victoriametrics-durable {how}" for how in killed),
+        *("search victoriametrics.yml", "destroy"),
+    ]
+    assert found.document["ended"]
+    again = Target()
+    run(found, entrants, again, asked)
+    assert again.did == []
+
+
+def test_an_interrupted_one_goes_on_with_the_step_that_is_not_there(tmp_path: Path) -> None:
+    entrants = [OURS, OTHER]
+    found = opened(tmp_path, entrants)
+    with pytest.raises(KeyboardInterrupt):
+        run(found, entrants, Target(stops_at=3))
+    again = opened(tmp_path, entrants)
+    assert again.folder == found.folder
+    assert again.document["deployed"] == "laptop"
+    target = Target()
+    run(again, entrants, target)
+    assert target.did[:3] == [
+        *("deploy laptop-killed.yml", "load laptop-killed --kill-after 5"),
+        "load laptop-killed --kill-after 15",
+    ]
+    assert target.did.count("destroy") == 2
+    assert opened(tmp_path / "other", entrants).folder != found.folder
+
+
+def test_what_was_asked_for_otherwise_is_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = iter(("a", "b", "c"))
+    monkeypatch.setattr(run_folder, "stamp", lambda _: next(names))
+    first = opened(tmp_path, [OURS])
+    assert opened(tmp_path, [OURS]).folder == first.folder
+    assert opened(tmp_path, [OURS], Asked(101, 60, quick=True)).folder.name == "b"
+    assert opened(tmp_path, [OURS], Asked(101, 60, quick=True), anew=True).folder.name == "c"
+
+
+def test_a_system_that_cannot_be_had_does_not_end_it(tmp_path: Path) -> None:
+    target, entrants = Target(refuses="victoriametrics"), [OTHER, OURS]
+    found = opened(tmp_path, entrants)
+    run(found, entrants, target)
+    assert found.system(OTHER)["error"] == "no Go here"
+    assert set(found.system(OURS)["steps"]) == {"load", *map(bakeoff.kill_name, (0, 5, 15))}
+    assert target.did[:2] == ["deploy victoriametrics.yml", "destroy"]
+    assert target.did[-1] == "destroy"
+    page = bakeoff_page.write(found, entrants, OURS.name).read_text()
+    assert "Not brought to its end:</b> VictoriaMetrics: no Go here" in page
+
+
+def test_all_get_the_same_load_under_the_same_limits(tmp_path: Path) -> None:
+    loads = []
+    for name in known.BAKE_OFF:
+        stack = known.stack(experiments.load(name).stack)
+        entrant = Entrant(name, stack.title, stack.acknowledgement, stack.durable)
+        for file, text in bakeoff.experiments(entrant, ASKED, LIMITS).items():
+            (tmp_path / file).write_text(text)
+            plan = known.plan(experiments.load(str(tmp_path / file)))
+            assert plan.experiment.limits.p99_ms == 1000
+            if not file.endswith(("-killed.yml", "-durable.yml")):
+                loads.append(yaml.safe_load(text)["load"])
+    assert len(loads) == len(known.BAKE_OFF)
+    protocols = {load.pop("protocol") for load in loads}
+    assert len(protocols) > 1
+    assert all(load == loads[0] for load in loads)
+
+
+def test_the_page_says_where_others_are_better_and_what_is_not_judged(tmp_path: Path) -> None:
+    entrants = [OURS, OTHER]
+    found = opened(tmp_path, entrants)
+    page = bakeoff_page.write(found, entrants, OURS.name)
+    assert "Under way, or interrupted" in page.read_text()
+    run(found, entrants, Target())
+    systems = [bakeoff_figures.read(found.folder, found.system(one)) for one in entrants]
+    rows = {row.label: row.cells for row in bakeoff_figures.rows(systems, 100)}
+    assert rows["survives kill -9 as the load ends"]["victoriametrics"].text == "3/s (40 %)"
+    durable = rows["… with its durable setting, 5 s after the load"]
+    assert durable["victoriametrics"].value == 1.0
+    assert durable["laptop"].value is None
+    assert rows["CPU of its servers a point"]["laptop"].text == "25 µs"
+    assert rows["serves again after a kill"]["laptop"].value == 3.0
+    drained = rows["nothing waits any more, after the last point was due"]["laptop"]
+    assert (drained.text, drained.why) == ("not judged", "it does not tell")
+    assert rows["sensors sustained at most"]["laptop"].why == "no search was made"
+    titles = {"laptop": "KairosDB", "victoriametrics": "VictoriaMetrics"}
+    behind = bakeoff_figures.behind(list(bakeoff_figures.rows(systems, 100)), "laptop", titles)
+    assert behind == ["CPU of its servers a point: 25 µs; VictoriaMetrics 2.5 µs"]
+    html = bakeoff_page.write(found, entrants, OURS.name).read_text()
+    text = (found.folder / "report.md").read_text()
+    for shown in (html, text):
+        assert behind[0] in shown
+        assert "3/s (40 %)" in shown
+        assert "Under way" not in shown
+    assert 'id="chart-survival"' in html
+    assert "make bakeoff SENSORS=100 DURATION=60 ONLY=laptop,victoriametrics QUICK=1" in text
+
+
+def test_a_search_gives_an_interval(tmp_path: Path) -> None:
+    asked = Asked(100, 60, quick=False)
+    found = opened(tmp_path, [OURS], asked)
+    run(found, [OURS], Target(), asked)
+    (row,) = (
+        row
+        for row in bakeoff_figures.rows([bakeoff_figures.read(found.folder, found.system(OURS))], 1)
+        if row.label == "sensors sustained at most"
+    )
+    assert row.cells["laptop"].text == "500 (400 to 600)"
+
+
+def test_systems_that_are_not_compared_are_refused() -> None:
+    with pytest.raises(UserError, match=r"ONLY=laptop,fleet: fleet is not compared. There are: "):
+        command._entered("laptop,fleet", ASKED)
+    entrants, limits, ours = command._entered("questdb", ASKED)
+    assert [entrant.name for entrant in entrants] == ["questdb"]
+    assert limits["p99_ms"] == 1000
+    assert ours == "laptop"
