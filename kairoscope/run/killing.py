@@ -84,9 +84,7 @@ def _back(
             session.check_ready()
         except (UserError, ssh.RemoteError) as error:
             if time.monotonic() - began > patience_s:
-                raise UserError(
-                    f"not back {patience_s:.0f} s after a kill: {error.message}"
-                ) from None
+                raise UserError(f"not back {patience_s:.0f} s after a kill: {error}") from None
             pause(1)
         else:
             return time.monotonic() - began

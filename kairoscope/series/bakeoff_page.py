@@ -131,7 +131,7 @@ def _acknowledges(system: System, titles: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _runs(system: System, titles: Mapping[str, str]) -> list[tuple[str, ...]]:
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for step, name in system.document["steps"].items():
         run, killed = system.runs.get(step), system.killed.get(step)
         word = run.word if run else system.odd.get(step, units.NONE)

@@ -25,6 +25,7 @@ _STAGES = {
     "backlog": "Waiting for what an earlier load left in the queues",
     "starting": "The load begins",
     "load": "Load",
+    "kill": "All servers are killed; until they serve again",
     "drain": "The load has ended; the queue drains",
     "after": "After the load: captures of the store",
     "read-back": "Every point is read back",

@@ -1,0 +1,31 @@
+"""A bake-off of one system on real servers: each kill, and what the page says of it."""
+
+import json
+
+import pytest
+from deployment import Home
+
+from kairoscope.hosts import supervisor
+
+
+@pytest.mark.faults
+def test_a_system_is_loaded_killed_and_destroyed(home: Home) -> None:
+    asked = ("--only", "influxdb", "--sensors", "100", "--duration", "30", "--quick")
+    said = home.well("bakeoff", *asked, timeout_s=1800)
+    (folder,) = (home.path / "bakeoff").glob("2*")
+    document = json.loads((folder / "influxdb.json").read_text())
+    assert document["error"] is None
+    assert len(document["steps"]) == 4
+    for step, name in document["steps"].items():
+        ledger = json.loads((folder / name / "ledger.json").read_text())
+        assert ledger["acknowledged"] == ledger["stored"] > 0, step
+        if step != "load":
+            killed = json.loads((folder / name / "killed.json").read_text())
+            assert killed["servers"] == ["influxdb-1"]
+            assert killed["serving_s"] >= 0
+            assert killed["after_load_s"] >= float(step.split()[2])
+    page = (folder / "report.html").read_text()
+    assert "InfluxDB" in page
+    assert "(100 %)" in page
+    assert str(folder) in said
+    assert not supervisor.owned(home.state)
