@@ -192,6 +192,12 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
     help="Kill all servers (SIGKILL) so many seconds after the load's end, and look for its points "
     "when they are back; target local alone",
 )
+@click.option(
+    "--count-visible",
+    is_flag=True,
+    help="After the load's end, count until queries find all its points, and write down how long "
+    "that took",
+)
 @port_option
 @click.option(
     "--serve/--no-serve",
@@ -204,6 +210,7 @@ def load(
     until: Path | None,
     into: Path | None,
     kill_after_s: float | None,
+    count_visible: bool,
     port: int | None,
     serve: bool,
     **wanted: Any,
@@ -213,13 +220,20 @@ def load(
     Its report, growing, is at the address that it prints, on this machine alone.
     """
     from kairoscope.cli import known
-    from kairoscope.run import run
+    from kairoscope.hosts import inventory
+    from kairoscope.run import killing, run, visible
     from kairoscope.serve import beside
+
+    if kill_after_s is not None and count_visible:
+        raise UserError("--kill-after and --count-visible: of two loads, one each")
 
     made = make_plan(**wanted)
     there = run.until_there(made, until) if until else None
     enter(made.target)
     stack = known.stack(made.stack)
+    then: run.Then | None = visible.watch if count_visible else None
+    if kill_after_s is not None:
+        then = killing.after(kill_after_s, inventory.load(made.target))
     with beside.page(port, console) if serve else nullcontext() as page:
         ran = run.load(
             made,
@@ -229,7 +243,7 @@ def load(
             until=there,
             into=absolute(into),
             on_folder=page.show if page else None,
-            kill_after_s=kill_after_s,
+            then=then,
         )
     sys.exit(ran.status)
 

@@ -15,6 +15,7 @@ from kairoscope import live, run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh, supervisor
 from kairoscope.hosts.inventory import Inventory
+from kairoscope.run.run import Then
 from kairoscope.run.state import State
 from kairoscope.stacks.stack import Session
 
@@ -22,13 +23,14 @@ BACK_S = 300
 """Three storage nodes that read their logs again on a busy machine, and KairosDB after them."""
 
 
-def check(hosts: Inventory) -> None:
-    """UserError where nothing of ours would start the servers again, or where they are others'."""
+def after(after_s: float, hosts: Inventory) -> Then:
+    """What kills every server so many seconds after a load. UserError on hosts of their own."""
     if hosts.managed:
         raise UserError(
             "--kill-after: is for target local. On the lab's hosts: kairoscope lab kill, and "
             "--until to end the load"
         )
+    return lambda state, session, console: kill(state, session, console, after_s, time.time())
 
 
 def kill(state: State, session: Session, console: Console, after_s: float, ended_s: float) -> None:

@@ -28,7 +28,7 @@ from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
 from kairoscope.run import backlog as waiting
 from kairoscope.run import fleet as loader_hosts
-from kairoscope.run import killing, load_spec, speed_probe, speeds, tell, warmth
+from kairoscope.run import load_spec, speed_probe, speeds, tell, warmth
 from kairoscope.run.samplers import HostProbes, Processes
 from kairoscope.run.state import State
 from kairoscope.run_folder import JsonLines
@@ -52,6 +52,9 @@ _SIGTERM = "SIGTERM"
 Until = Callable[[Path, LoadProgress], str | None]
 """Of a run folder and how its load goes: why the load is to end now; None if it is not to."""
 
+Then = Callable[[State, Session, Console], None]
+"""What is done once a load has ended, before its backlog is watched; see `killing`, `visible`."""
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -72,7 +75,7 @@ def load(
     until: Until | None = None,
     into: Path | None = None,
     on_folder: Callable[[Path], None] | None = None,
-    kill_after_s: float | None = None,
+    then: Then | None = None,
 ) -> Ran:
     """Run the plan's load on its deployed target.
 
@@ -82,6 +85,7 @@ def load(
     Without `always_read_back`, a load that cannot pass any more is incomplete: nothing is read
     back, which takes a while and changes nothing then. Once `until`, which is asked about once a
     second, says why, the schedule ends at its next tick; all else is as ever.
+    `then` is called when the load has ended.
     """
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
@@ -99,7 +103,7 @@ def load(
         ):
             session.check_ready()
             state = _open(plan, hosts, session, into)
-            more = (always_read_back, until, on_folder, kill_after_s)
+            more = (always_read_back, until, on_folder, then)
             return _run(state, session, fleet, console, *more)
 
 
@@ -111,13 +115,13 @@ def _run(
     always_read_back: bool,
     until: Until | None,
     on_folder: Callable[[Path], None] | None,
-    kill_after_s: float | None,
+    then: Then | None,
 ) -> Ran:
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
         if on_folder:
             on_folder(state.folder)
-        _measured_load(state, session, fleet, console, until, kill_after_s)
+        _measured_load(state, session, fleet, console, until, then)
         if not always_read_back and (why := conclude.failing(state.folder)):
             state.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
         else:
@@ -238,7 +242,7 @@ def _measured_load(
     fleet: loader_hosts.Fleet,
     console: Console,
     until: Until | None,
-    kill_after_s: float | None,
+    then: Then | None,
 ) -> None:
     """Capture before, load with all samplers running, watch the backlog drain, capture after."""
     captures = session.captures()
@@ -288,8 +292,8 @@ def _measured_load(
             lambda spec: _end_at(spec, state, captures),
         )
         captures.loaded()
-        if kill_after_s is not None:
-            killing.kill(state, session, console, kill_after_s, time.time())
+        if then:
+            then(state, session, console)
         if backlog:
             _watch_drain(state, console, backlog)
     finally:

@@ -76,7 +76,7 @@ class Step:
 
     name: str
     file: str
-    kill_after_s: int | None = None
+    options: tuple[str, ...] = ()
 
 
 class Driver(Protocol):
@@ -103,10 +103,11 @@ def kill_name(after_s: int) -> str:
 def steps(entrant: Entrant, asked: Asked) -> list[Step]:
     """All of a system's, those on one set of settings side by side; the search deploys others."""
     killed, durable = (f"{entrant.name}-{what}.yml" for what in ("killed", "durable"))
-    found = [Step(LOAD, f"{entrant.name}.yml")]
-    found += [Step(kill_name(after_s), killed, after_s) for after_s in KILLS_S]
+    kills = [(kill_name(after_s), ("--kill-after", str(after_s))) for after_s in KILLS_S]
+    found = [Step(LOAD, f"{entrant.name}.yml", ("--count-visible",))]
+    found += [Step(name, killed, options) for name, options in kills]
     if entrant.durable:
-        found += [Step(DURABLE + kill_name(after_s), durable, after_s) for after_s in KILLS_S]
+        found += [Step(DURABLE + name, durable, options) for name, options in kills]
     if not asked.quick:
         found.append(Step(SEARCH, f"{entrant.name}.yml"))
     return found
@@ -268,8 +269,7 @@ def _system(
             if step.file != deployed:
                 driver.deploy(wanted)
                 deployed = step.file
-            if step.kill_after_s is not None:
-                wanted = Wanted(wanted.experiment, ("--kill-after", str(step.kill_after_s)))
+            wanted = Wanted(wanted.experiment, step.options)
             document["steps"][step.name] = driver.load(wanted, bakeoff.folder).name
         bakeoff.keep(document)
         made()

@@ -19,8 +19,8 @@ NOT_JUDGED = "not judged"
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure as it is shown, and as a number where systems are compared by it; `why` there is
-    none."""
+    """A figure as it is shown, and as a number where systems are compared by it; or `why` there
+    is none."""
 
     text: str
     value: float | None = None
@@ -142,6 +142,7 @@ def rows(systems: Sequence[System], sensors: int) -> list[Row]:
         ("CPU of its servers a point", _cpu, True),
         ("memory of its servers at most", _memory, True),
         ("disk a point, all copies", _bytes, True),
+        ("queries find all points, after the last was due", _visible, True),
         ("nothing waits any more, after the last point was due", _drained, True),
         ("copies", _copies, None),
     ]
@@ -162,7 +163,7 @@ def _missing(system: System, step: str) -> Cell:
         return _none(system.odd[step])
     if step in system.document["steps"]:
         return _none("its run has no such figure: see there")
-    return _none(system.document["error"] or "not run yet")
+    return _none("it was not brought to its end" if system.document["error"] else "not run yet")
 
 
 def _of_load(get: Callable[[System, Run], Cell | None]) -> Callable[[System], Cell]:
@@ -222,7 +223,7 @@ def _read_back(system: System, run: Run) -> Cell | None:
 def _survival(step: str) -> Callable[[System], Cell]:
     def cell(system: System) -> Cell:
         if step.startswith(DURABLE) and not system.document["durable"]:
-            return Cell(units.NONE, why="its own settings keep as much as it can")
+            return Cell(units.NONE)  # What is planned keeps as much as it can.
         killed = system.killed.get(step)
         if not killed:
             return _missing(system, step)
@@ -235,7 +236,8 @@ def _serving(system: System) -> Cell:
     known = [k.serving_s for k in system.killed.values() if k.serving_s is not None]
     if not known:
         return _missing(system, kill_name(KILLS_S[0]))
-    return Cell(f"{units.duration(min(known))} to {units.duration(max(known))}", max(known))
+    least, most = (units.duration(round(pick(known), 1)) for pick in (min, max))
+    return Cell(least if least == most else f"{least} to {most}", max(known))
 
 
 @_of_load
@@ -253,7 +255,12 @@ def _p99(system: System, run: Run) -> Cell | None:
 def _cpu(system: System, run: Run) -> Cell | None:
     figures = [run.figures.get(role) for role in ("storage_us", "kairosdb_us")]
     known = [figure for figure in figures if figure is not None]
-    return Cell(f"{units.significant(sum(known))} µs", sum(known)) if known else None
+    if not known:
+        return None
+    text = f"{units.significant(sum(known))} µs"
+    if len(known) > 1:
+        text += f" ({units.significant(known[0])} of the store)"
+    return Cell(text, sum(known))
 
 
 @_of_load
@@ -269,6 +276,20 @@ def _memory(system: System, run: Run) -> Cell | None:
 def _bytes(system: System, run: Run) -> Cell | None:
     figure = run.figures.get("bytes_per_point")
     return Cell(f"{units.significant(figure)} bytes", figure) if figure else None
+
+
+@_of_load
+def _visible(system: System, run: Run) -> Cell | None:
+    path = run.folder / run_folder.VISIBLE
+    if not path.exists():
+        return _none("what its queries find cannot be counted without changing it")
+    told = run_folder.read_object(path)
+    if told["after_due_s"] is None:
+        there = f"{units.count(told['found'])} of {units.count(told['wanted'])}"
+        return _none(f"not all were found: {there}")
+    # All that the first look tells is that it was not later.
+    most = "at most " if told["looks"] == 1 else ""
+    return Cell(f"{most}{units.duration(told['after_due_s'])}", float(told["after_due_s"]))
 
 
 @_of_load

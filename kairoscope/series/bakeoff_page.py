@@ -24,10 +24,7 @@ FAIR = (
     "One run a figure: it shows an order of magnitude. What matters is measured with several runs "
     "a side, by make ab.",
 )
-NOT_MEASURED = (
-    "Not measured here: queries beside the load, and how long a point takes until queries find it. "
-    "Nothing is said of either.",
-)
+NOT_MEASURED = ("Not measured here: queries beside the load. Nothing is said of them.",)
 
 
 def write(bakeoff: BakeOff, entrants: Sequence[Entrant], ours: str) -> Path:
@@ -58,7 +55,7 @@ def _context(bakeoff: BakeOff, systems: Sequence[System], ours: str) -> dict[str
         f"make bakeoff SENSORS={sensors} DURATION={seconds} ONLY={','.join(wanted['systems'])}"
     )
     return {
-        "title": f"{len(systems)} systems under {sensors:,} sensors",
+        "title": f"{len(systems)} system{'s' * (len(systems) > 1)} under {sensors:,} sensors",
         "what": f"A point a second each for {seconds} s, on target {wanted['target']}; "
         f"{_machine(run.manifest['machine']) if run else 'nothing was run yet'}.",
         "under_way": bakeoff.document["ended"] is None,
@@ -108,13 +105,17 @@ def _table(rows: Sequence[Row], titles: Mapping[str, str]) -> Table:
 
 
 def _why(rows: Sequence[Row], titles: Mapping[str, str]) -> list[str]:
-    """Why figures are not there, the same reason once."""
-    of: dict[tuple[str, str], list[str]] = {}
+    """Why figures are not there: each reason once, with the figures and the systems it is of."""
+    systems: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for name, cell in row.cells.items():
             if cell.why:
-                of.setdefault((titles[name], cell.why), []).append(row.label)
-    return [f"{system}, {'; '.join(labels)}: {why}." for (system, why), labels in of.items()]
+                systems.setdefault((row.label, cell.why), []).append(titles[name])
+    labels: dict[tuple[str, str], list[str]] = {}
+    for (label, why), names in systems.items():
+        of = "all" if len(names) == len(titles) else ", ".join(names)
+        labels.setdefault((of, why), []).append(label)
+    return [f"{of}: {'; '.join(those)}: {why}." for (of, why), those in labels.items()]
 
 
 def _acknowledges(system: System, titles: Mapping[str, str]) -> tuple[str, ...]:

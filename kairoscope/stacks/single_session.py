@@ -281,6 +281,10 @@ class Session:
             own = found.get((one.number, one.ticks.start), [])
             yield compare(schedule, one, np.concatenate([nothing, *own]))
 
+    def visible(self, schedule: Schedule) -> int:
+        """As the server counts them."""
+        return self._server.count(self._host, schedule)
+
     def given_up(self, spec: LoadSpec) -> Iterable[FailedPoint]:
         """It does not list any."""
         return []

@@ -251,6 +251,12 @@ class Session(Protocol):
         UserError if the servers do not answer.
         """
 
+    def visible(self, schedule: Schedule) -> int | None:
+        """Points of the run that queries find now; None where they cannot be counted by queries.
+
+        OSError or ValueError if the servers do not answer.
+        """
+
     def given_up(self, spec: LoadSpec) -> Iterable[FailedPoint]:
         """The run's points that the servers say they gave up."""
 

@@ -53,7 +53,10 @@ class Target:
         run = finished(into, f"run-{number}", experiment=name, manifest=more, cpu=faster)
         ledger = {"scheduled": 1000, "acknowledges": True, "acknowledged": claimed, "stored": kept}
         (run / run_folder.LEDGER).write_text(json.dumps(ledger))
-        if wanted.options:
+        if wanted.options == ("--count-visible",):
+            seen = {"wanted": 1000, "found": 1000, "looks": 1, "after_due_s": 0.5}
+            (run / run_folder.VISIBLE).write_text(json.dumps(seen))
+        else:
             killed = {"after_load_s": float(wanted.options[1]), "serving_s": 3.0}
             (run / run_folder.KILLED).write_text(json.dumps(killed))
         return run
@@ -85,10 +88,10 @@ def test_each_system_has_its_turn_and_is_destroyed(tmp_path: Path) -> None:
     run(found, entrants, target, asked)
     killed = [f"--kill-after {s}" for s in (0, 5, 15)]
     assert target.did == [
-        *("deploy laptop.yml", "load laptop", "deploy laptop-killed.yml"),
+        *("deploy laptop.yml", "load laptop --count-visible", "deploy laptop-killed.yml"),
         *(f"load laptop-killed {how}" for how in killed),
         *("search laptop.yml", "destroy"),
-        *("deploy victoriametrics.yml", "load victoriametrics"),
+        *("deploy victoriametrics.yml", "load victoriametrics --count-visible"),
         "deploy victoriametrics-killed.yml",
         *(f"load victoriametrics-killed {how}" for how in killed),
         "deploy victoriametrics-durable.yml",
@@ -171,14 +174,19 @@ def test_the_page_says_where_others_are_better_and_what_is_not_judged(tmp_path: 
     durable = rows["… with its durable setting, 5 s after the load"]
     assert durable["victoriametrics"].value == 1.0
     assert durable["laptop"].value is None
-    assert rows["CPU of its servers a point"]["laptop"].text == "25 µs"
+    assert rows["CPU of its servers a point"]["laptop"].text == "25 µs (17 of the store)"
     assert rows["serves again after a kill"]["laptop"].value == 3.0
+    seen = rows["queries find all points, after the last was due"]["laptop"]
+    assert seen.text == "at most 500 ms"
     drained = rows["nothing waits any more, after the last point was due"]["laptop"]
     assert (drained.text, drained.why) == ("not judged", "it does not tell")
     assert rows["sensors sustained at most"]["laptop"].why == "no search was made"
     titles = {"laptop": "KairosDB", "victoriametrics": "VictoriaMetrics"}
     behind = bakeoff_figures.behind(list(bakeoff_figures.rows(systems, 100)), "laptop", titles)
-    assert behind == ["CPU of its servers a point: 25 µs; VictoriaMetrics 2.5 µs"]
+    assert behind == [
+        "CPU of its servers a point: 25 µs (17 of the store); "
+        "VictoriaMetrics 2.5 µs (1.7 of the store)"
+    ]
     html = bakeoff_page.write(found, entrants, OURS.name).read_text()
     text = (found.folder / "report.md").read_text()
     for shown in (html, text):
@@ -186,6 +194,7 @@ def test_the_page_says_where_others_are_better_and_what_is_not_judged(tmp_path: 
         assert "3/s (40 %)" in shown
         assert "Under way" not in shown
     assert 'id="chart-survival"' in html
+    assert "all: sensors sustained at most: no search was made." in text
     assert "make bakeoff SENSORS=100 DURATION=60 ONLY=laptop,victoriametrics QUICK=1" in text
 
 

@@ -57,7 +57,8 @@ _MADE = (
     "terraform/account.tfvars",
     "terraform/backend.hcl",
     "results/history.jsonl",
-    *(f"results/{made}" for made in ("bench", "compare", "profiles", "releases", "runs", "series")),
+    *(f"results/{made}" for made in ("bakeoff", "bench", "compare", "profiles", "releases")),
+    *("results/runs", "results/series"),
 )
 
 

@@ -1,14 +1,20 @@
-"""Servers killed after a load: all that is below them with them, and until they serve again."""
+"""What is done as a load ends: servers killed, with all that is below them, until they serve again;
+points counted until queries find them all."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
+from rich.console import Console
 
+from kairoscope import run_folder
 from kairoscope.errors import UserError
-from kairoscope.run import killing
+from kairoscope.run import killing, visible
 
 _PARENT = """
 import subprocess, sys, time
@@ -57,4 +63,49 @@ def test_hosts_of_their_own_are_refused() -> None:
 
     hosts: Any = Managed()
     with pytest.raises(UserError, match="is for target local"):
-        killing.check(hosts)
+        killing.after(5, hosts)
+
+
+@pytest.mark.parametrize(
+    ("answers", "record"),
+    [
+        ([3, 7, 10], {"wanted": 10, "found": 10, "looks": 3}),
+        ([10], {"wanted": 10, "found": 10, "looks": 1}),
+        ([3], {"wanted": 10, "found": 3, "looks": 1}),
+        ([None], None),
+        ([OSError("refused")], None),
+    ],
+)
+def test_points_are_counted_until_all_are_found(
+    answers: list[Any],
+    record: dict[str, int] | None,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counts = SimpleNamespace(acknowledged=10, sent=11)
+    found = SimpleNamespace(counts=counts, acknowledges=True)
+    monkeypatch.setattr(visible.outcomes, "read", lambda *_: found)
+    notes: list[str] = []
+    state: Any = SimpleNamespace(
+        schedule=SimpleNamespace(spec=SimpleNamespace(end_ms=1_000)),
+        folder=tmp_path,
+        note=lambda *said: notes.append(" ".join(said)),
+    )
+    left = list(answers)
+
+    def ask(_: Any) -> Any:
+        said = left.pop(0)
+        if isinstance(said, Exception):
+            raise said
+        return said
+
+    session: Any = SimpleNamespace(visible=ask)
+    patience_s = 60.0 if answers[-1] == 10 else 0.0
+    visible.watch(state, session, Console(quiet=True), lambda _: None, patience_s)
+    path = tmp_path / run_folder.VISIBLE
+    assert path.exists() == (record is not None)
+    if record is not None:
+        told = json.loads(path.read_text())
+        assert (told.pop("after_due_s") is not None) == (record["found"] == 10)
+        assert told == record
+    assert notes == (["points not counted refused"] if answers != [None] and not record else [])

@@ -235,6 +235,9 @@ class Session:
             kind = f"kairos_{spec.value_type}"
             return cql.rows_of_series(db, self._keyspace, series, spans, kind)
 
+    def visible(self, schedule: Schedule) -> None:
+        """A query has what waits of its series stored first, so that asking changes the answer."""
+
     def given_up(self, spec: LoadSpec) -> Iterator[FailedPoint]:
         """The run's points in failed.log files and dead letters, of nodes that left too."""
         copies: list[Path] = []

@@ -1,0 +1,54 @@
+"""How long it takes until queries find what was sent: counted again and again as a load ends.
+
+What is counted is all of the load's points, so the figure is of the last ones, at the load's rate.
+The first look comes when the loaders have ended, some tenths of a second after the last point was
+due: less than that is not told apart, and the record says at which look all were there.
+"""
+
+import time
+from collections.abc import Callable
+
+from rich.console import Console
+
+from kairoscope import live, run_folder
+from kairoscope.run.state import State
+from kairoscope.stacks.stack import Session
+from kairoscope.verdict import outcomes
+
+EVERY_S = 0.1
+PATIENCE_S = 60.0
+"""As long as a load may wait for its backlog by default: what is not there then may be lost."""
+
+
+def watch(
+    state: State,
+    session: Session,
+    console: Console,
+    pause: Callable[[float], None] = time.sleep,
+    patience_s: float = PATIENCE_S,
+) -> None:
+    """Write visible.json; nothing where the servers do not tell."""
+    assert state.schedule is not None  # there was a load
+    schedule = state.schedule
+    found = outcomes.read(schedule, state.folder / run_folder.LOAD)
+    wanted = found.counts.acknowledged if found.acknowledges else found.counts.sent
+    due_s = schedule.spec.end_ms / 1000
+    looks, began = 0, time.monotonic()
+    with live.stage(console, "until queries find all points", wanted, "points") as shown:
+        while True:
+            try:
+                seen = session.visible(schedule)
+            except (OSError, ValueError) as error:
+                state.note("points not counted", str(error))
+                return
+            if seen is None:
+                return
+            looks += 1
+            shown(seen)
+            there = seen >= wanted
+            if there or time.monotonic() - began > patience_s:
+                break
+            pause(EVERY_S)
+    record = {"wanted": wanted, "found": seen, "looks": looks}
+    after_s = time.time() - due_s if there else None
+    run_folder.write_json(state.folder / run_folder.VISIBLE, {**record, "after_due_s": after_s})
