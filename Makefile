@@ -183,7 +183,7 @@ test: test-needs ## Run what fits into 20 minutes on two cores (ONLY=unit|cluste
 	  --long=no $(if $(ONLY),tests/$(ONLY)) $(ARGS)
 
 .PHONY: test-long
-test-long: test-needs ## Run the other tests, hours (ONLY=day_two|faults|secured|scylla|lab|aws|panels for one kind; SCYLLA= a ScyllaDB server)
+test-long: test-needs ## Run the other tests, hours (ONLY=day_two|faults|secured|scylla|lab|aws|alerts|panels for one kind; SCYLLA= a ScyllaDB server)
 	@$(if $(filter-out panels,$(ONLY)),,scripts/need panels || true)
 	@$(PYTEST) -n $(if $(ONLY),0,2) --junitxml=.kairoscope/tests/test-long.xml --long=$(or $(ONLY),all) $(ARGS)
 

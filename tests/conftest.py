@@ -28,6 +28,7 @@ LONG = {
     "scylla": "the ScyllaDB role on a stand-in in the lab, and a real server (SCYLLA=)",
     "lab": "the lab's own hosts, faults and firewall, and what a deploy there refuses and survives",
     "aws": "whole deployments with Terraform's real provider, against a stand-in for AWS",
+    "alerts": "each alert fired by its fault in the lab, and none by a load (CLEAN_MINUTES=60)",
     "panels": "dashboards drawn by Grafana's own components in a browser (npm, Chromium)",
 }
 
@@ -38,6 +39,7 @@ _GROUPS = (
     "lab",
     "cluster",
     "cloud",
+    "lab/test_alerts_fired",
     "lab/test_lab_scylla",
     "cluster/test_attacks",
     "cluster/test_killed_together",
@@ -58,6 +60,8 @@ _TABLES = {
     "killed together": "engine | queue | crashes | acknowledged | "
     "not read back | repaired | not found | lost | on neither node in the end",
     "attacked": "what was done | acknowledged | lost | given up | p99",
+    "alert": "alerts | what was done | all fired after | all over after",
+    "not fired": "alert | why not",
 }
 _LEFT_OUT = pytest.StashKey[Counter[str]]()
 
