@@ -105,6 +105,7 @@ module "results" {
 
   name         = var.name
   results_days = var.results_days
+  backup_days  = var.backup_days
   keep         = var.protect
 }
 

@@ -214,7 +214,7 @@ variable "debian_version" {
 }
 
 variable "results_days" {
-  description = "Age in days at which what is below results/ in the bucket is deleted. Backups are not deleted by age: a newer one may need an older one's files."
+  description = "Age in days at which what is below results/ in the bucket is deleted."
   type        = number
   default     = 90
   nullable    = false
@@ -222,6 +222,18 @@ variable "results_days" {
   validation {
     condition     = var.results_days >= 1 && var.results_days <= 3650 && floor(var.results_days) == var.results_days
     error_message = "results_days = ${var.results_days}: must be a whole number of days from 1 to 3650."
+  }
+}
+
+variable "backup_days" {
+  description = "Age in days at which backups that the storage hosts send by themselves (operate schedule-backups) are deleted. Those that a person makes stay."
+  type        = number
+  default     = 14
+  nullable    = false
+
+  validation {
+    condition     = var.backup_days >= 1 && var.backup_days <= 3650 && floor(var.backup_days) == var.backup_days
+    error_message = "backup_days = ${var.backup_days}: must be a whole number of days from 1 to 3650."
   }
 }
 

@@ -163,6 +163,24 @@ def backup(target: str, to: str | None) -> None:
     click.echo(data.backup(_as_is(target), to))
 
 
+@operate_commands.command("schedule-backups")
+@click.option("--off", is_flag=True, help="The storage hosts send none by themselves any more")
+@click.option("--keep-days", type=click.IntRange(1, 3650), default=14, show_default=True)
+@click.option("--at", default="03:00", show_default=True, help="Hour and minute, UTC")
+@click.option(
+    "--to", help="TO= s3://bucket/prefix, or a folder that all storage hosts have mounted"
+)
+@target_option
+def schedule_backups(target: str, to: str | None, at: str, keep_days: int, off: bool) -> None:
+    """Have the storage hosts send a backup each day by themselves."""
+    from kairoscope.deploy.operate import schedule
+
+    if off:
+        schedule.off(_as_is(target))
+    else:
+        schedule.schedule(_as_is(target), to, at, keep_days)
+
+
 @operate_commands.command()
 @click.argument("source")
 @target_option

@@ -56,6 +56,11 @@ def make(
     }
 
 
+def backups_file(target: str) -> Path:
+    """When and where to the storage hosts send backups by themselves; there while they do."""
+    return paths.target_dir(target) / "backups.json"
+
+
 def _of_all(
     plan: Plan, machines: Machines, stack: Stack, brought: Brought | None, shared: bool
 ) -> dict[str, Any]:
@@ -86,6 +91,8 @@ def _of_all(
     }
     if layout.managed:
         values |= {"install_dir": str(layout.install_dir), "state_dir": str(layout.state_dir)}
+    if layout.managed and (schedule := backups_file(plan.target)).exists():
+        values["backups_file"] = str(schedule)
     if layout.java is None:
         values["java_bundle_dir"] = folders[bundles.JAVA]
     if machines.watched:

@@ -7,6 +7,7 @@ mock_provider "aws" {
 variables {
   name         = "kairoscope"
   results_days = 90
+  backup_days  = 14
   keep         = false
   prefix       = "kairoscope-eu-central-1"
   bucket_arn   = "arn:aws:s3:::kairoscope-results-1"
@@ -52,9 +53,11 @@ run "bucket" {
     condition = (
       aws_s3_bucket_lifecycle_configuration.results.rule[0].filter[0].prefix == "results/" &&
       aws_s3_bucket_lifecycle_configuration.results.rule[0].expiration[0].days == 90 &&
-      aws_s3_bucket_lifecycle_configuration.results.rule[1].noncurrent_version_expiration[0].noncurrent_days == 30
+      aws_s3_bucket_lifecycle_configuration.results.rule[1].filter[0].prefix == "backups/scheduled/" &&
+      aws_s3_bucket_lifecycle_configuration.results.rule[1].expiration[0].days == 14 &&
+      aws_s3_bucket_lifecycle_configuration.results.rule[2].noncurrent_version_expiration[0].noncurrent_days == 30
     )
-    error_message = "Results go after results_days, backups do not; what was deleted is kept for 30 days."
+    error_message = "Results and what hosts sent go by age, a person's backups do not; what was deleted is kept for 30 days."
   }
 
   assert {
@@ -102,43 +105,17 @@ run "permissions" {
   }
 
   assert {
-    condition     = keys(aws_iam_role_policy.bucket) == ["loader", "monitoring", "storage"] && length(aws_iam_role_policy.ssm) == 0
-    error_message = "KairosDB may do nothing at AWS."
+    condition = jsondecode(aws_iam_role_policy.backups.policy).Statement == [{
+      Effect   = "Allow"
+      Action   = ["s3:AbortMultipartUpload", "s3:PutObject"]
+      Resource = "arn:aws:s3:::kairoscope-results-1/backups/scheduled/*"
+    }]
+    error_message = "Storage hosts put backups in, and see and delete nothing."
   }
 
   assert {
-    condition = { for role, policy in aws_iam_role_policy.bucket : role => jsondecode(policy.policy).Statement[0].Resource } == {
-      storage    = "arn:aws:s3:::kairoscope-results-1/backups/*"
-      loader     = "arn:aws:s3:::kairoscope-results-1/results/*"
-      monitoring = "arn:aws:s3:::kairoscope-results-1/results/*"
-    }
-    error_message = "Storage has the backups, the others the results."
-  }
-
-  assert {
-    condition     = jsondecode(aws_iam_role_policy.bucket["loader"].policy).Statement[*].Action == [["s3:PutObject", "s3:AbortMultipartUpload"]]
-    error_message = "Loader hosts put results in and see nothing."
-  }
-
-  assert {
-    condition = jsondecode(aws_iam_role_policy.bucket["storage"].policy).Statement[1] == {
-      Effect    = "Allow"
-      Action    = "s3:ListBucket"
-      Resource  = "arn:aws:s3:::kairoscope-results-1"
-      Condition = { StringLike = { "s3:prefix" = "backups/*" } }
-    }
-    error_message = "Storage lists backups only."
-  }
-
-  assert {
-    condition = alltrue(flatten([
-      for policy in aws_iam_role_policy.bucket : [
-        for statement in jsondecode(policy.policy).Statement : [
-          for action in flatten([statement.Action]) : !strcontains(action, "*") && !strcontains(action, "Version")
-        ]
-      ]
-    ]))
-    error_message = "No wildcard, and no right to delete versions."
+    condition     = aws_iam_role_policy.backups.role == aws_iam_role.host["storage"].id && length(aws_iam_role_policy.ssm) == 0
+    error_message = "No other host may do anything at AWS."
   }
 }
 

@@ -257,25 +257,9 @@ def test_user_data_and_state_hold_no_secret(published: Cloud) -> None:
     ]
 
 
-def test_each_role_may_do_in_the_bucket_what_it_needs(published: Cloud) -> None:
+def test_a_host_may_send_backups_and_do_nothing_else(published: Cloud) -> None:
     (bucket,) = published.holdings()["buckets"]
-    iam, arn = published.client("iam"), f"arn:aws:s3:::{bucket}"
-    part = ["s3:AbortMultipartUpload"]
-    expected = {
-        "storage": {
-            f"{arn}/backups/*": {
-                "s3:GetObject", "s3:PutObject", "s3:DeleteObject", *part,
-                "s3:ListMultipartUploadParts",
-            },
-            arn: {"s3:ListBucket"},
-        },
-        "loader": {f"{arn}/results/*": {"s3:PutObject", *part}},
-        "monitoring": {
-            f"{arn}/results/*": {"s3:GetObject", "s3:PutObject", *part},
-            arn: {"s3:ListBucket"},
-        },
-        "kairosdb": {},
-    }  # fmt: skip
+    iam = published.client("iam")
     for name, instance in hosts(published).items():
         if name == "bastion":
             assert "IamInstanceProfile" not in instance
@@ -284,20 +268,17 @@ def test_each_role_may_do_in_the_bucket_what_it_needs(published: Cloud) -> None:
         (given,) = iam.get_instance_profile(InstanceProfileName=profile)["InstanceProfile"]["Roles"]
         named = given["RoleName"]
         assert iam.list_attached_role_policies(RoleName=named)["AttachedPolicies"] == []
-        allowed = {}
-        for policy in iam.list_role_policies(RoleName=named)["PolicyNames"]:
+        policies = iam.list_role_policies(RoleName=named)["PolicyNames"]
+        assert policies == (["backups"] if role(name) == "storage" else []), name
+        for policy in policies:
             document = iam.get_role_policy(RoleName=named, PolicyName=policy)["PolicyDocument"]
-            for statement in document["Statement"]:
-                assert statement["Effect"] == "Allow"
-                actions = statement["Action"]
-                assert statement["Resource"] not in allowed
-                allowed[statement["Resource"]] = (
-                    {actions} if isinstance(actions, str) else set(actions)
-                )
-                if statement["Resource"] == arn:
-                    prefix = "backups/*" if role(name) == "storage" else "results/*"
-                    assert statement["Condition"] == {"StringLike": {"s3:prefix": prefix}}
-        assert allowed == expected[role(name)], name
+            assert document["Statement"] == [
+                {
+                    "Effect": "Allow",
+                    "Action": ["s3:AbortMultipartUpload", "s3:PutObject"],
+                    "Resource": f"arn:aws:s3:::{bucket}/backups/scheduled/*",
+                }
+            ]
 
 
 def test_bucket(published: Cloud) -> None:
@@ -320,6 +301,8 @@ def test_bucket(published: Cloud) -> None:
     assert {rule["Status"] for rule in lifecycle} == {"Enabled"}
     assert by_id["results"]["Filter"] == {"Prefix": "results/"}
     assert by_id["results"]["Expiration"] == {"Days": 90}
+    assert by_id["scheduled-backups"]["Filter"] == {"Prefix": "backups/scheduled/"}
+    assert by_id["scheduled-backups"]["Expiration"] == {"Days": 14}
     assert by_id["leftovers"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 30}
     assert by_id["leftovers"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
 

@@ -177,5 +177,9 @@ def test_the_boundary_has_what_hosts_are_allowed_and_no_more():
     bounded = {action for each in BOUNDARY["Statement"] for action in listed(each["Action"])}
     assert given == bounded
     bucket = "arn:aws:s3:::kairoscope-results-20270101"
-    assert allows(BOUNDARY, "s3:GetObject", f"{bucket}/backups/x", {})
-    assert not allows(BOUNDARY, "s3:GetObject", "arn:aws:s3:::payroll/x", {})
+    assert allows(BOUNDARY, "s3:PutObject", f"{bucket}/backups/scheduled/x", {})
+    assert not allows(BOUNDARY, "s3:PutObject", f"{bucket}/backups/by-hand/x", {})
+    assert not allows(BOUNDARY, "s3:PutObject", "arn:aws:s3:::payroll/backups/scheduled/x", {})
+    # Whoever breaks into a host gets at no other's data, and takes no backup away.
+    for action in ("s3:GetObject", "s3:ListBucket", "s3:DeleteObject"):
+        assert not allows(BOUNDARY, action, f"{bucket}/backups/scheduled/x", {})

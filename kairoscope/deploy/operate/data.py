@@ -57,14 +57,14 @@ def backup(target: Deployed, to: str | None) -> str:
         partial = folder.with_name(f"{folder.name}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
-        about = _about(target, tag)
-        (partial / snapshots.SCHEMA).write_text(about.pop("schema"))
+        facts = about(target, tag)
+        (partial / snapshots.SCHEMA).write_text(facts.pop("schema"))
         target.playbook(verb, operate_tag=tag, operate_folder=str(partial))
         nodes = {
             host.name: {"address": host.address, "tokens": snapshots.tokens(host)}
             for host in here.storage
         }
-        snapshots.write(partial, about, nodes)
+        snapshots.write(partial, facts, nodes)
         partial.rename(folder)
         count = sum(len(node["files"]) for node in snapshots.read(folder)["nodes"].values())
         bytes_ = snapshots.size(snapshots.read(folder), list(nodes))
@@ -113,7 +113,7 @@ def _check_disk_here(here: Inventory, folder: Path) -> None:
         )
 
 
-def _about(target: Deployed, tag: str) -> dict[str, Any]:
+def about(target: Deployed, tag: str) -> dict[str, Any]:
     """What a backup's manifest says beside its files, and the schema as text."""
     here = target.inventory
     given = here.storage[0].vars
@@ -159,6 +159,7 @@ def restore(target: Deployed, source: str) -> None:
     ):
         if unfinished and unfinished.memory != name:
             raise UserError(f"The restore of {unfinished.memory} has to come to its end first.")
+        snapshots.gather(folder)
         manifest = snapshots.read(folder)
         here = target.inventory
         placement = snapshots.place(

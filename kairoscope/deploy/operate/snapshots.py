@@ -4,7 +4,9 @@
     <backup>/schema.cql             the keyspace as CQL, for people; a deploy makes the tables
     <backup>/<node>/<table>/<file>  the files of the tables, as the nodes have them
 
-It is whole once manifest.json is there: that is written last.
+It is whole once manifest.json is there: that is written last. One that the hosts have sent by
+themselves (role backups) has about.json and a node.json for each node in its place; `gather` makes
+one of them.
 """
 
 import hashlib
@@ -16,6 +18,7 @@ import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +34,7 @@ _CHUNK = 1 << 20
 _LIST_S = 3600
 # In each snapshot, and not the tables' data.
 _ABOUT = ("manifest.json", "schema.cql")
+_FILE = re.compile(r"\w+/[\w+-][\w.+-]*")
 _TOKEN = re.compile(r"^Token\s+:\s+(-?\d+)", re.M)
 
 Files = dict[str, dict[str, Any]]
@@ -167,6 +171,36 @@ def write(folder: Path, about: dict[str, Any], nodes: Mapping[str, dict[str, Any
     for name in nodes:
         (folder / name / "files.json").unlink()
     document = {"format": _FORMAT, **about, "nodes": found}
+    (folder / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
+
+
+def gather(folder: Path) -> None:
+    """Write the manifest of a backup that the hosts have sent by themselves; of others nothing.
+
+    UserError if not all nodes have sent their part: about.json names them.
+    """
+    about = folder / "about.json"
+    if (folder / MANIFEST).exists() or not about.exists():
+        return
+    try:
+        facts = json.loads(about.read_text())
+        names = facts.pop("nodes")
+        parts = {name: folder / name / "node.json" for name in names}
+        if missing := [name for name, part in parts.items() if not part.exists()]:
+            raise UserError(
+                f"{folder} is no whole backup: {', '.join(missing)} did not send all of its part "
+                "(on the host: journalctl -u kairoscope-backup). Take the one before"
+            )
+        nodes = {name: json.loads(part.read_text()) for name, part in parts.items()}
+        began = min(node["began"] for node in nodes.values())
+        # A host says what the files are called that are read here.
+        if odd := [f for node in nodes.values() for f in node["files"] if not _FILE.fullmatch(f)]:
+            raise UserError(f"{folder}: a backup has no such file: {odd[0]}")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{folder} is no whole backup: {error!r}") from error
+    facts.pop("schema", None)
+    made = datetime.fromtimestamp(began, UTC).isoformat()
+    document = {"format": _FORMAT, "tag": folder.name, "made": made, **facts, "nodes": nodes}
     (folder / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
 
 

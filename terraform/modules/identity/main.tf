@@ -1,12 +1,5 @@
 locals {
   roles = toset(["storage", "kairosdb", "loader", "monitoring"])
-
-  # What each role may do in the bucket. None may delete a version, so 30 days of them cannot be lost from a host.
-  bucket = {
-    storage    = { prefix = "backups", list = true, actions = ["s3:GetObject", "s3:PutObject", "s3:DeleteObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"] }
-    loader     = { prefix = "results", list = false, actions = ["s3:PutObject", "s3:AbortMultipartUpload"] }
-    monitoring = { prefix = "results", list = true, actions = ["s3:GetObject", "s3:PutObject", "s3:AbortMultipartUpload"] }
-  }
 }
 
 resource "aws_iam_role" "host" {
@@ -37,27 +30,20 @@ resource "aws_iam_instance_profile" "host" {
   tags = { Name = "${var.prefix}-${each.key}" }
 }
 
-resource "aws_iam_role_policy" "bucket" {
-  for_each = local.bucket
-
-  name = "bucket"
-  role = aws_iam_role.host[each.key].id
+# Storage hosts send backups by themselves (operate schedule-backups), and nothing else on hosts uses the bucket. None may
+# read or delete there: whoever breaks into a host gets at no other's data, and takes no backup away. What it writes over
+# stays as a version for 30 days.
+resource "aws_iam_role_policy" "backups" {
+  name = "backups"
+  role = aws_iam_role.host["storage"].id
 
   policy = jsonencode({
     Version = "2012-10-17"
-    Statement = concat(
-      [{
-        Effect   = "Allow"
-        Action   = each.value.actions
-        Resource = "${var.bucket_arn}/${each.value.prefix}/*"
-      }],
-      [for action in ["s3:ListBucket"] : {
-        Effect    = "Allow"
-        Action    = action
-        Resource  = var.bucket_arn
-        Condition = { StringLike = { "s3:prefix" = "${each.value.prefix}/*" } }
-      } if each.value.list],
-    )
+    Statement = [{
+      Effect   = "Allow"
+      Action   = ["s3:AbortMultipartUpload", "s3:PutObject"]
+      Resource = "${var.bucket_arn}/backups/scheduled/*"
+    }]
   })
 }
 

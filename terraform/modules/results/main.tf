@@ -79,6 +79,20 @@ resource "aws_s3_bucket_lifecycle_configuration" "results" {
     }
   }
 
+  # What storage hosts send by themselves, whole each time. Backups that a person made stay.
+  rule {
+    id     = "scheduled-backups"
+    status = "Enabled"
+
+    filter {
+      prefix = "backups/scheduled/"
+    }
+
+    expiration {
+      days = var.backup_days
+    }
+  }
+
   # Whatever was deleted or written over, by age or by mistake, can be fetched back for 30 days.
   rule {
     id     = "leftovers"

@@ -8,6 +8,11 @@ variable "results_days" {
   type        = number
 }
 
+variable "backup_days" {
+  description = "Age in days at which backups that hosts sent by themselves are deleted."
+  type        = number
+}
+
 variable "keep" {
   description = "Whether the bucket may not be deleted while it holds anything."
   type        = bool

@@ -1,0 +1,212 @@
+"""Backups that storage hosts send by themselves: what is sent, when it is whole, when it goes."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_operate import here_as_host
+
+from kairoscope import paths
+from kairoscope.deploy.operate import snapshots
+from kairoscope.errors import UserError
+
+SEND = paths.ANSIBLE / "roles" / "backups" / "files" / "send.py"
+FILES = {
+    "data_points/nb-1-big-Data.db": b"\0\1" * 70_000,
+    "data_points/nb-1-big-TOC.txt": b"Data.db\n",
+    "data_points/manifest.json": b"{}",
+    "row_keys/schema.cql": b"CREATE TABLE",
+}
+# Makes snapshots of the files beside the folder `snapshots` of each table, and notes its calls.
+NODETOOL = """#!/bin/sh
+echo "$@" >> "{top}/calls"
+case $1 in
+  snapshot)
+    for table in "{top}"/tables/kairosdb/*; do
+      mkdir -p "$table/snapshots/$3"
+      find "$table" -maxdepth 1 -type f -exec cp '{{}}' "$table/snapshots/$3" ';'
+    done ;;
+  clearsnapshot) rm -r "{top}"/tables/kairosdb/*/snapshots/"$3" ;;
+  info) printf 'ID : x\\nToken                  : -7\\nToken                  : 12\\n' ;;
+esac
+"""
+RCLONE = """#!/bin/sh
+echo "$@" >> "{top}/sent"
+exit {status}
+"""
+
+
+class Node:
+    """A storage host's folders, its nodetool, and the program."""
+
+    def __init__(self, top: Path, name: str = "storage-1", **more: Any):
+        self.top = top / name
+        self.name = name
+        for file, content in FILES.items():
+            table, _, name = file.partition("/")
+            path = self.top / "tables" / "kairosdb" / f"{table}-{'a' * 32}" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+        self.program("nodetool", NODETOOL.format(top=self.top))
+        (self.top / "textfile").mkdir()
+        self.config = {
+            "to": str(top / "to"),
+            "keep_days": 14,
+            "about": {"keyspace": "kairosdb", "columns": [], "nodes": ["storage-1", "storage-2"]},
+            "region": "eu-central-1",
+            "endpoint": "",
+            "node": self.name,
+            "address": "10.0.0.1",
+            "nodetool": str(self.top / "nodetool"),
+            "keyspace": "kairosdb",
+            "keyspaces_dir": str(self.top / "tables"),
+            "scratch": str(self.top / "scratch"),
+            "began": str(self.top / "began"),
+            "textfile": str(self.top / "textfile"),
+            **more,
+        }
+        (self.top / "config.json").write_text(json.dumps(self.config))
+
+    def program(self, name: str, text: str) -> None:
+        (self.top / name).write_text(text)
+        (self.top / name).chmod(0o755)
+
+    def send(self, *more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, SEND, self.top / "config.json", *more],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PATH": f"{self.top}:{os.environ['PATH']}"},
+        )
+
+    def calls(self) -> list[str]:
+        return [line.split()[0] for line in (self.top / "calls").read_text().splitlines()]
+
+
+def sent(tmp_path: Path, *names: str) -> Path:
+    """The folder of a backup that these nodes have sent."""
+    (tmp_path / "to").mkdir()
+    for name in names:
+        done = Node(tmp_path, name).send()
+        assert done.returncode == 0, done.stderr
+    # A minute may have ended between them, which it does not where timers start them.
+    first, *others = sorted((tmp_path / "to").iterdir())
+    for other in others:
+        for part in other.iterdir():
+            part.replace(first / part.name)
+    return first
+
+
+def test_what_the_hosts_sent_is_restored_as_any_backup(tmp_path):
+    backup = sent(tmp_path, "storage-1", "storage-2")
+    snapshots.gather(backup)
+    manifest = snapshots.read(backup)
+    assert manifest["keyspace"] == "kairosdb"
+    assert manifest["nodes"]["storage-2"]["tokens"] == ["-7", "12"]
+    assert snapshots.size(manifest, ["storage-1"]) == sum(map(len, FILES.values()))
+    to = tmp_path / "restored"
+    host = here_as_host(tmp_path)
+    assert snapshots.send(host, backup / "storage-1", str(to)) == ["data_points"]
+    found = {str(p.relative_to(to)): p.read_bytes() for p in to.rglob("*") if p.is_file()}
+    assert found == {name: FILES[name] for name in FILES if "nb-1" in name}
+
+
+def test_a_snapshot_is_given_up_whatever_happens(tmp_path):
+    node = Node(tmp_path, to="s3://bucket/backups/scheduled")
+    node.program("rclone", RCLONE.format(top=node.top, status=1))
+    assert node.send().returncode != 0
+    assert node.calls() == ["snapshot", "clearsnapshot"]
+    assert not list((node.top / "tables").rglob("snapshots/*"))
+    assert not (node.top / "began").exists()
+
+
+def test_a_host_that_sends_to_s3_need_only_be_allowed_to_write(tmp_path):
+    node = Node(tmp_path, to="s3://bucket/backups/scheduled")
+    node.program("rclone", RCLONE.format(top=node.top, status=0))
+    assert node.send().returncode == 0
+    calls = (node.top / "sent").read_text().splitlines()
+    for call in calls:
+        assert call.startswith("copy ")
+        assert {"--no-check-dest", "--no-traverse", "--s3-no-head", "--s3-no-check-bucket"} <= set(
+            call.split()
+        )
+    # What says that it is whole goes last.
+    where = (
+        r":s3,provider=AWS,env_auth=true,region=eu-central-1:bucket/backups/scheduled/\d{8}T\d{4}Z"
+    )
+    last = [re.search(rf"{where}(\S*)$", call) for call in calls]
+    assert [found and found[1] for found in last] == [
+        *("/storage-1/data_points", "/storage-1/row_keys"),
+        *("", "/storage-1"),
+    ]
+
+
+def test_a_folder_that_is_not_mounted_is_told(tmp_path):
+    node = Node(tmp_path)
+    assert "is not there: is it mounted?" in node.send().stderr
+    assert not (node.top / "calls").exists()
+
+
+def test_one_that_not_all_nodes_have_sent_is_not_whole(tmp_path):
+    backup = sent(tmp_path, "storage-1")
+    with pytest.raises(UserError, match="storage-2 did not send all of its part"):
+        snapshots.gather(backup)
+    with pytest.raises(UserError, match="no whole backup"):
+        snapshots.read(backup)
+
+
+@pytest.mark.parametrize("name", ["../x/y", "a/../b", "a/.ssh", "/etc/passwd", "a/b/c", ""])
+def test_a_host_does_not_name_files_elsewhere(name, tmp_path):
+    backup = sent(tmp_path, "storage-1", "storage-2")
+    part = backup / "storage-2" / "node.json"
+    said = json.loads(part.read_text())
+    said["files"][name] = {"bytes": 1, "sha256": ""}
+    part.write_text(json.dumps(said))
+    with pytest.raises(UserError, match="has no such file"):
+        snapshots.gather(backup)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"nodes": 3}', '{"nodes": ["storage-1"]}'])
+def test_what_is_no_such_backup_is_told(text, tmp_path):
+    (tmp_path / "about.json").write_text(text)
+    (tmp_path / "storage-1").mkdir()
+    (tmp_path / "storage-1" / "node.json").write_text("[]")
+    with pytest.raises(UserError, match="no whole backup"):
+        snapshots.gather(tmp_path)
+
+
+def test_what_is_old_goes_from_a_folder_and_nothing_else(tmp_path):
+    to, now = tmp_path / "to", time.time()
+
+    def name(days: float) -> str:
+        return time.strftime("%Y%m%dT%H%MZ", time.gmtime(now - days * 86_400))
+
+    for folder in (name(13), name(15), name(16), "by-hand", "20200101"):
+        for node in ("storage-1", "storage-2"):
+            (to / folder / node).mkdir(parents=True)
+        (to / folder / "about.json").touch()
+    (to / name(16) / "storage-2").rmdir()
+    assert Node(tmp_path).send().returncode == 0
+    left = {p.name: {part.name for part in p.iterdir()} for p in to.iterdir()}
+    assert left.pop(name(15)) == {"storage-2", "about.json"}
+    whole = {"storage-1", "storage-2", "about.json"}
+    assert [left.pop(name) for name in (name(13), "by-hand", "20200101")] == [whole] * 3
+    assert list(left.values()) == [{"storage-1", "about.json"}]  # The new one.
+
+
+def test_prometheus_hears_of_it(tmp_path):
+    (tmp_path / "to").mkdir()
+    node = Node(tmp_path)
+    assert node.send().returncode == node.send("--tell").returncode == 0
+    said = (node.top / "textfile" / "backup.prom").read_text()
+    assert re.search(r"\nkairoscope_last_backup_timestamp_seconds \d{10}\n$", said)
+    # The same as after a backup by the verb, so that alerts go on.
+    tasks = (paths.ANSIBLE / "roles/node_exporter/tasks/done.yml").read_text()
+    assert "kairoscope_last_{{ node_exporter_verb }}_timestamp_seconds" in tasks
