@@ -181,6 +181,17 @@ def schedule_backups(target: str, to: str | None, at: str, keep_days: int, off: 
         schedule.schedule(_as_is(target), to, at, keep_days)
 
 
+@operate_commands.command("check-backup")
+@click.argument("source")
+@target_option
+def check_backup(target: str, source: str) -> None:
+    """Read all of the backup SOURCE (FROM=, a folder or s3://…), as a restore would."""
+    from kairoscope.deploy.operate import data
+
+    del target  # Of any target; make names one to every verb.
+    click.echo(data.check(source))
+
+
 @operate_commands.command()
 @click.argument("source")
 @target_option

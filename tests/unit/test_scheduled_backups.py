@@ -13,7 +13,7 @@ import pytest
 from test_operate import here_as_host
 
 from kairoscope import paths
-from kairoscope.deploy.operate import snapshots
+from kairoscope.deploy.operate import data, snapshots
 from kairoscope.errors import UserError
 
 SEND = paths.ANSIBLE / "roles" / "backups" / "files" / "send.py"
@@ -58,7 +58,11 @@ class Node:
         self.config = {
             "to": str(top / "to"),
             "keep_days": 14,
-            "about": {"keyspace": "kairosdb", "columns": [], "nodes": ["storage-1", "storage-2"]},
+            "about": {
+                "keyspace": "kairosdb",
+                "replication_factor": 2,
+                "nodes": ["storage-1", "storage-2"],
+            },
             "region": "eu-central-1",
             "endpoint": "",
             "node": self.name,
@@ -116,6 +120,41 @@ def test_what_the_hosts_sent_is_restored_as_any_backup(tmp_path):
     assert snapshots.send(host, backup / "storage-1", str(to)) == ["data_points"]
     found = {str(p.relative_to(to)): p.read_bytes() for p in to.rglob("*") if p.is_file()}
     assert found == {name: FILES[name] for name in FILES if "nb-1" in name}
+
+
+def test_a_backup_that_can_be_restored_whole(tmp_path):
+    said = data.check(str(sent(tmp_path, "storage-1", "storage-2")))
+    assert "2 nodes, 8 files, 0.3 MiB, all as they were sent" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda file: file.unlink(), "nb-1-big-Data.db is not there"),
+        (lambda file: file.write_bytes(b"cut"), "nb-1-big-Data.db is not what manifest.json says"),
+        (
+            lambda file: file.write_bytes(b"\1" * file.stat().st_size),
+            "nb-1-big-Data.db is not what manifest.json says",
+        ),
+    ],
+)
+def test_damage_is_told_before_it_is_needed(change, said, tmp_path):
+    backup = sent(tmp_path, "storage-1", "storage-2")
+    change(backup / "storage-2" / "data_points" / "nb-1-big-Data.db")
+    with pytest.raises(
+        UserError, match=f"cannot be restored whole:\n  storage-2/data_points/{said}$"
+    ):
+        data.check(str(backup))
+
+
+def test_a_part_of_a_table_s_file_that_was_never_sent_is_told(tmp_path):
+    backup = sent(tmp_path, "storage-1", "storage-2")
+    part = backup / "storage-1" / "node.json"
+    said = json.loads(part.read_text())
+    del said["files"]["data_points/nb-1-big-Data.db"]
+    part.write_text(json.dumps(said))
+    with pytest.raises(UserError, match=r"nb-1-big-Data.db belongs to .*TOC.txt, and was not sent"):
+        data.check(str(backup))
 
 
 def test_a_snapshot_is_given_up_whatever_happens(tmp_path):

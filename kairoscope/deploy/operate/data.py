@@ -182,6 +182,24 @@ def restore(target: Deployed, source: str) -> None:
         operation.end(target.name)
 
 
+def check(source: str) -> str:
+    """Read all of a backup, as a restore would; what it has. UserError with all that is wrong."""
+    name = source if s3.is_address(source) else str(Path(source).absolute())
+    with _local_backup(name) as folder:
+        snapshots.gather(folder)
+        if problems := snapshots.damage(folder):
+            listed = "".join(f"\n  {problem}" for problem in problems[:20])
+            more = f"\n  … and {len(problems) - 20} more" if len(problems) > 20 else ""
+            raise UserError(f"{source} cannot be restored whole:{listed}{more}")
+        manifest = snapshots.read(folder)
+        nodes = list(manifest["nodes"])
+        count = sum(len(node["files"]) for node in manifest["nodes"].values())
+        return (
+            f"{source}: of {manifest['made']}, {len(nodes)} nodes, {count:,} files, "
+            f"{snapshots.size(manifest, nodes) / 2**20:,.1f} MiB, all as they were sent"
+        )
+
+
 @contextmanager
 def _local_backup(name: str) -> Iterator[Path]:
     if not s3.is_address(name):

@@ -216,6 +216,36 @@ def read(folder: Path) -> dict[str, Any]:
     return found
 
 
+def damage(folder: Path) -> list[str]:
+    """What a backup lacks of what its manifest names, and of what its tables need; empty: nothing.
+
+    UserError if it is none.
+    """
+    manifest = read(folder)
+    problems = []
+    for node, about in manifest["nodes"].items():
+        for name, wanted in about["files"].items():
+            path = folder / node / name
+            if not path.is_file():
+                problems.append(f"{node}/{name} is not there")
+            elif path.stat().st_size != wanted["bytes"] or _digest(path) != wanted["sha256"]:
+                problems.append(f"{node}/{name} is not what {MANIFEST} says")
+        problems += [f"{node}: {problem}" for problem in _parts_missing(folder / node, about)]
+    if (copies := manifest["replication_factor"]) > len(manifest["nodes"]):
+        problems.append(f"{len(manifest['nodes'])} nodes for {copies} replicas of each row")
+    return problems
+
+
+def _parts_missing(folder: Path, about: Mapping[str, Any]) -> Iterator[str]:
+    """Of each table's files: the parts that its TOC.txt names, and the node did not list."""
+    for name in about["files"]:
+        if name.endswith("-TOC.txt") and (folder / name).is_file():
+            stem = name.removesuffix("TOC.txt")
+            for part in (folder / name).read_text(errors="replace").split():
+                if f"{stem}{part}" not in about["files"]:
+                    yield f"{stem}{part} belongs to {name}, and was not sent"
+
+
 def size(manifest: Mapping[str, Any], nodes: Sequence[str]) -> int:
     """Bytes of some nodes' files."""
     return sum(f["bytes"] for node in nodes for f in manifest["nodes"][node]["files"].values())

@@ -129,8 +129,10 @@ def expire(config, now):
             continue
         shutil.rmtree(folder / config["node"], ignore_errors=True)
         with contextlib.suppress(OSError):  # Others have something there yet.
-            if [left.name for left in folder.iterdir()] == ["about.json"]:
-                (folder / "about.json").unlink()
+            # The manifest is the control machine's, where somebody has looked into it.
+            if {left.name for left in folder.iterdir()} <= {"about.json", "manifest.json"}:
+                for left in folder.iterdir():
+                    left.unlink()
             folder.rmdir()
 
 
