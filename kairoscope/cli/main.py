@@ -291,9 +291,9 @@ def verify(target: str) -> None:
 @click.argument("process")
 def profile(process: str, seconds: int, target: str) -> None:
     """Show where the CPU time of PROCESS goes: a Java server's name (kairosdb-1), or its id."""
-    from kairoscope.deploy import profile
+    from kairoscope.deploy.operate import cpu_profile
 
-    console.print(f"written: {profile.profile(process, seconds, target, console)}")
+    console.print(f"written: {cpu_profile.profile(process, seconds, target, console)}")
 
 
 def _run_folder(given: Path | None) -> Path:
@@ -381,7 +381,7 @@ def bundles(update_manifest: bool, with_java: bool, with_monitoring: bool) -> No
 def rotate(target: str, what: str) -> None:
     """Replace certificates, the CA, the database's passwords or that of KairosDB's REST."""
     from kairoscope.cli import known
-    from kairoscope.deploy import rotate
+    from kairoscope.deploy.operate import rotate
     from kairoscope.hosts.deployed import deployed_stack
 
     enter_kairosdb(target)

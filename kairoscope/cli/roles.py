@@ -101,10 +101,10 @@ def certificate_metrics(secrets_dir: Path, node: str) -> None:
 @click.argument("secrets_dir", type=click.Path(exists=True, path_type=Path))
 def scylla_superuser(secrets_dir: Path) -> None:
     """Print as JSON the first superuser of SECRETS_DIR and its hash (called by the scylla role)."""
-    from kairoscope.hosts import secrets
+    from kairoscope.hosts import secret_files
     from kairoscope.stacks.kairosdb import scylla
 
-    admin = secrets.access(secrets_dir).admin
+    admin = secret_files.access(secrets_dir).admin
     click.echo(json.dumps({"name": admin.user, "hash": scylla.password_hash(admin)}))
 
 

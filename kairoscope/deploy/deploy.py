@@ -16,7 +16,7 @@ from rich.console import Console
 from kairoscope import paths
 from kairoscope.deploy import bundles, inventory_vars, monitoring, preflight
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, operation, secrets
+from kairoscope.hosts import inventory, operation, secret_files
 from kairoscope.hosts.deployed import deployed_plan, finished_file, plan_file
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
@@ -107,8 +107,8 @@ def prepare(plan: Plan, of: Deployment) -> None:
     if server:
         of.stack.remember(plan.target, server)
     if plan.security["enabled"]:
-        where = secrets.ensure(plan.target, {host.name: host.known_as for host in here.hosts})
-        secrets.remember(plan.target, where)
+        where = secret_files.ensure(plan.target, {host.name: host.known_as for host in here.hosts})
+        secret_files.remember(plan.target, where)
 
 
 def apply(plan: Plan, stack: Stack, name: str, **variables: Any) -> None:
@@ -224,10 +224,10 @@ def destroy(target: Target, console: Console, ask: Callable[[str], str]) -> None
         )
     idle = operation.without_load(target.name, "its servers are what it measures")
     with operation.alone(target.name), idle:
-        held = secrets.folder(target.name)
+        held = secret_files.folder(target.name)
         target.destroy(console.print)
         folder = paths.target_dir(target.name)
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():
             raise UserError(f"Could not remove {folder}: remove it by hand.")
-        secrets.remove(held)
+        secret_files.remove(held)

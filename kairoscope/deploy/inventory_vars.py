@@ -6,7 +6,7 @@ from typing import Any
 
 from kairoscope import paths
 from kairoscope.deploy import bootstrap, bundles, monitoring, preflight
-from kairoscope.hosts import inventory, secrets
+from kairoscope.hosts import inventory, secret_files
 from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.plan import Plan
 from kairoscope.stacks.stack import Brought, Stack
@@ -76,7 +76,7 @@ def _of_all(
         # TLS and logins between all servers; a password for KairosDB's REST interface too.
         "secured": plan.security["enabled"],
         "rest_auth": plan.security["rest_auth"],
-        "secrets_dir": str(secrets.folder(plan.target)),
+        "secrets_dir": str(secret_files.folder(plan.target)),
         "bundles_dir": str(paths.BUNDLES),
         "jvm_overhead_mib": preflight.JVM_OVERHEAD_MIB,
         "scylla_overhead_mib": preflight.SCYLLA_OVERHEAD_MIB,

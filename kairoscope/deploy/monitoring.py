@@ -19,7 +19,7 @@ from kairoscope import live, paths
 from kairoscope.deploy import bundles
 from kairoscope.deploy.bundles import Packed
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, prometheus, secrets
+from kairoscope.hosts import inventory, prometheus, secret_files
 from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.stacks.stack import Scraped, Stack
 
@@ -148,7 +148,7 @@ def packed(name: str, parts: Iterable[str]) -> Packed:
 def certificate_metrics(secrets_dir: Path, node: str) -> str:
     """When the certificate of a host (if it has one) and the CA end, in Prometheus' text format."""
     name = "kairoscope_certificate_end_timestamp_seconds"
-    ends = secrets.ends(secrets_dir)
+    ends = secret_files.ends(secrets_dir)
     return "\n".join(
         [
             f"# HELP {name} When a certificate ends, s since 1970.",

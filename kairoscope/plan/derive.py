@@ -6,10 +6,10 @@ from typing import Any
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, timing
 from kairoscope.plan import load
+from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Stack, Target
 from kairoscope.plan.model import Plan
-from kairoscope.plan.numbers import n
 from loaders.schedule.spec import SILENT
 
 

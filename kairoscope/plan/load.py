@@ -4,8 +4,8 @@ import math
 from typing import Any
 
 from kairoscope.experiment import timing
+from kairoscope.plan.amounts import bounded, count, n, short, up
 from kairoscope.plan.draft import Draft
-from kairoscope.plan.numbers import bounded, count, n, short, up
 
 # One loader process (Python, one core) sends this many points a second with room to stay on time:
 # half of 180,000 sensors from two workers, which `make bench ONLY=pacing` measures.

@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from kairoscope.plan.amounts import count, in_bytes, n
 from kairoscope.plan.model import Origin, Plan, Setting, Value
-from kairoscope.plan.numbers import count, in_bytes, n
 
 _TITLES = {
     "cluster": "cluster: the shape",

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from kairoscope.plan.numbers import n
+from kairoscope.plan.amounts import n
 from kairoscope.sizing.size import Sizing
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kairoscope.errors import UserError
+from kairoscope.plan.amounts import in_bytes, n
 from kairoscope.plan.draft import MIB
-from kairoscope.plan.numbers import in_bytes, n
 from kairoscope.sizing.figures import Figures
 from kairoscope.stacks.kairosdb.queue import INDEX_BYTES, OUTAGE_H
 from kairoscope.stacks.kairosdb.settings import (

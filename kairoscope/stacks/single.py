@@ -16,12 +16,13 @@ from rich.console import Console
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.machines import Layout, Machine
+from kairoscope.hosts.supervisor import Process
 from kairoscope.plan import Plan
+from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Target
-from kairoscope.plan.numbers import n
 from kairoscope.stacks.single_session import Server, Session
 from kairoscope.stacks.stack import Scraped
 
@@ -223,8 +224,25 @@ class Single(ABC):
         ports = dict(self.listens)
         return {"home": layout.home(machine.name), "http_port": first, "listens": ports}
 
+    def show(self, hosts: Inventory, states: Mapping[str, Process], console: Console) -> bool:
+        """Print its release and what waits; True if it takes points."""
+        session = self._session(hosts)
+        try:
+            session.check_ready()
+        except UserError as error:
+            console.print(error.message, markup=False, highlight=False, soft_wrap=True)
+            return False
+        versions = ", ".join(f"{name} {said}" for name, said in session.versions().items())
+        console.print(f"{versions}: takes points", markup=False, highlight=False)
+        for node in session.waiting_now():
+            waits = "-" if node["waiting"] is None else f"{node['waiting']:,}"
+            console.print(f"{node['node']}: waiting {waits}", highlight=False)
+        return True
+
     @contextmanager
     def connect(self, plan: Plan, hosts: Inventory) -> Iterator[Session]:
         """A run's ways to its server."""
-        host: Host = hosts.kairosdb[0]
-        yield Session(self.name, self.server, host, self.told.not_judged)
+        yield self._session(hosts)
+
+    def _session(self, hosts: Inventory) -> Session:
+        return Session(self.name, self.server, hosts.kairosdb[0], self.told.not_judged)

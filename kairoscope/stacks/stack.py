@@ -11,6 +11,7 @@ from rich.console import Console
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.hosts.sampling import Followed, Periodic
+from kairoscope.hosts.supervisor import Process
 from kairoscope.plan import Plan
 from kairoscope.plan.interfaces import Stack as Planned
 from kairoscope.run_folder import Expected, JsonLines
@@ -119,6 +120,12 @@ class Stack(Planned, Protocol):
     @property
     def playbooks(self) -> Path:
         """Folder of the playbooks that bring hosts to a plan; `deploy.yml` is the one."""
+
+    def show(self, hosts: Inventory, states: Mapping[str, Process], console: Console) -> bool:
+        """Print what the servers say of themselves; True if all is well.
+
+        `states`: the processes as their service manager has them, by name of the host.
+        """
 
     def connect(self, plan: Plan, hosts: Inventory) -> AbstractContextManager["Session"]:
         """The ways to the servers of a deployed target, for a run."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from loaders.credentials import Credentials
 from loaders.schedule.due import Group, Schedule
 from loaders.schedule.spec import LoadSpec
+from loaders.send.connection import Address, BrokenAnswerError, HttpConnection, Response
 from loaders.send.encode import Encoder
-from loaders.send.http import Address, BrokenAnswerError, HttpConnection, Response
 from loaders.send.protocol import Answer, Batch, Reply
 
 _ACKNOWLEDGED = 204

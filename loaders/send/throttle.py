@@ -10,7 +10,7 @@ import asyncio
 import json
 
 from loaders.credentials import Credentials
-from loaders.send.http import Address, BrokenAnswerError, HttpConnection
+from loaders.send.connection import Address, BrokenAnswerError, HttpConnection
 
 _QUEUE = "/api/v1/kairoscope/queue"
 _LOOK_S = 0.5

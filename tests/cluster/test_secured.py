@@ -32,10 +32,10 @@ from harness import wait_for
 from kairoscope import paths
 from kairoscope.deploy import preflight
 from kairoscope.errors import UserError
-from kairoscope.hosts import secrets, supervisor
+from kairoscope.hosts import secret_files, supervisor
 from kairoscope.hosts.inventory import NATIVE_TRANSPORT_PORT, STORAGE_PORT, TELNET_PORT
 from kairoscope.hosts.inventory import load as load_inventory
-from kairoscope.hosts.secrets import Access, Login
+from kairoscope.hosts.secret_files import Access, Login
 from kairoscope.stacks.kairosdb import cql
 from kairoscope.stacks.kairosdb.cql import LoginError
 
@@ -77,7 +77,7 @@ class Secured(Deployment):
     def access(self) -> Access:
         """What the secrets are now."""
         (where,) = (self.scratch / "secrets").glob("local-*")
-        return secrets.access(where)
+        return secret_files.access(where)
 
     @property
     def hosts(self) -> list[str]:

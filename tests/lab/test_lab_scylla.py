@@ -15,7 +15,7 @@ import yaml
 from scylla_stand_in import PACKAGES
 
 from kairoscope import paths
-from kairoscope.hosts import secrets
+from kairoscope.hosts import secret_files
 from kairoscope.targets.lab import Lab, LabHost
 
 pytestmark = [pytest.mark.scylla, pytest.mark.timeout(900)]
@@ -116,7 +116,7 @@ class Site:
         of_all = {
             "managed": True,
             "secured": True,
-            "secrets_dir": str(secrets.folder("lab")),
+            "secrets_dir": str(secret_files.folder("lab")),
             "run_as": "scylla",
             "cluster_name": "a lab's cluster",
             "storage_engine": "scylla",
@@ -226,7 +226,7 @@ def site(new_lab, tmp_path_factory):
         subprocess.run(lab.ssh(node, ["sudo", "truncate", "--size", "4M", *DISKS]), check=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KAIROSCOPE_SECRETS", str(folder / "secrets"))
-        secrets.ensure("lab", {name: [address] for name, address in NODES.items()})
+        secret_files.ensure("lab", {name: [address] for name, address in NODES.items()})
         port = 8099
         server = subprocess.Popen(
             lab.network.inside(
@@ -398,7 +398,7 @@ def test_what_is_rendered(site):
     assert settings["authenticator"] == "PasswordAuthenticator"
     assert "rack=rack2" in site.run("storage-2", "cat", "/etc/scylla/cassandra-rackdc.properties")
     # The hash is what crypt makes of the password, and only root and the server may read it.
-    admin = secrets.access(secrets.folder("lab")).admin
+    admin = secret_files.access(secret_files.folder("lab")).admin
     assert settings["auth_superuser_name"] == admin.user
     hashed = settings["auth_superuser_salted_password"]
     salt = hashed.rpartition("$")[0]
@@ -419,7 +419,7 @@ def test_secrets_are_in_no_output(site):
     assert done.returncode == 0, done.stdout
     shown = done.stdout + done.stderr
     settings = yaml.safe_load(site.run("storage-1", "cat", "/etc/scylla/scylla.yaml"))
-    assert secrets.access(secrets.folder("lab")).admin.password not in shown
+    assert secret_files.access(secret_files.folder("lab")).admin.password not in shown
     assert settings["auth_superuser_salted_password"].rpartition("$")[2] not in shown
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from kairoscope.deploy import status
 from kairoscope.deploy.operate import drain
 from kairoscope.deploy.verify import checks
 from kairoscope.errors import UserError
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.stacks.kairosdb import client
+from kairoscope.stacks.kairosdb import client, status
 from kairoscope.stacks.kairosdb.client import NO_ANSWER, Client, KairosDBStatus
 
 HOST = Host("kairosdb-1", "kairosdb", {"address": "127.0.0.1", "http_port": 8080})

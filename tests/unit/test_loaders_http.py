@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loaders.send.http import Address, BrokenAnswerError, HttpConnection, Response
+from loaders.send.connection import Address, BrokenAnswerError, HttpConnection, Response
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -21,7 +21,7 @@ import psutil
 import pytest
 from aiohttp import web
 
-from kairoscope.hosts import secrets
+from kairoscope.hosts import secret_files
 from kairoscope.hosts.inventory import Host
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.stacks.kairosdb import readback
@@ -29,7 +29,7 @@ from loaders.credentials import Credentials
 from loaders.query.reader import Reader
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec, Queries, Step
-from loaders.send.http import Address
+from loaders.send.connection import Address
 from loaders.send.worker import Worker
 
 pytestmark = pytest.mark.timeout(120)
@@ -40,7 +40,7 @@ ADDRESS = "127.0.0.1"
 class Server:
     """An HTTPS server in a thread, with the certificate of one host of a target."""
 
-    def __init__(self, access: secrets.Access, host: str) -> None:
+    def __init__(self, access: secret_files.Access, host: str) -> None:
         self.access = access
         self.requests: list[str] = []
         self.points = 0
@@ -93,16 +93,16 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def access(tmp_path_factory: pytest.TempPathFactory) -> secrets.Access:
+def access(tmp_path_factory: pytest.TempPathFactory) -> secret_files.Access:
     folder = tmp_path_factory.mktemp("secrets")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KAIROSCOPE_SECRETS", str(folder))
-        where = secrets.ensure("test", {"kairosdb-1": [ADDRESS], "elsewhere": ["10.0.0.9"]})
-    return secrets.access(where)
+        where = secret_files.ensure("test", {"kairosdb-1": [ADDRESS], "elsewhere": ["10.0.0.9"]})
+    return secret_files.access(where)
 
 
 @pytest.fixture
-def server(access: secrets.Access) -> Iterator[Server]:
+def server(access: secret_files.Access) -> Iterator[Server]:
     with Server(access, "kairosdb-1") as server:
         yield server
 
@@ -149,7 +149,7 @@ async def test_nothing_is_said_to_a_server_that_is_not_the_one(
     ca, host = access.ca, "elsewhere"
     if reason == "another CA":
         monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "other"))
-        ca, host = secrets.access(secrets.ensure("other", {})).ca, "kairosdb-1"
+        ca, host = secret_files.access(secret_files.ensure("other", {})).ca, "kairosdb-1"
     with Server(access, host) as server:
         worker = Worker(
             load(server.url), 0, tmp_path, credentials=Credentials(ca, access.authorization)

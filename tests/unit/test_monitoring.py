@@ -16,7 +16,7 @@ from kairoscope.cli import known
 from kairoscope.deploy import monitoring, preflight
 from kairoscope.deploy.verify import judge
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, prometheus, secrets
+from kairoscope.hosts import inventory, prometheus, secret_files
 from kairoscope.targets.target import Options
 
 pytestmark = pytest.mark.usefixtures("nothing_fetched")
@@ -162,8 +162,8 @@ def test_the_rules_know_the_plan():
 
 
 def test_a_certificate_tells_when_it_ends():
-    where = secrets.ensure("lab", {"storage-1": ["10.77.0.11"]})
-    ends = secrets.ends(where)
+    where = secret_files.ensure("lab", {"storage-1": ["10.77.0.11"]})
+    ends = secret_files.ends(where)
     lines = monitoring.certificate_metrics(where, "storage-1").splitlines()
     name = "kairoscope_certificate_end_timestamp_seconds"
     assert lines[2:] == [

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from kairoscope.deploy import profile
+from kairoscope.deploy.operate import cpu_profile
 from kairoscope.errors import UserError
 
 # As `jfr print --events jdk.ExecutionSample` of JDK 17 prints it, of a Cassandra and a KairosDB.
@@ -45,7 +45,7 @@ jdk.ExecutionSample {
 
 
 def test_a_method_counts_once_a_sample_however_often_it_is_in_the_stack() -> None:
-    found = profile.samples(PRINTED.splitlines())
+    found = cpu_profile.samples(PRINTED.splitlines())
     assert found.count == 2
     assert +found.own == {"NativeCell.hasPath": 1, "TreeMap$PrivateEntryIterator.<init>": 1}
     assert found.within == {
@@ -57,21 +57,21 @@ def test_a_method_counts_once_a_sample_however_often_it_is_in_the_stack() -> Non
 
 
 def test_shares_are_of_all_samples_and_of_all_cpu() -> None:
-    found = profile.samples(PRINTED.splitlines())
-    text = profile.render("storage-1 (storage)", 10, {"flush": 1.0, "mutations": 3.0}, found)
+    found = cpu_profile.samples(PRINTED.splitlines())
+    text = cpu_profile.render("storage-1 (storage)", 10, {"flush": 1.0, "mutations": 3.0}, found)
     assert "0.40 cores; 2 samples" in text
     assert "| mutations | 0.300 | 75.0% |\n| flush | 0.100 | 25.0% |" in text
     assert "| BTree.accumulate | 2 | 100.0% |" in text
 
 
 def test_an_idle_server_has_a_profile_too() -> None:
-    text = profile.render("kairosdb-1 (kairosdb)", 1, {"http": 0.0}, profile.samples([]))
+    text = cpu_profile.render("kairosdb-1 (kairosdb)", 1, {"http": 0.0}, cpu_profile.samples([]))
     assert "0.00 cores; 0 samples" in text
     assert "| http | 0.000 | 0.0% |" in text
 
 
 def of(what: str) -> Path:
-    return profile.profile(what, 1, "local", Console(file=StringIO()))
+    return cpu_profile.profile(what, 1, "local", Console(file=StringIO()))
 
 
 def test_what_is_no_java_is_refused() -> None:

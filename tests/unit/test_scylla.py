@@ -19,7 +19,7 @@ from kairoscope import paths
 from kairoscope.cli import known, roles
 from kairoscope.errors import UserError
 from kairoscope.experiment import Overrides, load
-from kairoscope.hosts.secrets import Login
+from kairoscope.hosts.secret_files import Login
 from kairoscope.stacks.kairosdb import scylla, variables
 
 ROLE = paths.ANSIBLE / "roles" / "scylla"

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope.errors import UserError
-from kairoscope.hosts import pki, secrets
+from kairoscope.hosts import pki, secret_files
 
 HOSTS = {"storage-1": ["10.77.0.11"], "kairosdb-1": ["10.77.0.21"]}
 
@@ -68,32 +68,32 @@ def server(where: Path, host: str) -> ssl.SSLContext:
 
 
 def test_all_is_closed_to_others():
-    where = secrets.ensure("lab", HOSTS)
+    where = secret_files.ensure("lab", HOSTS)
     for path in [where.parent, where, *where.rglob("*")]:
         mode = stat.S_IMODE(path.stat().st_mode)
         assert mode == (0o700 if path.is_dir() else 0o600), path
 
 
 def test_a_second_deploy_changes_nothing():
-    where = secrets.ensure("lab", HOSTS)
+    where = secret_files.ensure("lab", HOSTS)
     before = snapshot(where)
-    assert secrets.ensure("lab", HOSTS) == where
+    assert secret_files.ensure("lab", HOSTS) == where
     assert snapshot(where) == before
 
 
 def test_a_new_host_gets_a_certificate_and_no_other_does():
-    where = secrets.ensure("lab", HOSTS)
+    where = secret_files.ensure("lab", HOSTS)
     before = snapshot(where)
-    secrets.ensure("lab", HOSTS | {"kairosdb-2": ["10.77.0.22"]})
+    secret_files.ensure("lab", HOSTS | {"kairosdb-2": ["10.77.0.22"]})
     after = snapshot(where)
     assert {path: after[path] for path in before} == before
     assert {path.parent.name for path in set(after) - set(before)} == {"kairosdb-2"}
 
 
 def test_a_host_at_another_address_gets_a_new_certificate():
-    where = secrets.ensure("lab", HOSTS)
+    where = secret_files.ensure("lab", HOSTS)
     old = {host: certificate(where, host).serial_number for host in HOSTS}
-    secrets.ensure("lab", HOSTS | {"storage-1": ["10.77.0.99"]})
+    secret_files.ensure("lab", HOSTS | {"storage-1": ["10.77.0.99"]})
     names = certificate(where, "storage-1").extensions.get_extension_for_class(
         x509.SubjectAlternativeName
     )
@@ -103,40 +103,40 @@ def test_a_host_at_another_address_gets_a_new_certificate():
 
 def test_names_that_clients_know_a_host_by():
     known_as = {"kairosdb-1": ["10.77.0.21", "kairosdb.example.org"], "10.0.0.7": ["10.0.0.7"]}
-    where = secrets.ensure("lab", known_as)
+    where = secret_files.ensure("lab", known_as)
     hosts_client = side(where, "10.0.0.7", ssl.PROTOCOL_TLS_CLIENT)
     for name in ("10.77.0.21", "kairosdb-1", "kairosdb.example.org"):
         handshake(server(where, "kairosdb-1"), hosts_client, name)
     handshake(server(where, "10.0.0.7"), hosts_client, "10.0.0.7")
     before = {host: certificate(where, host).serial_number for host in known_as}
-    secrets.ensure("lab", known_as)
+    secret_files.ensure("lab", known_as)
     assert {host: certificate(where, host).serial_number for host in known_as} == before
-    secrets.rotate_certificates(where)
+    secret_files.rotate_certificates(where)
     handshake(server(where, "kairosdb-1"), hosts_client, "kairosdb.example.org")
 
 
 def test_what_an_interruption_left_half_is_mended():
-    where = secrets.ensure("lab", HOSTS)
+    where = secret_files.ensure("lab", HOSTS)
     (where / "pki" / "storage-1" / "node.pem").unlink()
     (where / "pki" / ".kairosdb-1.partial").mkdir()
-    secrets.ensure("lab", HOSTS)
-    handshake(server(where, "storage-1"), secrets.access(where).tls, "127.0.0.1")
+    secret_files.ensure("lab", HOSTS)
+    handshake(server(where, "storage-1"), secret_files.access(where).tls, "127.0.0.1")
 
 
 def test_targets_of_two_homes_have_secrets_of_their_own(monkeypatch, tmp_path):
-    one = secrets.ensure("lab", HOSTS)
+    one = secret_files.ensure("lab", HOSTS)
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "other"))
-    two = secrets.ensure("lab", HOSTS)
+    two = secret_files.ensure("lab", HOSTS)
     assert one != two
-    assert secrets.access(one).rest.password != secrets.access(two).rest.password
+    assert secret_files.access(one).rest.password != secret_files.access(two).rest.password
     with pytest.raises(ssl.SSLError):
-        handshake(server(one, "storage-1"), secrets.access(two).tls, "127.0.0.1")
+        handshake(server(one, "storage-1"), secret_files.access(two).tls, "127.0.0.1")
 
 
 def test_this_machine_and_hosts_trust_each_other():
-    where = secrets.ensure("lab", HOSTS)
+    where = secret_files.ensure("lab", HOSTS)
     # Through a forward the name is not that of the host, and is not looked at.
-    handshake(server(where, "storage-1"), secrets.access(where).tls, "127.0.0.1")
+    handshake(server(where, "storage-1"), secret_files.access(where).tls, "127.0.0.1")
     hosts_client = side(where, "kairosdb-1", ssl.PROTOCOL_TLS_CLIENT)
     for name in ("10.77.0.11", "storage-1"):
         handshake(server(where, "storage-1"), hosts_client, name)
@@ -145,24 +145,24 @@ def test_this_machine_and_hosts_trust_each_other():
 
 
 def test_a_client_without_a_certificate_is_refused():
-    where = secrets.ensure("lab", HOSTS)
-    bare = ssl.create_default_context(cadata=secrets.access(where).ca)
+    where = secret_files.ensure("lab", HOSTS)
+    bare = ssl.create_default_context(cadata=secret_files.access(where).ca)
     with pytest.raises(ssl.SSLError):
         handshake(server(where, "storage-1"), bare, "10.77.0.11")
 
 
 def test_certificates_are_renewed_from_the_same_ca():
-    where = secrets.ensure("lab", HOSTS)
-    ca, old = secrets.access(where).ca, certificate(where, "storage-1").serial_number
+    where = secret_files.ensure("lab", HOSTS)
+    ca, old = secret_files.access(where).ca, certificate(where, "storage-1").serial_number
     not_yet_renewed = side(where, "kairosdb-1", ssl.PROTOCOL_TLS_CLIENT)
-    assert secrets.rotate_certificates(where) == ["_control", "kairosdb-1", "storage-1"]
-    assert secrets.access(where).ca == ca
+    assert secret_files.rotate_certificates(where) == ["_control", "kairosdb-1", "storage-1"]
+    assert secret_files.access(where).ca == ca
     assert certificate(where, "storage-1").serial_number != old
     handshake(server(where, "storage-1"), not_yet_renewed, "10.77.0.11")
 
 
 def test_the_ca_is_changed_without_a_moment_at_which_hosts_refuse_each_other():
-    where = secrets.ensure("lab", HOSTS)
+    where = secret_files.ensure("lab", HOSTS)
 
     def hosts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
         """Both sides as the files are now: what a host runs with until its next restart."""
@@ -174,32 +174,32 @@ def test_the_ca_is_changed_without_a_moment_at_which_hosts_refuse_each_other():
                 handshake(one[0], other[1], "10.77.0.11")
 
     before = hosts()
-    secrets.trust_next_ca(where, "lab")
-    secrets.trust_next_ca(where, "lab")  # again, as after an interruption
+    secret_files.trust_next_ca(where, "lab")
+    secret_files.trust_next_ca(where, "lab")  # again, as after an interruption
     trusting = hosts()
     all_work(before, trusting)
-    secrets.rotate_certificates(where)
+    secret_files.rotate_certificates(where)
     issued = hosts()
     all_work(trusting, issued)
-    secrets.trust_only_issuer(where)
+    secret_files.trust_only_issuer(where)
     ended = hosts()
     all_work(issued, ended)
-    assert secrets.access(where).ca.count("BEGIN CERTIFICATE") == 1
+    assert secret_files.access(where).ca.count("BEGIN CERTIFICATE") == 1
     with pytest.raises(ssl.SSLError):
         handshake(ended[0], before[1], "10.77.0.11")
 
 
 def test_the_old_ca_is_trusted_as_long_as_a_certificate_is_of_it():
-    where = secrets.ensure("lab", HOSTS)
-    secrets.trust_next_ca(where, "lab")
+    where = secret_files.ensure("lab", HOSTS)
+    secret_files.trust_next_ca(where, "lab")
     (where / "pki" / "next.pem").replace(where / "pki" / "issuer.pem")
     with pytest.raises(UserError, match="of another CA"):
-        secrets.trust_only_issuer(where)
-    assert secrets.access(where).ca.count("BEGIN CERTIFICATE") == 2
+        secret_files.trust_only_issuer(where)
+    assert secret_files.access(where).ca.count("BEGIN CERTIFICATE") == 2
 
 
 def test_certificates_end_after_two_years_at_first():
-    ends = secrets.ends(secrets.ensure("lab", HOSTS))
+    ends = secret_files.ends(secret_files.ensure("lab", HOSTS))
     left = {name: (end - time.time()) / 86_400 for name, end in ends.items()}
     assert set(left) == {"CA", "_control", *HOSTS}
     assert all(729 < left[name] <= 730 for name in ("_control", *HOSTS))
@@ -207,35 +207,35 @@ def test_certificates_end_after_two_years_at_first():
 
 
 def test_roles_take_turns_and_end_where_they_began():
-    where = secrets.ensure("lab", HOSTS)
-    first = secrets.access(where)
-    secrets.rotate_roles(where)
-    second = secrets.access(where)
+    where = secret_files.ensure("lab", HOSTS)
+    first = secret_files.access(where)
+    secret_files.rotate_roles(where)
+    second = secret_files.access(where)
     assert second.retired == (first.admin, first.kairosdb)
     assert second.rest == first.rest
     assert {second.admin.user, second.kairosdb.user} == {"kairoscope_b", "kairosdb_b"}
     with pytest.raises(UserError, match="did not end"):
-        secrets.rotate_roles(where)
-    assert secrets.access(where) == second
-    secrets.forget_retired(where)
-    secrets.rotate_roles(where)
-    third = secrets.access(where)
+        secret_files.rotate_roles(where)
+    assert secret_files.access(where) == second
+    secret_files.forget_retired(where)
+    secret_files.rotate_roles(where)
+    third = secret_files.access(where)
     assert (third.admin.user, third.kairosdb.user) == (first.admin.user, first.kairosdb.user)
     passwords = {login.password for a in (first, second, third) for login in (a.admin, a.kairosdb)}
     assert len(passwords) == 6
 
 
 def test_a_new_rest_password_changes_nothing_else():
-    where = secrets.ensure("lab", HOSTS)
-    before = secrets.access(where)
-    secrets.rotate_rest(where)
-    after = secrets.access(where)
+    where = secret_files.ensure("lab", HOSTS)
+    before = secret_files.access(where)
+    secret_files.rotate_rest(where)
+    after = secret_files.access(where)
     assert after.rest.password != before.rest.password
     assert (after.admin, after.kairosdb, after.ca) == (before.admin, before.kairosdb, before.ca)
 
 
 def test_nothing_that_is_printed_shows_a_password():
-    access = secrets.access(secrets.ensure("lab", HOSTS))
+    access = secret_files.access(secret_files.ensure("lab", HOSTS))
     for shown in (repr(access), str(access), repr(access.loader_credentials)):
         for login in (access.admin, access.kairosdb, access.rest):
             assert login.password not in shown
@@ -246,47 +246,47 @@ def test_nothing_that_is_printed_shows_a_password():
     "content", ["rest: {password: hunter2", "[hunter2]", "rest: {password: hunter2}", "hunter2"]
 )
 def test_a_damaged_file_is_named_and_not_quoted(content):
-    where = secrets.ensure("lab", HOSTS)
+    where = secret_files.ensure("lab", HOSTS)
     (where / "secrets.yml").write_text(content)
     with pytest.raises(UserError, match=r"secrets\.yml") as error:
-        secrets.access(where)
+        secret_files.access(where)
     assert "hunter2" not in error.value.message
     assert error.value.__cause__ is None
 
 
 def test_a_folder_that_others_can_read_is_refused():
-    where = secrets.ensure("lab", HOSTS)
+    where = secret_files.ensure("lab", HOSTS)
     where.chmod(0o755)
     with pytest.raises(UserError, match="chmod -R go= "):
-        secrets.ensure("lab", HOSTS)
+        secret_files.ensure("lab", HOSTS)
 
 
 def test_a_folder_that_cannot_be_made_is_named(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "file"))
     with pytest.raises(UserError, match="KAIROSCOPE_SECRETS"):
-        secrets.ensure("lab", HOSTS)
+        secret_files.ensure("lab", HOSTS)
 
 
 def test_a_folder_in_the_checkout_is_refused(monkeypatch):
-    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(secrets.paths.CHECKOUT / "docs"))
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(secret_files.paths.CHECKOUT / "docs"))
     with pytest.raises(UserError, match="outside the checkout"):
-        secrets.ensure("lab", HOSTS)
+        secret_files.ensure("lab", HOSTS)
 
 
 def test_two_deploys_at_once_make_one_ca(parent):
-    code = f"from kairoscope.hosts import secrets; secrets.ensure('lab', {HOSTS})"
+    code = f"from kairoscope.hosts import secret_files; secret_files.ensure('lab', {HOSTS})"
     running = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [process.wait() for process in running] == [0, 0, 0]
-    where = secrets.ensure("lab", HOSTS)
-    handshake(server(where, "storage-1"), secrets.access(where).tls, "127.0.0.1")
+    where = secret_files.ensure("lab", HOSTS)
+    handshake(server(where, "storage-1"), secret_files.access(where).tls, "127.0.0.1")
 
 
 def test_remove_leaves_nothing(parent):
-    where = secrets.ensure("lab", HOSTS)
-    secrets.remove(where)
+    where = secret_files.ensure("lab", HOSTS)
+    secret_files.remove(where)
     assert list(parent.iterdir()) == []
-    secrets.remove(where)
+    secret_files.remove(where)
 
 
 @pytest.fixture
@@ -294,31 +294,31 @@ def deployed(parent, monkeypatch, tmp_path):
     """A target that was deployed with secrets; where they are."""
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
     (tmp_path / "home" / "lab").mkdir(parents=True)
-    where = secrets.ensure("lab", HOSTS)
-    secrets.remember("lab", where)
+    where = secret_files.ensure("lab", HOSTS)
+    secret_files.remember("lab", where)
     return where
 
 
 def test_a_checkout_that_moved_finds_its_secrets(deployed, monkeypatch, tmp_path):
     (tmp_path / "home").rename(tmp_path / "moved")
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "moved"))
-    assert secrets.ensure("lab", HOSTS) == deployed
+    assert secret_files.ensure("lab", HOSTS) == deployed
     monkeypatch.delenv("KAIROSCOPE_SECRETS")
-    assert secrets.ensure("lab", HOSTS) == deployed
+    assert secret_files.ensure("lab", HOSTS) == deployed
 
 
 def test_no_others_are_made_for_what_is_deployed(deployed, monkeypatch, tmp_path):
     """A new CA would lock all its servers out."""
     monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "elsewhere"))
     with pytest.raises(UserError, match=f"deployed with the secrets in {deployed}, and there is"):
-        secrets.ensure("lab", HOSTS)
+        secret_files.ensure("lab", HOSTS)
     assert not (tmp_path / "elsewhere").exists()
     deployed.rename(tmp_path / "elsewhere")  # a person who has moved them, not quite right
     monkeypatch.setenv("KAIROSCOPE_SECRETS", str(deployed.parent))
     with pytest.raises(UserError, match="Bring them back"):
-        secrets.ensure("lab", HOSTS)
+        secret_files.ensure("lab", HOSTS)
     (tmp_path / "elsewhere").rename(deployed)
-    assert secrets.ensure("lab", HOSTS) == deployed
+    assert secret_files.ensure("lab", HOSTS) == deployed
 
 
 @given(name=st.text(st.characters(codec="utf-8"), max_size=70))
@@ -335,6 +335,6 @@ def test_only_names_that_a_certificate_and_a_folder_can_bear_are_taken(tmp_path_
 
 
 def test_secrets_are_yaml_that_ansible_can_read_as_one_dictionary():
-    content = yaml.safe_load((secrets.ensure("lab", HOSTS) / "secrets.yml").read_text())
+    content = yaml.safe_load((secret_files.ensure("lab", HOSTS) / "secrets.yml").read_text())
     assert set(content) == {"cql_admin", "cql_kairosdb", "rest", "retired"}
     assert all(set(content[name]) == {"user", "password"} for name in content if name != "retired")

@@ -11,7 +11,7 @@ from pathlib import Path
 from kairoscope import __version__, paths
 from kairoscope.deploy.operate.deployed import Deployed
 from kairoscope.errors import UserError
-from kairoscope.hosts.secrets import Access
+from kairoscope.hosts.secret_files import Access
 from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb import client
 

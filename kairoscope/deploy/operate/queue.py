@@ -19,7 +19,7 @@ from rich.console import Console
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, services, ssh
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.plan.numbers import in_bytes
+from kairoscope.plan.amounts import in_bytes
 from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb import client, dead_letters
 

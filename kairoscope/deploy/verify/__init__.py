@@ -13,7 +13,6 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import deployed, inventory, ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import Plan
-from kairoscope.stacks.kairosdb import client
 
 _STYLE = {State.OK: "green", State.FAIL: "bold red", State.NOT_CHECKED: "dim"}
 
@@ -48,7 +47,7 @@ def verify(target: str, hosts: Inventory, plan: Plan) -> list[Finding]:
     reached = {f.where for f in findings if f.state is State.OK}
     context = Context(target, hosts, plan, reached)
     try:
-        with client.connect(hosts, context.up(hosts.hosts)) as context.client:
+        with context.connected():
             for check in CHECKS:
                 findings += check.findings(context)
     except UserError as error:

@@ -10,7 +10,8 @@ import time
 import urllib.error
 import urllib.request
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -20,15 +21,15 @@ from kairoscope import releases
 from kairoscope.deploy.verify import judge, probe, wire
 from kairoscope.deploy.verify.finding import Finding
 from kairoscope.errors import UserError
-from kairoscope.hosts import prometheus, secrets, services, ssh
+from kairoscope.hosts import prometheus, secret_files, services, ssh
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.loader import best_offset, current_version
 from kairoscope.hosts.loader import version as loader_version
-from kairoscope.hosts.secrets import Access
+from kairoscope.hosts.secret_files import Access
 from kairoscope.plan import Plan
 from kairoscope.run_folder import ClockOffset
-from kairoscope.stacks.kairosdb import hocon, nodetool
+from kairoscope.stacks.kairosdb import client, hocon, nodetool
 from kairoscope.stacks.kairosdb.client import Client
 
 # The points that are written and read back; one series for each KairosDB node.
@@ -68,6 +69,12 @@ class Context:
     plan: Plan
     reached: set[str]
     client: Client = field(default_factory=Client)
+
+    @contextmanager
+    def connected(self) -> Iterator[None]:
+        """Have `client` reach the servers of those that are reached."""
+        with client.connect(self.hosts, self.up(self.hosts.hosts)) as self.client:
+            yield
 
     def up(self, hosts: Sequence[Host]) -> list[Host]:
         """Those of some hosts that are reached."""
@@ -525,7 +532,7 @@ def certificates(context: Context, check: str) -> Iterable[Finding]:
         return ", ".join(problems) or f"{days:,.0f} days left", not problems
 
     yield from _each(check, [*context.storage, *context.kairosdb], wanted, look)
-    ends = secrets.ends(context.access.folder)
+    ends = secret_files.ends(context.access.folder)
     for name in ("CA", "_control"):
         days = (ends[name] - time.time()) / 86_400
         well = days >= judge.CERTIFICATE_DAYS

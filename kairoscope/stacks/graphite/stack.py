@@ -13,8 +13,8 @@ from rich.console import Console
 
 from kairoscope import live, paths
 from kairoscope.errors import UserError
+from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
-from kairoscope.plan.numbers import n
 from kairoscope.stacks import fetched
 from kairoscope.stacks.graphite.server import GraphiteServer
 from kairoscope.stacks.single import Program, Settings, Single, Told

@@ -14,10 +14,10 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 
 from kairoscope.errors import UserError
-from kairoscope.hosts import secrets
+from kairoscope.hosts import secret_files
 from kairoscope.hosts.forwards import Ways, open_ways
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.hosts.secrets import Access
+from kairoscope.hosts.secret_files import Access
 from kairoscope.stacks.kairosdb import cql, engine
 from kairoscope.stacks.kairosdb.engine import Server
 
@@ -182,7 +182,7 @@ class Client:
 
     def _access(self) -> Access | None:
         """What the database asks for now: a load outlives a change of its passwords."""
-        return secrets.access(self.access.folder) if self.access else None
+        return secret_files.access(self.access.folder) if self.access else None
 
     @contextmanager
     def one_node(self, host: Host) -> Iterator[Session]:
@@ -208,7 +208,7 @@ class Client:
 def access_of(inventory: Inventory) -> Access | None:
     """What proves us to a target's servers; None where they ask for nothing."""
     given = inventory.storage[0].vars
-    return secrets.access(Path(given["secrets_dir"])) if given.get("secured") else None
+    return secret_files.access(Path(given["secrets_dir"])) if given.get("secured") else None
 
 
 @contextmanager

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from kairoscope.experiment import replicas_needed
+from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
-from kairoscope.plan.numbers import n
 
 # Both engines are shipped with 10,000. What two storage nodes lose that are killed together is a
 # tenth with this; it costs a write of some KiB to the disk each second and shard.

@@ -30,7 +30,7 @@ from cassandra.policies import (
 from cassandra.protocol import ErrorMessage
 
 from kairoscope.errors import UserError
-from kairoscope.hosts.secrets import Access, Login
+from kairoscope.hosts.secret_files import Access, Login
 
 Endpoint = tuple[str, int]
 """Address and port."""

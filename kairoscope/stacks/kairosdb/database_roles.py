@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from cassandra.cluster import Session
 
 from kairoscope.errors import UserError
-from kairoscope.hosts import secrets
+from kairoscope.hosts import secret_files
 from kairoscope.hosts.inventory import Inventory
-from kairoscope.hosts.secrets import Access, Login
+from kairoscope.hosts.secret_files import Access, Login
 from kairoscope.stacks.kairosdb import client, cql
 from kairoscope.stacks.kairosdb.cql import Endpoints, LoginError
 
@@ -86,7 +86,7 @@ def apply(step: str, inventory: Inventory) -> list[str]:
         if step == "grants":
             return grant(database, str(first["kairosdb_keyspace"]))
         dropped = drop_retired(database)
-        secrets.forget_retired(talk.access.folder)
+        secret_files.forget_retired(talk.access.folder)
         return dropped
 
 

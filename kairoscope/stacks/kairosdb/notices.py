@@ -3,8 +3,8 @@
 from typing import Any
 
 from kairoscope.experiment import replicas_needed
+from kairoscope.plan.amounts import count
 from kairoscope.plan.draft import Draft
-from kairoscope.plan.numbers import count
 
 
 def record(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from kairoscope.plan.amounts import bounded, in_bytes, n, up
 from kairoscope.plan.draft import MIB, Draft
-from kairoscope.plan.numbers import bounded, in_bytes, n, up
 from kairoscope.stacks.kairosdb import commitlog
 from kairoscope.stacks.kairosdb.commitlog import CommitLog
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kairoscope.hosts.secrets import Access
+from kairoscope.hosts.secret_files import Access
 from kairoscope.stacks.kairosdb import readback
 from kairoscope.stacks.kairosdb.scan import Scanned
 from kairoscope.verdict.settlement import SeriesResult

@@ -10,7 +10,7 @@ import aiohttp
 import numpy as np
 
 from kairoscope.errors import UserError
-from kairoscope.hosts.secrets import Access
+from kairoscope.hosts.secret_files import Access
 from kairoscope.stacks.compared import compare
 from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule import naming

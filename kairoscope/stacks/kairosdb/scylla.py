@@ -18,7 +18,7 @@ import yaml
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.hosts import secrets
+from kairoscope.hosts import secret_files
 
 TABLE = paths.ANSIBLE / "roles" / "scylla" / "files" / "options.yml"
 
@@ -173,7 +173,7 @@ def check(version: str, scylla_yaml: str, arguments: str) -> Release:
     return known
 
 
-def password_hash(login: secrets.Login) -> str:
+def password_hash(login: secret_files.Login) -> str:
     """The SHA-512 crypt hash of a password, as `auth_superuser_salted_password` has it.
 
     The same at each call: the salt, which only has to differ between logins, is derived. By the

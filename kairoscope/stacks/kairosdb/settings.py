@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
+from kairoscope.plan.amounts import bounded, count, n, up
 from kairoscope.plan.draft import MIB, Draft
-from kairoscope.plan.numbers import bounded, count, n, up
 from kairoscope.stacks.kairosdb.commitlog import CommitLog
 from kairoscope.stacks.kairosdb.queue import Queue, coalescing, stock
 from loaders.schedule import naming

@@ -11,6 +11,7 @@ from rich.console import Console
 from kairoscope import paths
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.machines import Layout, Machine
+from kairoscope.hosts.supervisor import Process
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Target
@@ -19,6 +20,7 @@ from kairoscope.stacks.kairosdb import (
     notices,
     scylla_server,
     settings,
+    status,
     storage,
     variables,
 )
@@ -107,6 +109,10 @@ class KairosDB:
     def connect(self, plan: Plan, hosts: Inventory) -> AbstractContextManager[Session]:
         """A run's ways to its servers."""
         return connect(plan, hosts)
+
+    def show(self, hosts: Inventory, states: Mapping[str, Process], console: Console) -> bool:
+        """Print the ring and KairosDB's queues; True if all is well."""
+        return status.show(hosts, states, console)
 
     def fetch(self, console: Console) -> None:
         """Nothing beside the bundles."""

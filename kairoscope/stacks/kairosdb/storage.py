@@ -6,8 +6,8 @@ from typing import Any
 
 from kairoscope.experiment import timing
 from kairoscope.experiment.schema import ROW_WIDTH_S
+from kairoscope.plan.amounts import bounded, count, in_bytes, n, up
 from kairoscope.plan.draft import MIB, Draft
-from kairoscope.plan.numbers import bounded, count, in_bytes, n, up
 from kairoscope.releases import number
 from kairoscope.stacks.kairosdb.commitlog import CommitLog
 from kairoscope.stacks.kairosdb.queue import INDEX_BYTES, LATEST_EXPIRY_S, Queue

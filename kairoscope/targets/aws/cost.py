@@ -6,8 +6,8 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from kairoscope.plan.amounts import n
 from kairoscope.plan.model import Plan
-from kairoscope.plan.numbers import n
 from kairoscope.targets.aws.instance_types import Prices, table
 
 ROOT_VOLUME_GIB = {"storage": 50, "other": 30}

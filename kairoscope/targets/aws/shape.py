@@ -3,8 +3,8 @@
 import math
 from typing import Any
 
+from kairoscope.plan.amounts import count, in_bytes, n
 from kairoscope.plan.draft import Draft
-from kairoscope.plan.numbers import count, in_bytes, n
 from kairoscope.targets.aws import cost
 from kairoscope.targets.aws.instance_types import InstanceType, table, unknown
 

@@ -12,8 +12,8 @@ from kairoscope.hosts.deployed import plan_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machines
 from kairoscope.plan import Plan
+from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
-from kairoscope.plan.numbers import n
 from kairoscope.targets.aws import backups, guard, known_hosts, machines, shape
 from kairoscope.targets.aws.instance_types import InstanceType
 from kairoscope.targets.aws.terraform import Terraform

@@ -230,6 +230,10 @@ class StubStack:
     def notices(self, draft: Draft, target: Any, servers: Planned) -> None:
         draft.notices.append("The stub forgets everything.")
 
+    def show(self, hosts: Inventory, states: Any, console: Console) -> bool:
+        console.print(f"stub servers: {len(hosts.kairosdb)}")
+        return True
+
     def fetch(self, console: Console) -> None:
         pass
 

@@ -233,7 +233,7 @@ def ends(where: Path) -> dict[str, float]:
 
 
 # Rotation. Each is a step that can be made again after an interruption; what the hosts must do
-# between them is in docs/security.md and in kairoscope/deploy/rotate.py.
+# between them is in docs/security.md and in kairoscope/deploy/operate/rotate.py.
 
 
 def rotate_certificates(where: Path) -> list[str]:

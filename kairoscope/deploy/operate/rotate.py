@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kairoscope.deploy import deploy
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, operation, secrets
+from kairoscope.hosts import inventory, operation, secret_files
 from kairoscope.hosts.deployed import deployed_plan
 from kairoscope.stacks.kairosdb import database_roles
 from kairoscope.stacks.stack import Stack
@@ -46,27 +46,27 @@ def rotate(target: str, stack: Stack, what: str) -> None:
             _ca(target, stack, where)
         elif what == PASSWORDS:
             # Some that were retired before: that change was interrupted, and is what goes on here.
-            if not secrets.access(where).retired:
-                secrets.rotate_roles(where)
+            if not secret_files.access(where).retired:
+                secret_files.rotate_roles(where)
             _bring(target, stack)
             database_roles.apply("drop-retired", hosts)
         elif what == REST:
-            secrets.rotate_rest(where)
+            secret_files.rotate_rest(where)
             _bring(target, stack)
         else:
-            secrets.rotate_certificates(where)
+            secret_files.rotate_certificates(where)
             _bring(target, stack)
 
 
 def _ca(target: str, stack: Stack, where: Path) -> None:
     """Trust both, be of the next one, trust that one alone; each on all hosts before the next."""
-    if not secrets.ca_change(where):
-        secrets.trust_next_ca(where, target)
-    if secrets.ca_change(where) == "trusted":
+    if not secret_files.ca_change(where):
+        secret_files.trust_next_ca(where, target)
+    if secret_files.ca_change(where) == "trusted":
         _bring(target, stack)
-        secrets.rotate_certificates(where)
+        secret_files.rotate_certificates(where)
     _bring(target, stack)
-    secrets.trust_only_issuer(where)
+    secret_files.trust_only_issuer(where)
     _bring(target, stack)
 
 

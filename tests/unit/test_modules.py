@@ -1,0 +1,40 @@
+"""Names of modules and rooms."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import PurePath
+
+from kairoscope import paths
+
+# KairosDB has a queue, and a word for it that is its own: what is of it is called so everywhere.
+OURS = {"queue"}
+
+
+def test_no_module_hides_one_of_the_standard_library() -> None:
+    """`from kairoscope.hosts import secrets` would: its readers took it for the other one."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"],
+        cwd=paths.CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    names = {PurePath(name).stem: name for name in listed}
+    assert names.keys() & sys.stdlib_module_names == OURS
+
+
+def test_the_rooms_are_drawn_as_they_are_held() -> None:
+    """What docs/architecture.md draws, from the top, and the layers that lint-imports looks at."""
+    page = (paths.CHECKOUT / "docs" / "architecture.md").read_text()
+    drawing = page.partition("## The rooms of kairoscope/")[2].split("```")[1]
+    drawn = [
+        re.findall(r"(\w+)/", line) for line in re.findall(r"^ (\w+/(?: │ \w+/)*)", drawing, re.M)
+    ]
+    config = tomllib.loads((paths.CHECKOUT / "pyproject.toml").read_text())
+    (layers,) = (c for c in config["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
+    held = [layer.split(" | ") for layer in layers["layers"]]
+    assert [set(floor) for floor in drawn] == [set(floor) for floor in [*held, ["report"]]]
+    for room in (room for floor in drawn for room in floor if room != "cli"):
+        assert f"\n| `{room}/` | " in page
