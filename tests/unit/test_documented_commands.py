@@ -60,8 +60,9 @@ def wrong_with_make(words: list[str]) -> Iterator[str]:
         "TARGET": {target.name for target in known.TARGETS},
         "EXPERIMENT": {path.stem for path in paths.EXPERIMENTS.glob("*.yml")},
         "VERB": set(main.commands["operate"].commands),  # type: ignore[attr-defined]
-        "ONLY": set().union(*(ONLY.get(verb, set()) for verb in verbs)),
     }
+    if offered := [ONLY[verb] for verb in verbs if verb in ONLY]:
+        there["ONLY"] = set().union(*offered)
     for name, value in given.items():
         own = _OPEN.search(value) or value.startswith(("my-", "./"))
         if name in there and not own and not set(value.split("|")) <= there[name]:
