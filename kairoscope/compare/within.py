@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kairoscope import run_folder
-from kairoscope.compare.runs import Run, at
+from kairoscope.compare.runs import Run, at, cpu
 from kairoscope.errors import UserError
 from kairoscope.stats import blocks, percentiles
 from kairoscope.stats.groups import Interval
@@ -49,7 +49,7 @@ def read(run: Run) -> Blocks:
         found = histograms.blocks(logs, start, length, int(measured // length))
         latency = Counts(found.values_us, found.counts)
     cpu = {
-        role: [v for row in rows if isinstance(v := at(row, "cpu_us_per_point", role), int | float)]
+        role: [v for row in rows if isinstance(v := cpu(row, role), int | float)]
         for role in _CPU.values()
     }
     return Blocks(latency, cpu)

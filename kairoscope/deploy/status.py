@@ -18,14 +18,14 @@ def show(target: str, stack: Stack, console: Console) -> bool:
     table = Table("process", "state", "pid", "up", "address", title=f"target {target}")
     well = True
     for host in hosts.hosts:
-        process = states.get(host.name)
-        state = process.state if process else "not defined"
-        well &= state == "RUNNING"
-        up = f"{time.time() - process.started:,.0f} s" if process and process.pid else "-"
         ports = host.vars.get("http_port") or host.vars["native_transport_port"]
-        table.add_row(
-            host.name, state, str(process.pid if process else "-"), up, f"{host.address}:{ports}"
-        )
+        for name in host.processes:
+            process = states.get(name)
+            state = process.state if process else "not defined"
+            well &= state == "RUNNING"
+            up = f"{time.time() - process.started:,.0f} s" if process and process.pid else "-"
+            pid = str(process.pid if process else "-")
+            table.add_row(name, state, pid, up, f"{host.address}:{ports}")
     console.print(table)
 
     well &= stack.show(hosts, states, console)

@@ -67,6 +67,11 @@ class Host:
         return Path(self.vars["home"])
 
     @property
+    def processes(self) -> dict[str, str]:
+        """Its servers as the service manager names them, each with its role; of most hosts one."""
+        return dict(self.vars.get("processes") or {self.name: self.role})
+
+    @property
     def scheme(self) -> str:
         """Of a KairosDB node's REST interface: https where the target is secured."""
         return "https" if self.vars.get("secured") else "http"

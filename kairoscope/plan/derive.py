@@ -31,6 +31,7 @@ def make(
     draft.engine = experiment.storage.engine or deployed_engine or stack.engine(target)
     draft.shared = target.shared
     draft.taker = stack.taker
+    draft.unused = frozenset(stack.unused)
     _protocol(draft, stack)
     target.shape(draft)
     draft.queue_disk = target.queue_disk(draft)

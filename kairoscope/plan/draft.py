@@ -27,6 +27,8 @@ class Draft:
         self.engine = ""
         # Whether all servers share the cores and the memory of one machine.
         self.shared = False
+        # Sections and settings that mean nothing to the stack: not shown.
+        self.unused: frozenset[str] = frozenset()
 
         load, cluster = experiment.load, experiment.cluster
         # What takes the points, in words.
@@ -66,8 +68,9 @@ class Draft:
                 if name in source.replaced:
                     replaced = source.replaced[name]
                     arithmetic = f"{source.command_line[name]}; the experiment has {replaced}"
-            unit = info.json_schema_extra["unit"]
-            self.add(name, value, unit, arithmetic, info.description, origin=origin)
+            if not self.unused & {section, name}:
+                unit = info.json_schema_extra["unit"]
+                self.add(name, value, unit, arithmetic, info.description, origin=origin)
             values[key] = value
         return values
 

@@ -67,6 +67,10 @@ class Stack(Protocol):
         """A server that takes points, in words, such as "KairosDB node"."""
 
     @property
+    def unused(self) -> Sequence[str]:
+        """Sections and settings of an experiment that mean nothing to it; no plan shows them."""
+
+    @property
     def protocols(self) -> Sequence[str]:
         """Of `load.protocol`, that it speaks."""
 

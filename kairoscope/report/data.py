@@ -140,6 +140,14 @@ class RunData:
         return "KairosDB node" if self.of_kairosdb else f"{self.stack} server"
 
     @property
+    def server_roles(self) -> dict[str, str]:
+        """Roles of its servers' processes, as measurements.json has them, in words."""
+        if self.of_kairosdb:
+            return {"storage": "storage nodes", "kairosdb": "KairosDB"}
+        seen = part(self.measurements, "cpu_us_per_point")
+        return {role: role for role in seen if role != "loader"} or {self.stack: self.taker}
+
+    @property
     def acknowledges(self) -> bool:
         """Whether the protocol tells that a point has arrived."""
         return str(self.load.get("protocol", "")) not in _SILENT

@@ -217,15 +217,14 @@ def _interval(latency: Json, key: str) -> str:
 
 
 def _cpu(run: RunData) -> Row:
-    """CPU a point; the servers' together is the sum of both roles, if both were seen."""
+    """CPU a point; the servers' together is the sum of all roles, if all were seen."""
     of = part(run.measurements, "cpu_us_per_point")
-    storage, kairosdb = number(of.get("storage")), number(of.get("kairosdb"))
-    servers = None if storage is None or kairosdb is None else storage + kairosdb
-    roles = [("storage nodes", storage), ("KairosDB", kairosdb)]
-    if not run.of_kairosdb:
-        servers, roles = kairosdb, []
-    roles.append(("loaders", number(of.get("loader"))))
-    beside = ", ".join(f"{name} {_micros(value)}" for name, value in roles)
+    roles = [(label, number(of.get(role))) for role, label in run.server_roles.items()]
+    known = [value for _, value in roles if value is not None]
+    servers = sum(known) if known and len(known) == len(roles) else None
+    shown = roles if len(roles) > 1 else []
+    shown = [*shown, ("loaders", number(of.get("loader")))]
+    beside = ", ".join(f"{name} {_micros(value)}" for name, value in shown)
     return ("CPU a point, servers", _micros(servers), beside)
 
 

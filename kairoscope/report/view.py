@@ -653,14 +653,10 @@ def costs(run: RunData) -> Table:
         return Table((), ())
     per_point = part(run.measurements, "cpu_us_per_point")
     size = part(run.measurements, "bytes_per_point")
+    labels = {**run.server_roles, "storage": "all storage nodes together", "loader": "loaders"}
     rows = [
-        (f"CPU per point, {label}", _micros(per_point.get(role)))
-        for role, label in (
-            ("storage", "all storage nodes together"),
-            ("kairosdb", "KairosDB" if run.of_kairosdb else run.taker),
-            ("loader", "loaders"),
-        )
-        if role != "storage" or run.of_kairosdb
+        (f"CPU per point, {labels[role]}", _micros(per_point.get(role)))
+        for role in (*run.server_roles, "loader")
     ]
     rows += [
         (

@@ -41,7 +41,7 @@ def kill(state: State, session: Session, console: Console, after_s: float, ended
     """
     assert state.schedule is not None  # there was a load
     folder = Path(state.inventory.hosts[0].vars["supervisor_dir"])
-    names = {host.name for host in state.inventory.hosts}
+    names = {name for host in state.inventory.hosts for name in host.processes}
     time.sleep(max(0.0, ended_s + after_s - time.time()))
     at = time.time()
     state.at("kill")

@@ -75,11 +75,13 @@ class Processes:
         with_disk = self._samples % DISK_EVERY == 0
         self._samples += 1
         for host in self._hosts:
-            process = found.get(host.name)
-            pid = process.pid if process else 0
-            self._restarts.note(host.name, pid, process.state if process else "gone")
             disk = folder_bytes(host.home) if with_disk else None
-            self._one(host.name, host.role, pid, disk)
+            for name, role in host.processes.items():
+                process = found.get(name)
+                pid = process.pid if process else 0
+                self._restarts.note(name, pid, process.state if process else "gone")
+                self._one(name, role, pid, disk)
+                disk = None  # The folder of all of them, which is told once.
         # Workers on this machine are the children of their host's agent.
         for child in psutil.Process().children(recursive=True):
             with contextlib.suppress(psutil.Error):
@@ -168,7 +170,8 @@ class HostProbes(Followed):
             self._restarts.note(host.name, service["pid"] if service else 0, found["state"])
         if service:
             disk = found.get("disk_bytes")
-            self._file.write(t=t, name=host.name, role=host.role, **service, disk_bytes=disk)
+            role = host.processes.get(host.name, host.role)
+            self._file.write(t=t, name=host.name, role=role, **service, disk_bytes=disk)
         for index, usage in found["workers"].items():
             if usage:
                 name = f"loader-worker-{index}"

@@ -32,18 +32,19 @@ def conditions(
         seen = {}
     servers: list[dict[str, Any]] = []
     for host in [*inventory.storage, *inventory.kairosdb]:
-        process = seen.get(host.name)
-        up = process is not None and process.pid > 0
-        servers.append(
-            {
-                "name": host.name,
-                "role": host.role,
-                "started": process.started if process and up else None,
-                "compile_s": compile_seconds(process.pid)
-                if process and up and not inventory.managed
-                else None,
-            }
-        )
+        for name, role in host.processes.items():
+            process = seen.get(name)
+            up = process is not None and process.pid > 0
+            servers.append(
+                {
+                    "name": name,
+                    "role": role,
+                    "started": process.started if process and up else None,
+                    "compile_s": compile_seconds(process.pid)
+                    if process and up and not inventory.managed
+                    else None,
+                }
+            )
     starts = [float(server["started"]) for server in servers if server["started"] is not None]
     known = len(starts) == len(servers)
     return {

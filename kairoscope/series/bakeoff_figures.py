@@ -266,7 +266,7 @@ def _cpu(system: System, run: Run) -> Cell | None:
 @_of_load
 def _memory(system: System, run: Run) -> Cell | None:
     """Of each server at its most, added up."""
-    of_servers = [name for names in run.manifest["nodes"].values() for name in names]
+    of_servers = run.manifest["captures"]["processes"]
     each = run.measurements.get("rss_max_bytes", {})
     known = [each[name] for name in of_servers if name in each]
     return Cell(units.byte_size(sum(known)), float(sum(known))) if known else None

@@ -29,6 +29,12 @@ from kairoscope.stacks.stack import Scraped
 TARGETS = ("local",)
 """Where such stacks can be deployed so far: nothing there sends a server to a host yet."""
 _SECTIONS = ("kairosdb", "storage")
+_UNUSED = (
+    *("cluster.storage_nodes", "cluster.replication_factor", "cluster.kairosdb_nodes"),
+    *("cluster.datacenter", "cluster.jvm", "load.replay_queue_points", "queries", "security"),
+    *("limits.queries_failed", "limits.points_late"),
+    *("capture.proxyhistograms_every_s", "capture.shards_every_s", "assume"),
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,7 @@ class Single(ABC):
     playbooks = paths.ANSIBLE / "systems"
     bundles = ()
     durable: ClassVar[Mapping[str, Any]] = {}
+    unused = _UNUSED
     scraped: tuple[Scraped, ...] = ()
 
     @abstractmethod
@@ -221,8 +228,12 @@ class Single(ABC):
         if machine.group != "kairosdb":
             return {}
         first = next(iter(self.listens.values()))
-        ports = dict(self.listens)
-        return {"home": layout.home(machine.name), "http_port": first, "listens": ports}
+        return {
+            "home": layout.home(machine.name),
+            "http_port": first,
+            "listens": dict(self.listens),
+            "processes": {machine.name: self.name},
+        }
 
     def show(self, hosts: Inventory, states: Mapping[str, Process], console: Console) -> bool:
         """Print its release and what waits; True if it takes points."""

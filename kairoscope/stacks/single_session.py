@@ -189,9 +189,9 @@ class Session:
         return []
 
     def expected(self) -> Expected:
-        """Its process, its disk, its counters."""
-        name = [self._host.name]
-        return Expected([], [], name, disk=True, counters=name, not_judged=self._not_judged)
+        """Its processes, its disk, its counters."""
+        processes, name = list(self._host.processes), [self._host.name]
+        return Expected([], [], processes, disk=True, counters=name, not_judged=self._not_judged)
 
     def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
         """There is a run folder."""

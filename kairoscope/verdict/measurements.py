@@ -43,13 +43,14 @@ def looked_twice(looks: Iterable[dict[str, Any]], start: float, end: float) -> s
 def cost_per_point(
     usage: Usage, seconds: dict[str, float], points: float
 ) -> dict[str, float | None]:
-    """CPU µs a point by role, None of a role that was not seen; `seconds` by process of `usage`."""
+    """CPU µs a point by role of those that were seen, and of the loaders, None if they were not;
+    `seconds` by process of `usage`."""
     by_role: dict[str, float] = defaultdict(float)
     for name, used in seconds.items():
         by_role[usage.role[name]] += used
     return {
         role: by_role[role] / points * 1e6 if points and role in by_role else None
-        for role in ("storage", "kairosdb", "loader")
+        for role in sorted({*by_role, "loader"})
     }
 
 

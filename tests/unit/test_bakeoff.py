@@ -47,7 +47,8 @@ class Target:
         claimed = 1000
         kept = claimed if name != "victoriametrics-killed" else 400
         nodes = {"kairosdb": ["one"], "storage": []}
-        more = {"nodes": nodes, "captures": {"not_judged": {"drain": "it does not tell"}}}
+        untold = {"drain": "it does not tell"}
+        more = {"nodes": nodes, "captures": {"processes": ["one"], "not_judged": untold}}
         faster = 0.1 if "victoria" in name else 1.0
         number = len(list(into.iterdir()))
         run = finished(into, f"run-{number}", experiment=name, manifest=more, cpu=faster)

@@ -111,7 +111,7 @@ def test_cost_per_point_and_bytes_per_point():
     ]
     disk = {"before": 1000, "after": 1000 + 30 * 1000, "points": 1000}
     found = measured(samples, (10, 20), 100_000, disk=disk)
-    assert found["cpu_us_per_point"] == {"storage": 100.0, "kairosdb": None, "loader": None}
+    assert found["cpu_us_per_point"] == {"storage": 100.0, "loader": None}
     assert found["cpu_cores"] == {"storage-1": 0.4, "storage-2": 0.6}
     assert found["machine_cpu_busy_fraction"] == 0.75
     assert found["bytes_per_point"] == {"on_disk_all_replicas": 30.0, "per_replica": 10.0}

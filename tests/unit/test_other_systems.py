@@ -103,6 +103,10 @@ def test_a_plan_says_what_an_acknowledgement_is_and_what_is_not_judged(name: str
     assert {s.name for s in made.settings if s.name.startswith("system.")} == {
         f"system.{key}" for key in made.kairosdb
     }
+    shown = {setting.name for setting in made.settings}
+    assert not [each for each in shown if each.startswith(("assume.", "queries.", "security."))]
+    assert "capture.processes_every_s" in shown
+    assert "capture.proxyhistograms_every_s" not in shown
 
 
 @pytest.mark.parametrize(
@@ -540,7 +544,7 @@ def test_the_report_has_no_storage_tier_where_there_is_none() -> None:
             "versions": {"other": "7.1"},
             "nodes": {"kairosdb": ["other-1"], "storage": []},
         },
-        measurements={"cpu_us_per_point": {"storage": None, "kairosdb": 3.0, "loader": 9.0}},
+        measurements={"cpu_us_per_point": {"other": 3.0, "loader": 9.0}},
         verdict={"verdict": "pass", "parts": {}},
     )
     assert reference.compare(run, paths.REFERENCE) == ()
@@ -553,6 +557,10 @@ def test_the_report_has_no_storage_tier_where_there_is_none() -> None:
     assert len(drawn.arrows) == 1
     rows = {row[0]: row[1:] for row in first.quoted(run, first.verdict(run)).rows}
     assert rows["CPU a point, servers"] == ("3 µs", "loaders 9 µs")
+    two = replace(run, measurements={"cpu_us_per_point": {"relay": 1.0, "cache": 2.0}})
+    rows = {row[0]: row[1:] for row in first.quoted(two, first.verdict(two)).rows}
+    beside = "relay 1 µs, cache 2 µs, loaders –"
+    assert rows["CPU a point, servers"] == ("3 µs", beside)
     questions = {part.key: part.question for part in first.verdict(run).parts}
     assert questions["queue"] == "what waits in the server does not grow"
 

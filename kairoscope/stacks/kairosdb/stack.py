@@ -65,6 +65,7 @@ class KairosDB:
     durable: ClassVar[Mapping[str, Any]] = {}
     roles: ClassVar = {"storage": "storage", "kairosdb": "kairosdb"}
     taker = "KairosDB node"
+    unused = ()
     protocols = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM)
     playbooks = paths.ANSIBLE / "playbooks"
     bundles = ("kairosdb", "cassandra")

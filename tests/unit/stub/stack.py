@@ -205,6 +205,7 @@ class StubStack:
     name = "stub"
     roles = {"kairosdb": "stub"}  # noqa: RUF012
     taker = "stub server"
+    unused = ()
     protocols = ("rest",)
     bundles = ()
     scraped = ()
