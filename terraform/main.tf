@@ -51,6 +51,7 @@ module "images" {
   scylla_version = var.scylla_version
   debian_version = var.debian_version
   ssm_agent      = local.ssm
+  ids            = { scylla = var.scylla_image, debian = var.debian_image }
 }
 
 module "network" {

@@ -1,7 +1,7 @@
 # What Kairoscope reads by `terraform output -json` to make Ansible's inventory.
 
 output "hosts" {
-  description = "Hosts by name: group, address (private IPv4), dns (private name), instance_id, instance_type, vcpus, zone, rack, data_devices and ssh_user."
+  description = "Hosts by name: group, address (private IPv4), dns (private name), instance_id, instance_type, image, vcpus, zone, rack, data_devices and ssh_user."
   value       = merge(module.storage.hosts, module.kairosdb.hosts, module.loader.hosts, module.monitoring.hosts)
 }
 
@@ -23,6 +23,11 @@ output "bastion" {
 output "bastion_user" {
   description = "Who logs in to the bastion host; null with access = \"ssm\"."
   value       = module.access.bastion_user
+}
+
+output "bastion_instance" {
+  description = "Id of the bastion host's instance; null with access = \"ssm\"."
+  value       = module.access.bastion_instance
 }
 
 output "region" {

@@ -213,6 +213,28 @@ variable "debian_version" {
   }
 }
 
+variable "scylla_image" {
+  description = "Image of storage hosts by id, such as ami-0123456789abcdef0, in place of the newest of ScyllaDB's for scylla_version: so that a node made later is like its neighbours. The inventory has the id of each host's."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.scylla_image == null || can(regex("^ami-[0-9a-f]{8,17}$", var.scylla_image))
+    error_message = "scylla_image = \"${coalesce(var.scylla_image, "null")}\": must be the id of an image, such as ami-0123456789abcdef0."
+  }
+}
+
+variable "debian_image" {
+  description = "The same of all other hosts."
+  type        = string
+  default     = null
+
+  validation {
+    condition     = var.debian_image == null || can(regex("^ami-[0-9a-f]{8,17}$", var.debian_image))
+    error_message = "debian_image = \"${coalesce(var.debian_image, "null")}\": must be the id of an image, such as ami-0123456789abcdef0."
+  }
+}
+
 variable "results_days" {
   description = "Age in days at which what is below results/ in the bucket is deleted."
   type        = number

@@ -9,6 +9,7 @@ variables {
   scylla_version = "2026.1.1"
   debian_version = "12"
   ssm_agent      = false
+  ids            = { scylla = null, debian = null }
 }
 
 run "newest_of_the_version" {
@@ -38,6 +39,23 @@ run "newest_of_the_version" {
   assert {
     condition     = output.scylla.user_data == "{\"start_scylla_on_first_boot\":false}" && output.debian.user_data == null
     error_message = "First-boot data says only not to start the server."
+  }
+}
+
+run "pinned" {
+  command = plan
+
+  module {
+    source = "./modules/images"
+  }
+
+  variables {
+    ids = { scylla = "ami-0123456789abcdef0", debian = null }
+  }
+
+  assert {
+    condition     = output.scylla.id == "ami-0123456789abcdef0" && output.debian.id == "ami-00000000000000002"
+    error_message = "An image that is named by its id is taken, whatever is newer."
   }
 }
 

@@ -22,7 +22,7 @@ from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.exceptions import EC2ClientError, InvalidPermissionNotFoundError
 from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.security_groups import SecurityGroupRule
-from moto.ec2.responses import EC2Response
+from moto.ec2.responses import EC2Response, general
 from moto.ec2.utils import random_spot_request_id
 from moto.elbv2.responses import ELBV2Response
 from moto.route53.responses import Route53
@@ -38,6 +38,7 @@ def mend() -> None:
     _rules_revoked_before()
     _private_zones()
     _load_balancers()
+    _host_keys()
     _one_at_a_time()
 
 
@@ -202,6 +203,14 @@ def _private_zones() -> None:
         return create(self)
 
     Route53.create_hosted_zone = create_hosted_zone
+
+
+def _host_keys() -> None:
+    """moto's consoles are of hosts without cloud-init, which prints a host's keys."""
+    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+    general.SAMPLE_CONSOLE_OUTPUT += (
+        f"-----BEGIN SSH HOST KEY KEYS-----\n{key} root@host\n-----END SSH HOST KEY KEYS-----\n"
+    )
 
 
 def _one_at_a_time() -> None:

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 from rich.console import Console
 from test_firewall import security_groups
 from test_plan_aws import planned
@@ -129,6 +131,7 @@ def outputs(**more: Any) -> dict[str, Any]:
             "address": f"10.42.0.{number}",
             "dns": f"{group}-{number}.kairoscope.internal",
             "instance_id": f"i-{group}{number}",
+            "image": "ami-0123456789abcdef0",
             "instance_type": "i3.8xlarge" if group == "storage" else "m5.2xlarge",
             "vcpus": 32 if group == "storage" else 8,
             "zone": "us-east-1a",
@@ -146,6 +149,7 @@ def outputs(**more: Any) -> dict[str, Any]:
         "access": "ssh",
         "bastion": "198.51.100.7",
         "bastion_user": "admin",
+        "bastion_instance": "i-bastion",
         "region": "us-east-1",
         "name": "kairoscope",
         "results_bucket": "kairoscope-results-1",
@@ -439,6 +443,101 @@ def test_keys_of_hosts_that_are_gone_are_forgotten(
     known_hosts.forget_new(made, before)
     left = [line.split()[0] for line in file.read_text().splitlines()]
     assert left == ["10.42.0.1", "198.51.100.7"]
+
+
+def console(*keys: str) -> str:
+    """As cloud-init prints them, after other things, each line with what its logger puts before."""
+    lines = [
+        "-----BEGIN SSH HOST KEY FINGERPRINTS-----",
+        "256 SHA256:aaaa root@ip-10-42-0-1 (ED25519)",
+        "-----END SSH HOST KEY FINGERPRINTS-----",
+        "-----BEGIN SSH HOST KEY KEYS-----",
+        *(f"{key} root@ip-10-42-0-1" for key in keys),
+        "-----END SSH HOST KEY KEYS-----",
+    ]
+    head = "[   12.3] systemd[1]: Started.\r\n"
+    return head + "".join(f"<14>Nov 25 12:00:01 ec2: {line}\r\n" for line in lines)
+
+
+class Consoles:
+    """EC2 as far as it is asked; `answers` of an instance are given one after another."""
+
+    def __init__(self, answers: dict[str, list[str]], xen: Sequence[str] = (), denied: str = ""):
+        self.answers, self.xen, self.denied = answers, xen, denied
+        self.asked: list[str] = []
+
+    def get_console_output(self, InstanceId: str, Latest: bool = False) -> dict[str, str]:
+        if code := self.denied or (
+            "UnsupportedOperation" if Latest and InstanceId in self.xen else ""
+        ):
+            raise ClientError({"Error": {"Code": code, "Message": code}}, "GetConsoleOutput")
+        self.asked.append(InstanceId)
+        left = self.answers[InstanceId]
+        found = left.pop(0) if len(left) > 1 else left[0]
+        return {"Output": found} if found else {}
+
+
+def learnt(
+    monkeypatch: pytest.MonkeyPatch, home: Path, ec2: Consoles, wait_s: float = 60
+) -> tuple[list[str], str]:
+    """Lines of known_hosts after asking for three hosts, and what was said."""
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(home))
+    monkeypatch.setattr("boto3.client", lambda *_, **__: ec2)
+    monkeypatch.setattr(known_hosts, "_EVERY_S", 0)
+    said: list[str] = []
+    hosts = {"10.42.0.1": "i-1", "10.42.0.2": "i-2", "198.51.100.7": "i-3"}
+    known_hosts.learn(hosts, "eu-central-1", said.append, wait_s)
+    file = home / "aws" / "known_hosts"
+    return file.read_text().splitlines() if file.exists() else [], " ".join(said)
+
+
+ED = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+RSA = f"ssh-rsa AAAAB3NzaC1yc2E{'A' * 200}=="
+
+
+def test_host_keys_are_known_before_the_first_login(tmp_path, monkeypatch) -> None:
+    answers = {
+        "i-1": [console(ED, RSA)],
+        "i-2": ["", "booting", console(ED)],
+        "i-3": [console(RSA)],
+    }
+    ec2 = Consoles(answers, xen=["i-3"])
+    lines, said = learnt(monkeypatch, tmp_path, ec2)
+    assert sorted(lines) == sorted(
+        [f"10.42.0.1 {ED}", f"10.42.0.1 {RSA}", f"10.42.0.2 {ED}", f"198.51.100.7 {RSA}"]
+    )
+    assert "waiting for AWS to tell the host keys of 10.42.0.2" in said
+    assert "unchecked" not in said
+    # Known ones are not asked for again, nor replaced.
+    ec2.asked.clear()
+    assert learnt(monkeypatch, tmp_path, ec2) == (lines, "")
+    assert ec2.asked == []
+
+
+def test_host_keys_that_aws_does_not_tell_are_said(tmp_path, monkeypatch) -> None:
+    answers = {"i-1": [console(ED)], "i-2": ["no keys"], "i-3": [console()]}
+    lines, said = learnt(monkeypatch, tmp_path, Consoles(answers), wait_s=0)
+    assert lines == [f"10.42.0.1 {ED}"]
+    assert (
+        "The host keys of 10.42.0.2, 198.51.100.7 are taken at the first login, unchecked" in said
+    )
+    denied = Consoles({}, denied="UnauthorizedOperation")
+    assert "UnauthorizedOperation" in learnt(monkeypatch, tmp_path, denied)[1]
+
+
+def test_a_bastion_that_was_made_anew_has_another_key(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    given = {"address": "10.42.0.1", "instance_id": "i-1", "bastion_instance": "i-3"}
+    before = Inventory(tmp_path, [Host("storage-1", "storage", given)], [], [])
+    made = [Machine("storage-1", "storage", "10.42.0.1", {}, {"instance_id": "i-1"})]
+    file = tmp_path / "aws" / "known_hosts"
+    file.parent.mkdir()
+    text = f"10.42.0.1 {ED}\n198.51.100.7 {ED}\n"
+    file.write_text(text)
+    known_hosts.forget_new(made, before, ("198.51.100.7", "i-3"))
+    assert file.read_text() == text
+    known_hosts.forget_new(made, before, ("198.51.100.7", "i-4"))
+    assert file.read_text() == f"10.42.0.1 {ED}\n"
 
 
 INTERRUPTED = """

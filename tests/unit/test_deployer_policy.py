@@ -147,6 +147,7 @@ def test_it_refuses(action, resource, context):
         ("ec2:RevokeSecurityGroupEgress", f"{EC2}security-group/sg-1", OURS),
         ("ec2:AssociateAddress", f"{EC2}network-interface/eni-1", {}),
         ("ec2:TerminateInstances", f"{EC2}instance/i-1", OURS),
+        ("ec2:GetConsoleOutput", f"{EC2}instance/i-1", OURS),
         ("ec2:DeleteVpc", f"{EC2}vpc/vpc-1", OURS),
         ("ssm:StartSession", f"{EC2}instance/i-1", {"ssm:resourceTag/Project": "kairoscope"}),
         ("ssm:StartSession", "arn:aws:ssm:eu-central-1::document/AWS-StartSSHSession", {}),

@@ -87,6 +87,12 @@ def test_what_the_role_renders_is_used_by_each_release(version, secured):
     scylla.check(version, rendered(version, secured=secured), ARGUMENTS)
 
 
+def test_a_row_of_a_point_a_second_is_no_warning():
+    """KairosDB's rows are three weeks wide; each would be warned of, at each compaction."""
+    text = yaml.safe_load(rendered(RELEASES[-1]))
+    assert text["compaction_rows_count_warning_threshold"] > 21 * 24 * 3600
+
+
 @pytest.mark.parametrize("version", RELEASES)
 def test_a_commit_log_that_is_waited_for_is_known_to_each_release(version):
     text = rendered(version, plan={"storage": PLANNED | {"commitlog_sync": "batch"}})

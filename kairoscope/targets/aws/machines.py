@@ -24,6 +24,7 @@ def of_outputs(outputs: dict[str, Any], plan: Plan) -> Machines:
         variables={
             "results_bucket": outputs["results_bucket"],
             "aws_region": outputs["region"],
+            "bastion_instance": outputs.get("bastion_instance"),
             "ansible_ssh_common_args": _way_in(outputs),
             # The load balancer stands before KairosDB in its subnets, with addresses that nobody
             # knows beforehand; hosts there are kept out by their security groups.
@@ -57,6 +58,7 @@ def _machine(name: str, host: dict[str, Any], outputs: dict[str, Any], plan: Pla
     more = {
         "dns_name": host["dns"],
         "instance_id": host["instance_id"],
+        "image": host["image"],
         "zone": host["zone"],
         "rack": host["rack"],
         "vcpus": host["vcpus"],
@@ -93,8 +95,8 @@ def _shards(host: dict[str, Any], plan: Plan) -> int:
 def _way_in(outputs: dict[str, Any]) -> str:
     """What ssh needs to reach a host in a private subnet: through the bastion, or through SSM.
 
-    Nobody knows the host keys of new hosts: they are taken at the first login, into a file of the
-    target's own, and verified from then on.
+    What AWS tells of the host keys of new hosts is in a file of the target's own (`known_hosts`);
+    of others they are taken at the first login. They are verified from then on.
     """
     known = shlex.join(
         [

@@ -64,8 +64,15 @@ class Aws(Target):
         _tell(found, plan, say)
         begin()
         terraform.apply()
-        made = machines.of_outputs(terraform.outputs(), plan)
-        known_hosts.forget_new(made.machines, _deployed())
+        outputs = terraform.outputs()
+        made = machines.of_outputs(outputs, plan)
+        reached = {str(m.way["ansible_host"]): str(m.more["instance_id"]) for m in made.machines}
+        bastion = None
+        if outputs.get("bastion"):
+            bastion = (outputs["bastion"], outputs["bastion_instance"])
+            reached |= dict([bastion])
+        known_hosts.forget_new(made.machines, _deployed(), bastion)
+        known_hosts.learn(reached, outputs["region"], say, self.boot_s)
         return made
 
     def watched(self, options: Options) -> bool:

@@ -12,3 +12,8 @@ output "bastion_user" {
   description = "Who logs in to the bastion host; null: there is none."
   value       = one([for bastion in module.bastion : bastion.host.ssh_user])
 }
+
+output "bastion_instance" {
+  description = "Id of the bastion host's instance; null: there is none."
+  value       = one([for bastion in module.bastion : bastion.host.instance_id])
+}

@@ -24,7 +24,7 @@ data "aws_ami_ids" "scylla" {
 
   lifecycle {
     postcondition {
-      condition     = length(self.ids) > 0
+      condition     = length(self.ids) > 0 || var.ids["scylla"] != null
       error_message = "Region ${var.region} has no x86_64 image \"ScyllaDB ${var.scylla_version}\" of ScyllaDB (account 797456418907). Choose a released version in the experiment (section aws), or another region: https://docs.scylladb.com/manual/stable/reference/aws-images.html"
     }
   }
@@ -50,7 +50,7 @@ data "aws_ami_ids" "debian" {
 
   lifecycle {
     postcondition {
-      condition     = length(self.ids) > 0
+      condition     = length(self.ids) > 0 || var.ids["debian"] != null
       error_message = "Region ${var.region} has no x86_64 image \"debian-${var.debian_version}-amd64-*\" of Debian (account 136693071363). Choose another debian_version, or another region: https://wiki.debian.org/Cloud/AmazonEC2Image"
     }
   }

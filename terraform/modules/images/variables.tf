@@ -17,3 +17,8 @@ variable "ssm_agent" {
   description = "Whether hosts need the agent of AWS Systems Manager."
   type        = bool
 }
+
+variable "ids" {
+  description = "Images by id in place of the newest of their names: scylla, debian; null for the newest."
+  type        = map(string)
+}

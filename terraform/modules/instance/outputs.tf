@@ -6,6 +6,7 @@ output "host" {
     dns           = aws_route53_record.host.name
     instance_id   = aws_instance.host.id
     instance_type = var.type.name
+    image         = aws_instance.host.ami
     vcpus         = var.type.vcpus
     zone          = local.subnet.zone
     rack          = "rack${var.zone_index + 1}"
