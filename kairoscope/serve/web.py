@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 from kairoscope import __version__
 from kairoscope.errors import UserError
-from kairoscope.serve.pages import Pages
+from kairoscope.serve.pages import Page, Pages
 
 HOST = "127.0.0.1"
 
@@ -24,9 +24,6 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-_REUSE_S = 1.0
-"""The page of a run that goes on is drawn so often at most, however many browsers ask."""
-
 _SILENT_S = 10.0
 """A connection on which nothing comes for so long is closed."""
 
@@ -132,23 +129,29 @@ class Server(ThreadingHTTPServer):
         self.socket = listening
         self._pages = pages
         self._drawing = threading.Lock()
+        # Of the page of a run that goes on: until when a browser that has it will ask again, and
+        # until when whoever asks gets what was drawn for another.
         self._watched: dict[str, float] = {}
-        self._drawn: dict[str, tuple[float, bytes]] = {}
+        self._drawn: dict[str, tuple[float, Page]] = {}
 
     def page(self, address: str) -> bytes | None:
-        """The page of an address; None if there is none."""
+        """The page of an address; None if there is none.
+
+        That of a run that goes on is drawn as seldom as one browser asks, however many do.
+        """
         with self._drawing:
-            drawn_at, body = self._drawn.get(address, (0.0, b""))
-            if body and time.monotonic() - drawn_at < _REUSE_S:
-                return body
-            found = self._pages.page(address)
-            self._drawn.pop(address, None)
-            self._watched.pop(address, None)
+            now = time.monotonic()
+            until, found = self._drawn.get(address, (now, None))
+            if found is None or until <= now:
+                found = self._pages.page(address)
+                # Drawing may have taken a while.
+                now = time.monotonic()
+                self._drawn.pop(address, None)
+                self._watched.pop(address, None)
             if found is None:
                 return None
             if found.every_ms is not None:
-                now = time.monotonic()
-                self._drawn[address] = now, found.body
+                self._drawn.setdefault(address, (now + found.every_ms / 1000, found))
                 # A browser that does not ask for so long is gone.
                 self._watched[address] = now + 2 * found.every_ms / 1000
             return found.body

@@ -207,7 +207,7 @@ def test_beside_a_load_that_nobody_watches_nothing_is_imported_that_draws():
     assert {"numpy", "pydantic", "jinja2"}.isdisjoint(done.stdout.split())
 
 
-def test_many_browsers_are_one_drawing(run):
+def test_many_browsers_are_one_drawing(monkeypatch):
     class Counted:
         drawn = 0
 
@@ -215,11 +215,27 @@ def test_many_browsers_are_one_drawing(run):
             self.drawn += 1
             return Page(b"growing", every_ms=2000)
 
+    now = [100.0]
+    monkeypatch.setattr(web.time, "monotonic", lambda: now[0])
     counted = Counted()
     server = web.Server(web.listen(None), counted)  # type: ignore[arg-type]
     try:
         assert [server.page("/a"), server.page("/a"), server.page("/b")] == [b"growing"] * 3
         assert counted.drawn == 2
+        # Each of them asks every two seconds, one shortly before the other is to ask again.
+        now[0] = 101.9
+        server.page("/a")
+        assert counted.drawn == 2
+        now[0] = 102.0
+        server.page("/a")
+        assert counted.drawn == 3
+        # Until whoever was answered last must have asked again.
+        now[0] = 103.9
+        server.page("/a")
+        assert counted.drawn == 3
+        now[0] = 107.8
         assert server.watched()
+        now[0] = 108.0
+        assert not server.watched()
     finally:
         server.server_close()
