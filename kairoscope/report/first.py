@@ -150,7 +150,7 @@ def _load(run: RunData, word: str) -> Row:
     achieved = units.count(rate.get("achieved"))
     sensors = units.count(run.load.get("sensors"), "sensors")
     how = "acknowledged" if run.acknowledges else "handed to the socket"
-    lasted = units.duration(view.planned_duration(run))
+    lasted = units.duration(view.duration(run))
     if run.replay:
         return (label, f"{achieved} points/s", f"{how}: history of {sensors}, over {lasted}")
     in_time = "so far" if run.going_on else "in time"

@@ -319,6 +319,15 @@ def queue_note(run: RunData) -> str:
     )
 
 
+def duration(run: RunData) -> float | None:
+    """Of the load, in seconds: as it was, if it was ended before its time, else as planned."""
+    was = part(run.manifest, "load")
+    start, end = number(was.get("start_ms")), number(was.get("end_ms"))
+    if start is not None and end is not None and not run.replay:
+        return (end - start) / 1000
+    return planned_duration(run)
+
+
 def planned_duration(run: RunData) -> float | None:
     """Of the load, in seconds; of a replay the time that the history covers."""
     load = run.load

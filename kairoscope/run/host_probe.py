@@ -167,6 +167,13 @@ def available_bytes() -> int:
     return int(memory["MemAvailable"].split()[0]) * 1024
 
 
+def booted() -> int:
+    """When the kernel started, epoch s: the machine's, also in a container. The kernel's boot_id
+    would be no mark of it, as systemd-nspawn gives each container another."""
+    lines = text("/proc/stat").splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("btime ")))
+
+
 def look(options: dict[str, Any], ours: Ours) -> dict[str, Any]:
     """What the host, its service and its loader workers have used so far."""
     lines, everything = commands(), processes()
@@ -178,8 +185,7 @@ def look(options: dict[str, Any], ours: Ours) -> dict[str, Any]:
         roots.add(pid)
     record["host"] = {
         "cpus": os.cpu_count(),
-        # Of hosts that are containers of one machine it is the same.
-        "boot_id": text("/proc/sys/kernel/random/boot_id").strip(),
+        "booted": booted(),
         **machine_cpu(everything),
         "cpu_ours_s": ours.seconds(tree(roots, everything), everything),
         "mem_available_bytes": available_bytes(),

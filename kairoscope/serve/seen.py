@@ -151,7 +151,9 @@ class Seen:
         """Sentences on machines that others have more of than the limits allow, as in a verdict."""
         if not self._warm:
             return []
-        so_far = Machines(processes, self._known.cpus).within(self._begin, self._now)
+        so_far = Machines(processes, self._known.cpus, self._known.booted).within(
+            self._begin, self._now
+        )
         return [f"So far {said}." for said in so_far.not_ours(self._limits)]
 
     def measured(self, processes: Sequence[Record]) -> Document:
@@ -167,7 +169,7 @@ class Seen:
             list(processes),
             window,
             due,
-            Machines(processes, self._known.cpus).within(*window),
+            Machines(processes, self._known.cpus, self._known.booted).within(*window),
             {"target": None, "achieved": arrived / between},
             {"before": None, "after": None, "points": None},
             self._known.plan.experiment.cluster.replication_factor,

@@ -142,7 +142,7 @@ def judge(folder: Path) -> Conclusion:
     why = incomplete[0] if incomplete else "no read-back"
     book = settled(run, schedule, found) or ledger.not_read_back(ledger.open_ledger(found), why)
     sampled = list(run_folder.records(run.folder / run_folder.PROCESSES))
-    machines = conditions.Machines(sampled, run.cpus)
+    machines = conditions.Machines(sampled, run.cpus, run.booted)
     condition = machines.within(*window)
     measured = _measurements(run, schedule, window, latency, found, book, sampled, condition)
     documents = {

@@ -4,6 +4,7 @@ Foreign is what the machine was busy with, less what was ours and less the kerne
 and threads), which works for all. Stolen is what a hypervisor gave to others; it is not busy.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -22,6 +23,9 @@ OTHER_SPEED = 1.5
 machine ten looks around five loads within 15 minutes had 0.92 to 1.72 ms; the two around one load
 differed by 7 to 23 %, once by 54 % (2026-11-25): less than a half is what such a machine does by
 itself. What mattered was a factor of two."""
+
+SAME_START_S = 2
+"""Two looks at when one kernel started differ by less: it is reckoned from a clock that is set."""
 
 WARM_AFTER_S = 300
 """Java compiles while it runs: the embedded cluster's first minutes cost half as much again."""
@@ -184,8 +188,11 @@ def _stolen(machine: Used) -> str:
 class Machines:
     """The counters of all machines of a run, to be asked for any window."""
 
-    def __init__(self, samples: Iterable[dict[str, Any]], cpus: int) -> None:
-        """`cpus` are those of the machine of a record that does not say, as of one's own."""
+    def __init__(
+        self, samples: Iterable[dict[str, Any]], cpus: int, booted: float | None = None
+    ) -> None:
+        """`cpus` and `booted` (epoch s) are of the machine that the run was made on; `cpus` are
+        also those of a record that does not say."""
         looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
         for sample in samples:
             if sample["role"] in ("machine", "host"):
@@ -203,12 +210,12 @@ class Machines:
             for name, found in looks.items()
             if len(found) > 1
         }
-        boots = [found[0].get("boot_id") for found in looks.values()]
-        # What is ours is told host by host: on a machine that several share it is not known.
+        # What is ours is told host by host: on hosts that are containers of this machine, as the
+        # lab's are, it is not known. Whose kernel started when this one's did is one of them.
         self._shared = {
             name
             for name, found in looks.items()
-            if (boot := found[0].get("boot_id")) and boots.count(boot) > 1
+            if booted is not None and abs(found[0].get("booted", math.inf) - booted) < SAME_START_S
         }
 
     def within(self, start: float, end: float) -> Conditions:

@@ -20,6 +20,7 @@ class Inputs:
         kairosdb, storage: names of the nodes, in order.
         expected: what should have been captured.
         cpus: cores of the machine that the run was made on.
+        booted: when that started, epoch s; None in older runs.
         conditions: in what state the load found the servers, {} where that was not looked at.
         schedule: of the load; None if it never started.
     """
@@ -31,6 +32,7 @@ class Inputs:
     storage: list[str]
     expected: Expected
     cpus: int
+    booted: float | None
     conditions: dict[str, Any]
     schedule: Schedule | None
 
@@ -56,7 +58,10 @@ def read(folder: Path) -> Inputs:
     kairosdb, storage, expected, cpus = _machines(manifest, manifest_path)
     conditions = manifest.get("conditions", {})
     schedule = _schedule(folder)
-    return Inputs(folder, plan, facts, kairosdb, storage, expected, cpus, conditions, schedule)
+    booted = manifest["machine"].get("booted")
+    return Inputs(
+        folder, plan, facts, kairosdb, storage, expected, cpus, booted, conditions, schedule
+    )
 
 
 def _plan(path: Path) -> Plan:

@@ -61,6 +61,9 @@ def test_a_load_over_tls_loses_nothing_while_a_storage_host_dies(lab):
         load.lost_nothing()
     nodes = json.loads((load.folder / "load" / "spec.json").read_text())["nodes"]
     assert all(url.startswith("https:") for url in nodes)
+    # The hosts share this machine: what the others of them use is not somebody else's.
+    machines = json.loads((load.folder / "measurements.json").read_text())["conditions"]["machines"]
+    assert {machine["foreign_cores"] for machine in machines} == {None}
     lab.wait_until_well()
 
 

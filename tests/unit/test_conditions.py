@@ -83,10 +83,10 @@ def test_named_from_a_quarter_of_the_limit_on_and_past_it_a_reason(
 
 
 def test_of_hosts_that_share_a_machine_it_is_not_known_what_is_foreign() -> None:
-    apart = [*looks("host a", foreign=1.5, boot_id="1", cpus=4), *looks("host b", boot_id="2")]
-    assert len(Machines(apart, 2).within(15, 120).not_ours(Limits())) == 1
-    shared = [*looks("host a", foreign=1.5, boot_id="1"), *looks("host b", boot_id="1")]
-    found = Machines(shared, 2).within(15, 120)
+    apart = [*looks("host a", foreign=1.5, booted=10, cpus=4), *looks("host b", booted=10)]
+    assert len(Machines(apart, 2, 500).within(15, 120).not_ours(Limits())) == 1
+    shared = [*looks("host a", foreign=1.5, booted=10), *looks("host b", booted=11)]
+    found = Machines(shared, 2, 10.0).within(15, 120)
     assert found.foreign_cores is None
     assert found.not_ours(Limits()) == []
 

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
+
 from kairoscope.run import host_probe
+from kairoscope.verdict.conditions import SAME_START_S
 
 
 def test_it_tells_of_this_machine_and_ends_with_its_reader(tmp_path: Path) -> None:
@@ -36,6 +39,7 @@ def test_it_tells_of_this_machine_and_ends_with_its_reader(tmp_path: Path) -> No
     assert "disk_bytes" not in second
     assert second["free_bytes"] > 0
     assert second["host"]["cpus"] == os.cpu_count()
+    assert abs(second["host"]["booted"] - psutil.boot_time()) < SAME_START_S
     assert second["host"]["cpu_busy_s"] >= first["host"]["cpu_busy_s"]
     assert second["host"]["mem_available_bytes"] > 0
     # Of the whole machine: those of a test beside this one, if there are any.
