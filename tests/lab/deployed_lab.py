@@ -25,7 +25,13 @@ from kairoscope.targets.lab import Lab, system
 from loaders.record.histograms import new_histogram
 
 # How the reasons begin for which a run is incomplete although it went to its end.
-NOT_MEASURED = ("nodetool proxyhistograms of", "no process of", "bytes per point", "queue: only")
+NOT_MEASURED = (
+    "nodetool proxyhistograms of",
+    "no process of",
+    "bytes per point",
+    "queue: only",
+    "load and requests of the shards of",
+)
 
 # Far beyond what the slowest machine's verb takes: each load is told when to end.
 LONGEST_S = 3600
