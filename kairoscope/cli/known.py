@@ -45,4 +45,6 @@ def stack(name: str) -> Stack:
 
 def plan(experiment: Experiment, target_name: str = "local", **more: Any) -> Plan:
     """The plan of an experiment on a target; see `kairoscope.plan.make`."""
-    return plans.make(experiment, target(target_name), stack(experiment.stack), **more)
+    levers = {each.name: each.levers for each in TARGETS}
+    where, what = target(target_name), stack(experiment.stack)
+    return plans.make(experiment, where, what, levers=levers, **more)

@@ -239,6 +239,7 @@ def load(
             made,
             stack,
             console,
+            levers=known.target(made.target),
             always_read_back=always_read_back,
             until=there,
             into=absolute(into),

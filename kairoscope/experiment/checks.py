@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from kairoscope.experiment import timing
+from kairoscope.experiment import faults, timing
 from kairoscope.experiment.problems import Problem, got
 from kairoscope.experiment.schema import LEGAL_NAME_WORDS, MAX_NAME, replicas_needed
 from loaders.schedule import naming
@@ -416,4 +416,5 @@ _CHECKS = (
     _check_workers,
     _check_patience,
     _check_ttl,
+    faults.check,
 )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pydantic.fields import FieldInfo
 
 from kairoscope.errors import UserError
-from kairoscope.experiment.messages import allows
+from kairoscope.experiment.faults import Fault
+from kairoscope.experiment.messages import allows, named
 from kairoscope.experiment.model import Experiment, section
 from kairoscope.experiment.schema import Section, Step
 
@@ -14,13 +15,16 @@ _WIDTH = 100
 
 
 def sections() -> dict[str, type[Section]]:
-    """The model of each section by its name; "" is the experiment itself, `load.steps` a step."""
+    """The model of each section by its name; "" is the experiment, `load.steps` one step, `faults`
+    one fault."""
     found: dict[str, type[Section]] = {"": Experiment}
     for name in Experiment.model_fields:
         if model := section(name):
             found[name] = model
         if name == "load":
             found["load.steps"] = Step
+        if name == "faults":
+            found[name] = Fault
     return found
 
 
@@ -40,7 +44,7 @@ def described(only: str = "") -> str:
 def _section(name: str, model: type[Section]) -> Iterator[str]:
     about = (model.__doc__ or "").partition("\n")[0]
     yield f"{name or 'experiment'}: {about[0].lower()}{about[1:]}"
-    for key, info in model.model_fields.items():
+    for key, info in named(model).items():
         if info.json_schema_extra is None:  # A section of its own.
             continue
         yield ""

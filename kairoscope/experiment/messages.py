@@ -1,6 +1,7 @@
 """Pydantic's errors in words that say what is allowed, made from the schema itself."""
 
 import difflib
+import re
 import types
 import typing
 from typing import Any, Literal
@@ -25,10 +26,15 @@ def explain(loc: tuple[int | str, ...], kind: str, value: Any) -> Problem:
     elif isinstance(found, FieldInfo):
         allowed, hint = allows(found), _hint(found, value)
     else:
-        allowed = f"a mapping of fields ({', '.join(found.model_fields)})"
+        allowed = f"a mapping of fields ({', '.join(named(found))})"
     if kind == "missing":
         return Problem((dotted,), f"is missing; it must be {allowed}")
     return Problem((dotted,), f"must be {allowed}, got {got(value)}{hint}")
+
+
+def named(model: type[Section]) -> dict[str, FieldInfo]:
+    """The fields of a section by their names in a file, of which some are words of Python."""
+    return {info.alias or name: info for name, info in model.model_fields.items()}
 
 
 def _dotted(loc: tuple[int | str, ...]) -> str:
@@ -45,7 +51,7 @@ def _described(loc: tuple[int | str, ...]) -> FieldInfo | type[Section] | None:
     found: FieldInfo | type[Section] | None = Experiment
     for part in loc:
         if isinstance(found, type):
-            info = found.model_fields[str(part)]
+            info = named(found)[str(part)]
             plain = _plain(info)
             found = plain if isinstance(plain, type) and issubclass(plain, Section) else info
         elif isinstance(found, FieldInfo):
@@ -57,7 +63,7 @@ def _described(loc: tuple[int | str, ...]) -> FieldInfo | type[Section] | None:
 def _unknown(loc: tuple[int | str, ...]) -> str:
     """What to say about a field nobody knows: a near name here, or its place elsewhere."""
     last, here = str(loc[-1]), _described(loc[:-1])
-    known = list(here.model_fields) if isinstance(here, type) else []
+    known = list(named(here)) if isinstance(here, type) else []
     close = difflib.get_close_matches(last, known, n=1, cutoff=0.6)
     if close:
         return f"unknown field; did you mean {close[0]!r}?"
@@ -78,7 +84,14 @@ def _hint(info: FieldInfo, value: Any) -> str:
         close = [c for c in choices if value and c.lower().startswith(value.lower())]
         close = close or difflib.get_close_matches(value, choices, n=1, cutoff=0.5)
         return f" (did you mean {close[0]!r}?)" if close else ""
-    return _quotes(value) if _plain(info) is str else ""
+    if _plain(info) is not str or (_pattern(info) and not re.fullmatch(_pattern(info), str(value))):
+        return ""
+    return _quotes(value)
+
+
+def _pattern(info: FieldInfo) -> str:
+    """What a text must look like; "" if that is not said."""
+    return next((str(p) for each in info.metadata if (p := getattr(each, "pattern", None))), "")
 
 
 def _quotes(value: Any) -> str:

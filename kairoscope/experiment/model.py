@@ -6,6 +6,7 @@ from typing import Any, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from kairoscope.experiment import checks, schema
+from kairoscope.experiment.faults import Fault
 from kairoscope.experiment.problems import Source
 
 
@@ -44,6 +45,13 @@ class Experiment(schema.Section):
         default_factory=dict,
     )
     queries: schema.Queries = Field(default_factory=schema.Queries)
+    faults: list[Fault] = schema.described(
+        "",
+        "What goes wrong on purpose while the load goes on (docs/faults.md).",
+        allowed="a list of at most 100 faults such as {at: 30s, kill: storage-2, for: 20s}",
+        default_factory=list,
+        max_length=100,
+    )
     limits: schema.Limits = Field(default_factory=schema.Limits)
     capture: schema.Capture = Field(default_factory=schema.Capture)
     security: schema.Security = Field(default_factory=schema.Security)
@@ -84,6 +92,8 @@ def flat(data: Mapping[str, Any], invalid: set[str]) -> dict[str, Any]:
     """Every valid field by its dotted name: given or default. Invalid ones are left out, so that
     a check which needs one is skipped instead of adding a second message to the first."""
     fields: dict[str, Any] = {}
+    if not any(name.partition("[")[0] == "faults" for name in invalid):
+        fields["faults"] = data.get("faults", [])
     for name in Experiment.model_fields:
         model = section(name)
         if model is None or name in invalid:

@@ -22,16 +22,19 @@ class Process:
     started: float
 
 
+def proxy(supervisor_dir: Path) -> ServerProxy:
+    """What supervisord is spoken to through. For one thread: it keeps a connection."""
+    # The host in the URL is a formality of XML-RPC; the transport goes through the socket.
+    transport = SupervisorTransport("", "", serverurl=f"unix://{supervisor_dir / 'sock'}")
+    return ServerProxy("http://127.0.0.1", transport=transport)
+
+
 def processes(supervisor_dir: Path) -> list[Process] | None:
     """What supervisord says of its processes; None if it does not run."""
-    sock = supervisor_dir / "sock"
-    if not sock.exists():
+    if not (supervisor_dir / "sock").exists():
         return None
-    # The host in the URL is a formality of XML-RPC; the transport goes through the socket.
-    transport = SupervisorTransport("", "", serverurl=f"unix://{sock}")
-    proxy = ServerProxy("http://127.0.0.1", transport=transport)
     try:
-        infos = proxy.supervisor.getAllProcessInfo()
+        infos = proxy(supervisor_dir).supervisor.getAllProcessInfo()
     except (OSError, Fault):
         return None
     assert isinstance(infos, list)

@@ -5,7 +5,7 @@ from typing import Any
 
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, timing
-from kairoscope.plan import load
+from kairoscope.plan import faults, load
 from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Stack, Target
@@ -19,10 +19,12 @@ def make(
     stack: Stack,
     now: float | None = None,
     deployed_engine: str | None = None,
+    levers: faults.Levers | None = None,
 ) -> Plan:
     """Resolve an experiment for a target, for a run now (epoch s, by default this machine's).
 
-    `deployed_engine`: what the target stores in already, which it keeps unless told otherwise.
+    `deployed_engine`: what the target stores in already, which it keeps unless told otherwise;
+    `levers`: of all targets, to say which has one that this target lacks.
 
     Raises UserError for settings that contradict each other once the open ones are derived; all
     contradictions at once, one per line.
@@ -42,6 +44,7 @@ def make(
     for_storage = stack.store(draft, servers, time.time() if now is None else now)
     for_security = _security(draft, target)
     for_target = target.settings(draft, for_load, secured=for_security["enabled"])
+    faults.record(draft, target, stack, levers or {})
     for section in ("limits", "capture", "assume"):
         draft.given(section)
     stack.notices(draft, target, servers)

@@ -25,6 +25,10 @@ class Target(Protocol):
     def secured(self) -> bool:
         """Whether TLS and logins are on unless the experiment says otherwise."""
 
+    @property
+    def levers(self) -> Sequence[str]:
+        """Actions of `experiment.faults` that it can carry out."""
+
     def shape(self, draft: Draft) -> None:
         """Refuse what cannot be had there; UserError if nothing can be computed then."""
 

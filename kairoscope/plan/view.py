@@ -13,6 +13,7 @@ _TITLES = {
     "cluster": "cluster: the shape",
     "load": "load: what the sensors send",
     "queries": "queries: what is read beside it",
+    "faults": "faults: what goes wrong on purpose",
     "totals": "totals: what it comes to",
     "kairosdb": "kairosdb: how points are written",
     "storage": "storage: how they are kept",

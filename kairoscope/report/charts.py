@@ -19,6 +19,8 @@ from kairoscope.report.units import number
 # Okabe-Ito without its black and its yellow, which vanish on a dark and on a light page.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 LIMIT_COLOUR = "#888888"
+FAULT_COLOUR = COLOURS[4]
+MAX_NAMED = 4  # faults that are named in a chart; of more there is only room for their numbers
 MAX_LINES = 6  # more lines than colours cannot be told apart; then processes are summed by role
 
 _LONGEST_S = 1e6  # no run lasts as long as this, eleven days
@@ -48,13 +50,23 @@ class Band:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A time in which something was wrong on purpose, in x of its chart, and its name there."""
+
+    begin: float
+    end: float
+    label: str
+
+
+@dataclass(frozen=True)
 class Chart:
     """A picture: lines over a common x.
 
     `x` is in seconds since the start of the load when `time` is set. `shade` is a span of x drawn
     darker (the warm-up), `marks` are x of vertical lines (events), `ticks` are fixed (x, label)
     pairs. `sparse` charts have few measurements: they show each one and connect them over gaps.
-    `bands` are drawn behind the lines, in charts of so few x that none is left out.
+    `faults` are spans of x with something wrong on purpose. `bands` are drawn behind the lines, in
+    charts of so few x that none is left out.
     `summary` says in words what a reader who cannot see the picture should know.
     """
 
@@ -72,6 +84,7 @@ class Chart:
     marks: tuple[float, ...] = ()
     ticks: tuple[tuple[float, str], ...] = ()
     bands: tuple[Band, ...] = ()
+    faults: tuple[Span, ...] = ()
 
     @property
     def extremes(self) -> list[float]:
@@ -460,7 +473,28 @@ def _in_context(chart: Chart, run: RunData) -> Chart:
         chart,
         shade=(0.0, warmup) if warmup else None,
         marks=tuple(m for m in marks if low <= m <= chart.x[-1])[:12],
+        faults=faults(run, low, chart.x[-1]),
     )
+
+
+def faults(run: RunData, low: float, high: float) -> tuple[Span, ...]:
+    """When each fault lasted, cut to a chart's x; one that is not undone yet, to its end."""
+    start = run.start_s or 0.0
+    times: dict[int, dict[str, float]] = {}
+    texts: dict[int, str] = {}
+    for record in run.faults:
+        number_, t = number(record.get("fault")), units.epoch_s(record.get("t"))
+        if number_ is not None and t is not None:
+            times.setdefault(int(number_), {})[str(record.get("event"))] = t - start
+            texts[int(number_)] = str(record.get("text"))
+    found = []
+    for at, events in sorted(times.items()):
+        begin, end = events.get("begun"), min(events.get("undone", high), high)
+        if begin is not None and low <= begin <= high:
+            label = texts[at] if len(times) <= MAX_NAMED else str(at)
+            # What took no time is seen all the same.
+            found.append(Span(begin, min(high, max(end, begin + (high - low) / 200)), label))
+    return tuple(found)
 
 
 def _limit_line(limit: float | None, length: int, label: str) -> Iterable[Series]:

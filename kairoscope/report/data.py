@@ -85,6 +85,7 @@ class RunData:
     processes: tuple[Json, ...] = ()
     shards: tuple[Json, ...] = ()  # looks at ScyllaDB's nodes, shard by shard
     events: tuple[Json, ...] = ()
+    faults: tuple[Json, ...] = ()  # what was wrong on purpose, as it happened
     workers: tuple[Json, ...] = ()
     looks: tuple[Json, ...] = ()  # how far the run was, at each stage
     progress: tuple[tuple[Json, ...], ...] = ()
@@ -238,6 +239,7 @@ def read(run_dir: Path, read_lines: Lines = run_folder.lines) -> RunData:
         processes=lines(run_folder.PROCESSES),
         shards=lines(run_folder.SHARDS) if on_scylla else (),
         events=lines(run_folder.EVENTS),
+        faults=lines(run_folder.FAULTS) if there(run_folder.FAULTS) else (),
         workers=tuple(objects(f"{run_folder.LOAD}/{name}") for name in finals),
         looks=looks,
         progress=tuple(lines(f"{run_folder.LOAD}/{name}") for name in logs)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from kairoscope.report import units
-from kairoscope.report.charts import Chart, thinned
+from kairoscope.report.charts import FAULT_COLOUR, Chart, thinned
 
 SVG_POINTS = 400  # per line; more cannot be told apart on a page
 _WIDTH, _HEIGHT = 9.0, 3.1  # inches; the page scales it
@@ -61,6 +61,11 @@ def _draw(figure: Figure, chart: Chart) -> None:
         axes.axvspan(*chart.shade, color=_INK, alpha=0.07, linewidth=0)
         over = axes.get_xaxis_transform()  # x in seconds, y from 0 to 1
         axes.text(chart.shade[0], 0.985, " warm-up", va="top", size=8, transform=over, clip_on=True)
+    for fault in chart.faults:
+        axes.axvspan(fault.begin, fault.end, color=FAULT_COLOUR, alpha=0.22, linewidth=0)
+        over = axes.get_xaxis_transform()
+        label = f" {fault.label}"
+        axes.text(fault.begin, 0.985, label, va="top", size=8, transform=over, clip_on=True)
     for mark in chart.marks:
         axes.axvline(mark, color=_INK, alpha=0.55, linewidth=0.9, linestyle=":")
     for band in chart.bands:

@@ -129,6 +129,8 @@ def opened(run: RunData, found: Verdict) -> frozenset[str]:
         names.add("target")  # has how late the loaders were
     if number(part(run.queries, "answers").get("wrong")):
         names.add("queries")
+    if items(run.verdict, "faults"):
+        names.add("faults")
     return frozenset(names)
 
 

@@ -147,6 +147,7 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "notices": [str(notice) for notice in items(run.plan, "notices")],
         "identity": view.identity(run),
         "events": view.events(run),
+        "faults": view.faults(run),
         "errors": errors,
         "error_texts": error_texts,
         "missing": run.missing,

@@ -4,7 +4,7 @@ import json
 
 from markupsafe import Markup
 
-from kairoscope.report.charts import Chart, Value, thinned
+from kairoscope.report.charts import FAULT_COLOUR, Chart, Value, thinned
 
 SCREEN_POINTS = 4000  # per line
 
@@ -30,6 +30,8 @@ def uplot(chart: Chart) -> Markup:
         "xLabel": chart.x_label,
         "shade": chart.shade,
         "marks": chart.marks,
+        "faults": [[_short(f.begin), _short(f.end), f.label] for f in chart.faults],
+        "faultColour": FAULT_COLOUR,
         "ticks": chart.ticks,
         "bands": [
             {

@@ -764,6 +764,28 @@ def events(run: RunData) -> Table:
     return Table(("min:s into the load", "time", "what", "detail"), tuple(rows), numeric=(0,))
 
 
+def faults(run: RunData) -> Table:
+    """What was wrong on purpose, when, and what each fault came to."""
+    start = run.start_s or 0.0
+    rows = []
+    for fault in items(run.verdict, "faults"):
+        begun, undone = (units.epoch_s(fault.get(key)) for key in ("begun_t", "undone_t"))
+        since = NONE if begun is None else units.offset(begun - start)
+        lasted = NONE if begun is None or undone is None else units.duration(undone - begun)
+        rows.append(
+            (
+                str(fault.get("text")),
+                since,
+                lasted,
+                units.duration(fault.get("silence_s")),
+                units.duration(fault.get("recovery_s")),
+                str(fault.get("said")),
+            )
+        )
+    head = ("fault", "min:s into the load", "lasted", "longest silence", "as before after", "said")
+    return Table(head, tuple(rows), numeric=(1, 2, 3, 4))
+
+
 def loader_errors(run: RunData) -> tuple[Table, Text]:
     """Errors that the loaders counted, by kind, and the first few in the server's words."""
     kinds: dict[str, float] = {}

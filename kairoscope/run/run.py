@@ -27,8 +27,8 @@ from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
 from kairoscope.run import backlog as waiting
+from kairoscope.run import faults, load_spec, speed_probe, speeds, tell, warmth
 from kairoscope.run import fleet as loader_hosts
-from kairoscope.run import load_spec, speed_probe, speeds, tell, warmth
 from kairoscope.run.samplers import HostProbes, Processes
 from kairoscope.run.state import State
 from kairoscope.run_folder import JsonLines
@@ -71,6 +71,7 @@ def load(
     stack: Stack,
     console: Console,
     *,
+    levers: faults.Levers | None = None,
     always_read_back: bool = True,
     until: Until | None = None,
     into: Path | None = None,
@@ -79,7 +80,8 @@ def load(
 ) -> Ran:
     """Run the plan's load on its deployed target.
 
-    `stack` is what the plan says is deployed there; `into` is where the run folder is made, the
+    `stack` is what the plan says is deployed there; `levers`, of its target, carry out the faults
+    that the experiment has; `into` is where the run folder is made, the
     runs' folder by default; `on_folder` is told where it is, once there is one.
 
     Without `always_read_back`, a load that cannot pass any more is incomplete: nothing is read
@@ -102,7 +104,7 @@ def load(
             loader_hosts.connect(hosts.loader, limit_ms) as fleet,
         ):
             session.check_ready()
-            state = _open(plan, hosts, session, into)
+            state = _open(plan, hosts, session, into, levers)
             more = (always_read_back, until, on_folder, then)
             return _run(state, session, fleet, console, *more)
 
@@ -171,7 +173,9 @@ def _check_deployed(plan: Plan, hosts: Inventory) -> None:
         )
 
 
-def _open(plan: Plan, hosts: Inventory, session: Session, into: Path) -> State:
+def _open(
+    plan: Plan, hosts: Inventory, session: Session, into: Path, levers: faults.Levers | None
+) -> State:
     """Create the run folder with what is known before anything is sent."""
     now = time.time()
     folder = into / f"{run_folder.stamp(now)}-{plan.experiment.name}-{plan.target}"
@@ -184,7 +188,7 @@ def _open(plan: Plan, hosts: Inventory, session: Session, into: Path) -> State:
         yaml.safe_dump(plan.experiment.model_dump(mode="json"), sort_keys=False)
     )
     run_folder.write_json(folder / run_folder.MANIFEST, manifest)
-    state = State(folder, plan, hosts, now, JsonLines(folder / run_folder.EVENTS))
+    state = State(folder, plan, hosts, now, JsonLines(folder / run_folder.EVENTS), levers)
     session.begin(folder, now, state.events)
     state.facts.incomplete += session.untold()
     state.save()
@@ -282,15 +286,16 @@ def _measured_load(
         if not schedule.spec.replay:
             begin, end = conclude.measured_window(schedule, state.folder / run_folder.LOAD)
         captures.start(begin - time.time(), end - time.time(), START_DELAY_S)
-        _emulate(
-            state,
-            session,
-            fleet,
-            console,
-            backlog,
-            until,
-            lambda spec: _end_at(spec, state, captures),
-        )
+        with faults.under(state, schedule.spec.start_ms / 1000):
+            _emulate(
+                state,
+                session,
+                fleet,
+                console,
+                backlog,
+                until,
+                lambda spec: _end_at(spec, state, captures),
+            )
         captures.loaded()
         if then:
             then(state, session, console)

@@ -5,7 +5,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kairoscope import run_folder
 from kairoscope.hosts.inventory import Inventory
@@ -13,6 +13,9 @@ from kairoscope.plan import Plan
 from kairoscope.run_folder import Facts, JsonLines
 from kairoscope.verdict import outcomes
 from loaders.schedule.due import Schedule
+
+if TYPE_CHECKING:
+    from kairoscope.run.faults import Levers
 
 
 @dataclass
@@ -24,6 +27,7 @@ class State:
     inventory: Inventory
     started: float  # epoch s
     events: JsonLines
+    levers: "Levers | None" = None
     facts: Facts = field(default_factory=Facts)
     stop: threading.Event = field(default_factory=threading.Event)
     schedule: Schedule | None = None

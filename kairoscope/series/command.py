@@ -84,6 +84,11 @@ def settle(experiment: Experiment, asked: Asked, planned: Planned) -> Settled:
             f"{experiment.source.shown}: {what}: a search changes the load itself: give an "
             "experiment with one rate"
         )
+    if experiment.faults:
+        raise UserError(
+            f"{experiment.source.where('faults')}: faults: a search asks what is sustained, and "
+            "with a fault nothing is: give an experiment without any"
+        )
     now = float(load.sensors) if asked.vary == "sensors" else 1000 / load.period_ms
     start, most = _ends(asked, now)
     if not 0.005 <= asked.precision <= 0.5:

@@ -3,12 +3,13 @@
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, supervisor
+from kairoscope.hosts import inventory, supervisor, trouble
+from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.java import java17
 from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.plan import Plan
@@ -34,6 +35,7 @@ class Local(Target):
     shared = True
     managed = False
     secured = False
+    levers = ("kill", "freeze", "restart")
 
     def check_same(self) -> None:
         """The nodes know each other, and their cluster's name, by their addresses."""
@@ -87,6 +89,18 @@ class Local(Target):
         folder = paths.target_dir(self.name)
         if supervisor.processes(folder / "supervisor") is None:
             supervisor.end_all(folder)
+
+    def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
+        """By signals and by supervisord."""
+        act = {"kill": trouble.kill, "freeze": trouble.freeze, "restart": trouble.restart}[action]
+        act(hosts)
+
+    def undo(self, action: str, hosts: Sequence[Host]) -> None:
+        """The same way; a loader that was killed has nobody who would start it again."""
+        if action == "freeze":
+            trouble.thaw(hosts)
+        elif action == "kill":
+            trouble.start(hosts)
 
     def destroy(self, say: Say) -> None:
         """End all processes."""

@@ -5,7 +5,7 @@ module of this package; `kairoscope.cli.known` names them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,8 @@ class Target(ABC):
     """Whether a host can be made anew, empty, by its name: see `make_anew`."""
     boot_s = 0.0
     """For how long a host may not answer yet that was made a moment ago."""
+    levers: tuple[str, ...] = ()
+    """Actions of an experiment's `faults` that it can carry out; see `begin`."""
 
     # What the plan asks
 
@@ -133,5 +135,22 @@ class Target(ABC):
         """Have the next `provision` make a host anew, empty. What is on it is lost.
 
         Only of a target that `makes_anew`. Safe to run again, also once the host is gone.
+        """
+        raise NotImplementedError
+
+    # What a run with faults asks
+
+    def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
+        """Let a fault of `levers` happen to hosts, on all at the same time as far as that can be.
+
+        Returns once it has happened; a restart, once the hosts are back. `percent` is of loss.
+        UserError if it could not be done to each of them.
+        """
+        raise NotImplementedError
+
+    def undo(self, action: str, hosts: Sequence[Host]) -> None:
+        """Have it as before `begin`; also what was begun on some of them alone, and undone before.
+
+        Returns once the hosts are back. UserError if one is not.
         """
         raise NotImplementedError

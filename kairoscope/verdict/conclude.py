@@ -16,6 +16,7 @@ from kairoscope.verdict import (
     completeness,
     conditions,
     drain,
+    faults,
     idle,
     inputs,
     latencies,
@@ -173,13 +174,20 @@ def judge(folder: Path) -> Conclusion:
     limits = run.plan.experiment.limits
     late, latest_s = _sent_late(run, schedule)
     others = [*_loader_limits(run, schedule, latency), *condition.not_ours(limits)]
+    carried = faults.happened(run_folder.records(run.folder / run_folder.FAULTS))
+    others += faults.frozen_loaders(carried, _loader_hosts(run))
     judged = sustained.judge(parts, [*late, *others], incomplete)
     # A step's queue is of its own time, and no search has steps.
     if late and not others and not of_steps:
         judged.despite = sustained.despite_lateness(parts, latest_s, window[1] - window[0])
     judged.steps = of_steps
+    came_to = (
+        faults.judge(carried, _under_faults(run, schedule, window, latency)) if carried else []
+    )
+    judged.faults = [each.to_json() for each in came_to]
     # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
     judged.happened += [
+        *faults.remarks(came_to),
         *remarks.of_points(book),
         *asked_for,
         *_disturbances(run, schedule),
@@ -190,6 +198,23 @@ def judge(folder: Path) -> Conclusion:
         *conditions.at_start(run.conditions, _load_start(schedule, window)),
     ]
     return Conclusion(folder, judged, _times(schedule, window), documents, book.gaps)
+
+
+def _under_faults(
+    run: Inputs, schedule: Schedule, window: tuple[float, float], latency: dict[str, Any]
+) -> faults.Seen:
+    """The load as far as its faults are judged by it."""
+    finals = outcomes.finals(run.load, schedule.spec.workers)
+    spans = [said["silence"]["long"] for said in finals if said["scheduled"]]
+    depths = queue.looks(run_folder.records(run.folder / run_folder.QUEUE), run.kairosdb)
+    return faults.Seen(
+        schedule.spec.start_ms / 1000,
+        *window,
+        {int(second["t"]): float(second["p99"]) for second in latency["intervals"]},
+        {} if "queue" in run.expected.not_judged else depths,
+        timely.together(spans) if len(finals) == schedule.spec.workers else None,
+        timely.due_after_warmup(schedule) / (window[1] - window[0]),
+    )
 
 
 def _load_start(schedule: Schedule, window: tuple[float, float]) -> float:
@@ -230,17 +255,20 @@ def _not_captured(
     disk = dict(run.facts.disk_bytes)
     capture, expected = run.plan.experiment.capture, run.expected
     removed = set(run.facts.removed)
+    # What was down or stood still on purpose could not be asked, or has forgotten.
+    carried = faults.happened(run_folder.records(run.folder / run_folder.FAULTS))
+    disturbed = removed.union(*(fault.hosts for fault in carried))
     if removed & set(run.storage) or not expected.disk:
         # Of a node taken away its data went to the others, and its folder with it.
         disk = dict.fromkeys(disk, 0)
 
-    def there(names: list[str]) -> list[str]:
-        return [name for name in names if name not in removed]
+    def there(names: list[str], without: set[str] = disturbed) -> list[str]:
+        return [name for name in names if name not in without]
 
     long_enough = window[1] - window[0] > 2 * capture.shards_every_s + completeness.GRACE_S
     wanted = completeness.Wanted(
         there(expected.proxyhistograms),
-        there(expected.processes),
+        there(expected.processes, removed),
         completeness.phases(load_s, capture.proxyhistograms_every_s),
         # A window too short for two looks has none due.
         there(expected.shards) if long_enough else (),

@@ -41,6 +41,7 @@ class Verdict:
             that.
         despite: parts that failed though the loader was late, by more than its lateness explains.
         steps: of a load of several rates what each came to; see `steps.documents`.
+        faults: what each fault of the experiment came to; see `faults.Judged`.
     """
 
     verdict: Word
@@ -51,6 +52,7 @@ class Verdict:
     invalid: list[str] = field(default_factory=list)
     despite: list[str] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
+    faults: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def summary(self) -> str:
@@ -69,6 +71,7 @@ class Verdict:
             "invalid": self.invalid,
             **({"despite": self.despite} if self.despite else {}),
             **({"steps": self.steps} if self.steps else {}),
+            **({"faults": self.faults} if self.faults else {}),
         }
 
 

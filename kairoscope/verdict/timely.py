@@ -65,29 +65,30 @@ def silence(finals: Sequence[dict[str, Any]], nodes: Sequence[str]) -> Silence |
         return None
     # Of equals that of all nodes, which comes first.
     seconds, from_t, worker, node = max(found, key=lambda each: each[0])
-    together = _together([said["silence"]["long"] for said in finals if said["scheduled"]])
+    common = together([said["silence"]["long"] for said in finals if said["scheduled"]])
+    of_all_s = max((last - first for first, last in common), default=0.0)
     by_node = [
         max(float(said["silence"]["by_node"][index]["longest_s"]) for said in finals)
         for index in range(len(nodes))
     ]
-    return Silence(seconds, from_t, worker, node, together, by_node)
+    return Silence(seconds, from_t, worker, node, of_all_s, by_node)
 
 
-def _together(spans: Sequence[Sequence[Sequence[float]]]) -> float:
-    """The longest time, in s, that is within a span of every worker's."""
+def together(spans: Sequence[Sequence[Sequence[float]]]) -> list[tuple[float, float]]:
+    """When, epoch s, all workers were silent at the same time, of each one's long silences."""
     edges = sorted(
         (edge, change)
         for of_worker in spans
         for first, last in of_worker
         for edge, change in ((first, 1), (last, -1))
     )
-    longest, silent, since = 0.0, 0, 0.0
+    found, silent, since = [], 0, 0.0
     for edge, change in edges:
-        if silent == len(spans):
-            longest = max(longest, edge - since)
+        if silent == len(spans) and edge > since:
+            found.append((since, edge))
         silent += change
         since = edge
-    return longest
+    return found
 
 
 def due_after_warmup(schedule: Schedule) -> int:

@@ -60,16 +60,20 @@
     const behind = (u) => {
       const { left, top, width, height } = u.bbox;
       const at = (v) => Math.min(left + width, Math.max(left, u.valToPos(v, "x", true)));
-      u.ctx.save();
-      if (chart.shade) {
-        u.ctx.fillStyle = fade(0.07);
-        u.ctx.fillRect(at(chart.shade[0]), top, at(chart.shade[1]) - at(chart.shade[0]), height);
+      const span = (from, to, colour, alpha, text) => {
+        u.ctx.globalAlpha = alpha;
+        u.ctx.fillStyle = colour;
+        u.ctx.fillRect(at(from), top, at(to) - at(from), height);
+        u.ctx.globalAlpha = 1;
         u.ctx.fillStyle = ink;
         u.ctx.textBaseline = "top";
         u.ctx.textAlign = "left";
         u.ctx.font = 12 * devicePixelRatio + "px system-ui, sans-serif";
-        u.ctx.fillText("warm-up", at(chart.shade[0]) + 4, top + 4);
-      }
+        u.ctx.fillText(text, at(from) + 4, top + 4);
+      };
+      u.ctx.save();
+      if (chart.shade) span(chart.shade[0], chart.shade[1], ink, 0.07, "warm-up");
+      for (const fault of chart.faults) span(fault[0], fault[1], chart.faultColour, 0.22, fault[2]);
       for (const band of chart.bands) {
         const known = chart.x.map((_, i) => i).filter((i) => band.low[i] != null && band.high[i] != null);
         const y = (v) => Math.min(top + height, Math.max(top, u.valToPos(v, "y", true)));

@@ -304,6 +304,26 @@ class Lab:
                 faults.partitions.append(pair)
         return f"no packet passes between {one} and {other}"
 
+    def isolate(self, names: Sequence[str]) -> str:
+        """Let no packet pass between these hosts and all others of the lab.
+
+        They reach each other, and the control machine.
+        """
+        with self._changing(names[0]):
+            faults = Faults.read(self._faults)
+            faults.isolate(names, list(self._known()))
+            self._apply_faults(faults)
+        return f"no packet passes between {', '.join(names)} and the other hosts"
+
+    def mend(self, names: Sequence[str]) -> str:
+        """Undo all network faults of these hosts."""
+        with self._changing(names[0]):
+            faults = Faults.read(self._faults)
+            for name in names:
+                faults.forget(name)
+            self._apply_faults(faults)
+        return f"network of {', '.join(names)} mended"
+
     def cut(self, name: str) -> str:
         """Pull a host's cable: nothing reaches it, from anywhere."""
         with self._fault_of(name) as faults:

@@ -4,7 +4,7 @@ it on purpose.
 
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -39,6 +39,14 @@ class Faults:
             *([f"loses {self.loss_percent[host]:g} %"] if host in self.loss_percent else []),
             *([f"{self.bandwidth_kbit[host]} kbit/s"] if host in self.bandwidth_kbit else []),
         ]
+
+    def isolate(self, hosts: Sequence[str], everyone: Sequence[str]) -> None:
+        """Part these hosts from all others, and not from each other."""
+        for host in hosts:
+            for other in everyone:
+                pair = sorted((host, other))
+                if other not in hosts and pair not in self.partitions:
+                    self.partitions.append(pair)
 
     def forget(self, host: str) -> None:
         """Drop all that concerns a host."""

@@ -1,7 +1,7 @@
 """Target `lab`: hosts made on this machine, one for each part of the plan."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kairoscope import paths
 from kairoscope.hosts.inventory import Host
@@ -43,6 +43,7 @@ class LabTarget(Target):
     name = "lab"
     shared = True
     makes_anew = True
+    levers = ("kill", "freeze", "restart", "partition", "loss")
 
     def provision(
         self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
@@ -93,3 +94,32 @@ class LabTarget(Target):
     def make_anew(self, host: Host, say: Say) -> None:
         """End it: what is not there is made."""
         self.give_back(host.name, say)
+
+    def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
+        """Of kill and restart the whole host: its power fails, or it reboots in good order."""
+        here, names = lab(), [host.name for host in hosts]
+        if action == "partition":
+            here.isolate(names)
+        elif action == "loss":
+            for name in names:
+                here.loss(name, percent or 0)
+        else:
+            act = {"kill": here.kill, "freeze": here.freeze, "restart": here.reboot}[action]
+            for name in names:
+                act(name)
+
+    def undo(self, action: str, hosts: Sequence[Host]) -> None:
+        """Started again all side by side."""
+        here, names = lab(), [host.name for host in hosts]
+        if action in ("partition", "loss"):
+            here.mend(names)
+        elif action == "kill":
+            here.up([found.host for found in here.hosts() if found.host.name in names], _unsaid)
+        elif action == "freeze":
+            for name in names:
+                if here.state(name) == "frozen":
+                    here.thaw(name)
+
+
+def _unsaid(_: str) -> None:
+    """A load has a line of its own on the screen."""

@@ -1,0 +1,125 @@
+"""What can happen to the processes of target `local` on purpose: killed, frozen, restarted.
+
+A server's are those that supervisord keeps; a loader host's are those that work in its folder.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from xmlrpc.client import Fault
+
+import psutil
+
+from kairoscope.errors import UserError
+from kairoscope.hosts import supervisor
+from kairoscope.hosts.inventory import Host
+
+_STOP_S = 120.0
+"""supervisord waits for a server as long as its program says, and then kills it."""
+_POLL_S = 0.05
+
+
+def kill(hosts: Sequence[Host]) -> None:
+    """End all their processes at once, and keep supervisord from starting them again.
+
+    UserError if one does not run.
+    """
+    for host in _servers(hosts):
+        # First stopped, so that what supervisord tells it to do in good order never reaches it.
+        _signal(host, signal.SIGSTOP)
+        _call(host, "stopProcess", wait=False)
+    for host in hosts:
+        _signal(host, signal.SIGKILL)
+
+
+def start(hosts: Sequence[Host]) -> None:
+    """Start servers that were killed, as soon as supervisord knows that they have ended."""
+    for host in _servers(hosts):
+        if not _until(lambda host=host: _process(host).state in ("STOPPED", "RUNNING")):  # type: ignore[misc]
+            raise UserError(f"{host.name} did not end, so that it could not be started again")
+        if _process(host).state == "STOPPED":
+            _call(host, "startProcess", wait=False)
+
+
+def freeze(hosts: Sequence[Host]) -> None:
+    """Stop all their processes where they are. UserError if one has none."""
+    for host in hosts:
+        _signal(host, signal.SIGSTOP)
+
+
+def thaw(hosts: Sequence[Host]) -> None:
+    """Let them go on, those that are still there."""
+    for host in hosts:
+        with contextlib.suppress(UserError):
+            _signal(host, signal.SIGCONT)
+
+
+def restart(hosts: Sequence[Host]) -> None:
+    """End servers in good order, all at once, and start them again."""
+    for host in hosts:
+        _call(host, "stopProcess", wait=False)
+    start(hosts)
+
+
+def _servers(hosts: Sequence[Host]) -> list[Host]:
+    return [host for host in hosts if host.role != "loader"]
+
+
+def _signal(host: Host, number: signal.Signals) -> None:
+    """Send a signal to all processes of a host. UserError if there are none."""
+    if host.role != "loader":
+        pid = _process(host).pid
+        if not pid:
+            raise UserError(f"{host.name} does not run")
+        # supervisord gives each program a group of its own.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, number)
+        return
+    pids = _of_loader(host)
+    if not pids:
+        raise UserError(f"{host.name} has no process: its load is not under way")
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+
+def _of_loader(host: Host) -> list[int]:
+    """Agent, workers and readers of a loader host: its folder is an argument of theirs."""
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline"]):
+        command = process.info["cmdline"] or []
+        ours = any(part.startswith("loaders.") for part in command)
+        if ours and any(part.startswith(f"{host.home}/") for part in command):
+            found.append(int(process.pid))
+    return found
+
+
+def _process(host: Host) -> supervisor.Process:
+    for process in supervisor.processes(_folder(host)) or []:
+        if process.name == host.name:
+            return process
+    raise UserError(f"{host.name}: supervisord does not run, or does not know it")
+
+
+def _folder(host: Host) -> Path:
+    return Path(host.vars["supervisor_dir"])
+
+
+def _call(host: Host, verb: str, *, wait: bool) -> None:
+    try:
+        getattr(supervisor.proxy(_folder(host)).supervisor, verb)(host.name, wait)
+    except (OSError, Fault) as error:
+        said = error.faultString if isinstance(error, Fault) else str(error)
+        raise UserError(f"{host.name}: supervisord could not {verb}: {said}") from error
+
+
+def _until(true: Callable[[], bool]) -> bool:
+    end = time.monotonic() + _STOP_S
+    while not true():
+        if time.monotonic() > end:
+            return False
+        time.sleep(_POLL_S)
+    return True

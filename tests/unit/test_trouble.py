@@ -1,0 +1,126 @@
+"""Processes that a real supervisord keeps are killed, frozen and restarted, and come back."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kairoscope.errors import UserError
+from kairoscope.hosts import supervisor, trouble
+from kairoscope.hosts.inventory import Host
+
+# Says in a file that it was told to end, as a server writes what it has when it is.
+SERVER = """
+import signal, sys, time
+def told(*_):
+    open(sys.argv[1], "a").write("told to end\\n")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, told)
+open(sys.argv[1], "a").write("up\\n")
+while True:
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[Host]:
+    # A socket's path has to be short.
+    folder = Path(tempfile.mkdtemp(prefix="ks"))
+    (folder / "server.py").write_text(SERVER)
+    (folder / "supervisord.conf").write_text(f"""
+[unix_http_server]
+file={folder}/sock
+[supervisord]
+logfile={folder}/log
+pidfile={folder}/pid
+nodaemon=true
+[rpcinterface:supervisor]
+supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
+[program:storage-1]
+command={sys.executable} {folder}/server.py {folder}/said
+autorestart=true
+startsecs=0
+stopasgroup=true
+""")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "supervisor.supervisord", "-c", str(folder / "supervisord.conf")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    host = Host("storage-1", "storage", {"supervisor_dir": str(folder), "home": str(folder)})
+    try:
+        until(lambda: said(host) == ["up"])
+        yield host
+    finally:
+        process.terminate()
+        process.wait(30)
+        shutil.rmtree(folder)
+
+
+def until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def said(host: Host) -> list[str]:
+    path = host.home / "said"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def state(host: Host) -> str:
+    (process,) = supervisor.processes(host.home) or []
+    return process.state
+
+
+def test_a_server_is_killed_stays_down_and_comes_back(server: Host) -> None:
+    trouble.kill([server])
+    until(lambda: state(server) == "STOPPED")
+    assert said(server) == ["up"], "nobody told it to end in good order"
+    with pytest.raises(UserError, match="storage-1 does not run"):
+        trouble.kill([server])
+    trouble.start([server])
+    until(lambda: said(server) == ["up", "up"])
+    trouble.start([server])
+    assert state(server) == "RUNNING", "started twice is started"
+
+
+def test_a_server_is_frozen_and_goes_on(server: Host) -> None:
+    (process,) = supervisor.processes(server.home) or []
+    trouble.freeze([server])
+    until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    trouble.thaw([server])
+    until(lambda: psutil.Process(process.pid).status() != psutil.STATUS_STOPPED)
+    assert said(server) == ["up"]
+
+
+def test_a_server_is_restarted_in_good_order(server: Host) -> None:
+    trouble.restart([server])
+    until(lambda: said(server) == ["up", "told to end", "up"])
+
+
+def test_a_loader_host_is_what_works_in_its_folder(tmp_path: Path) -> None:
+    loader = Host("loader-1", "loader", {"home": str(tmp_path / "loader-1")})
+    with pytest.raises(UserError, match="loader-1 has no process"):
+        trouble.freeze([loader])
+    stand_in = [sys.executable, "-c", "import time; time.sleep(600)", "loaders.host"]
+    processes = [
+        subprocess.Popen([*stand_in, f"{tmp_path}/{name}/load"]) for name in ("loader-1", "other")
+    ]
+    try:
+        trouble.thaw([loader])
+        trouble.kill([loader])
+        assert processes[0].wait(60) == -9
+        assert processes[1].poll() is None
+        trouble.start([loader])  # Nobody would start it again.
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
