@@ -30,6 +30,8 @@ RETENTION ?=
 VARY ?=
 CONFIRM ?=
 QUICK ?=
+MINUTES ?=
+SEED ?=
 DEPLOYMENT ?=
 SERVE ?=
 KEY ?=
@@ -123,6 +125,12 @@ report: $(VENV)/installed ## Write report.html and report.md of the latest run a
 .PHONY: compare
 compare: $(VENV)/installed ## Compare runs: A="run …" WITH="run …"; page, JSON, text (docs/comparing.md)
 	@$(KAIROSCOPE) compare $(foreach run,$(A),'$(run)') $(foreach run,$(WITH),--with '$(run)') $(ARGS)
+
+.PHONY: faults
+faults: tools ## One fault after the other under load on TARGET, each in a run of its own (MINUTES=, SEED= at random; docs/faults.md)
+	@$(KAIROSCOPE) faults $(if $(filter-out laptop,$(EXPERIMENT)),'$(EXPERIMENT)') --target '$(TARGET)' \
+	  $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(DURATION),--duration '$(DURATION)') $(if $(ENGINE),--engine '$(ENGINE)') \
+	  $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(SEED),--seed '$(SEED)') $(ARGS)
 
 .PHONY: ab
 ab: $(VENV)/installed ## Run two experiments in turn and compare: A=<experiment> WITH=<experiment> (docs/comparing.md)

@@ -15,6 +15,7 @@ from rich.console import Console
 from kairoscope import __version__, paths
 from kairoscope.cli.bakeoff import bakeoff
 from kairoscope.cli.compare import compare_commands
+from kairoscope.cli.faults import faults
 from kairoscope.cli.lab import lab
 from kairoscope.cli.operate import operate_commands
 from kairoscope.cli.options import (
@@ -390,6 +391,7 @@ def rotate(target: str, what: str) -> None:
 
 
 main.add_command(bakeoff)
+main.add_command(faults)
 main.add_command(lab)
 main.add_command(operate_commands)
 main.add_command(queue_commands)

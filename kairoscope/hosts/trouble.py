@@ -70,20 +70,22 @@ def _servers(hosts: Sequence[Host]) -> list[Host]:
 
 def _signal(host: Host, number: signal.Signals) -> None:
     """Send a signal to all processes of a host. UserError if there are none."""
-    if host.role != "loader":
-        pid = _process(host).pid
-        if not pid:
-            raise UserError(f"{host.name} does not run")
-        # supervisord gives each program a group of its own.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, number)
-        return
-    pids = _of_loader(host)
-    if not pids:
-        raise UserError(f"{host.name} has no process: its load is not under way")
+    pids = _of_loader(host) if host.role == "loader" else _of_server(host)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+
+
+def _of_server(host: Host) -> list[int]:
+    """A server's process, and its children: a database's, a pool of workers."""
+    pid = _process(host).pid
+    if not pid:
+        raise UserError(f"{host.name} does not run")
+    try:
+        children = psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        children = []
+    return [pid, *(child.pid for child in children)]
 
 
 def _of_loader(host: Host) -> list[int]:
@@ -94,6 +96,8 @@ def _of_loader(host: Host) -> list[int]:
         ours = any(part.startswith("loaders.") for part in command)
         if ours and any(part.startswith(f"{host.home}/") for part in command):
             found.append(int(process.pid))
+    if not found:
+        raise UserError(f"{host.name} has no process: its load is not under way")
     return found
 
 

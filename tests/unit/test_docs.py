@@ -57,7 +57,10 @@ _MADE = (
     "terraform/account.tfvars",
     "terraform/backend.hcl",
     "results/history.jsonl",
-    *(f"results/{made}" for made in ("bakeoff", "bench", "compare", "profiles", "releases")),
+    *(
+        f"results/{made}"
+        for made in ("bakeoff", "bench", "compare", "faults", "profiles", "releases")
+    ),
     *("results/runs", "results/series"),
 )
 

@@ -1,0 +1,132 @@
+"""Command of the matrix of faults."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from kairoscope import paths, run_folder
+from kairoscope.cli.options import scale_options
+from kairoscope.errors import UserError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kairoscope.experiment import Experiment
+    from kairoscope.series.fault_runs import Record
+
+
+@click.command()
+@click.option(
+    "--only",
+    multiple=True,
+    metavar="WHAT",
+    help="Of the matrix an action (kill), a host (storage-2) or both ('kill storage-2') alone; "
+    "may be given several times",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=1, max=1440),
+    help="In place of the matrix one run of so long, with faults at random one after the other",
+)
+@click.option(
+    "--seed", type=click.IntRange(min=0), help="Of --minutes: the same seed, the same faults"
+)
+@click.option("--resume", metavar="ID", help="Go on with an interrupted one: its folder's name")
+@scale_options
+@click.argument("experiment", default="faults")
+def faults(
+    *,
+    experiment: str,
+    target: str,
+    only: tuple[str, ...],
+    minutes: float | None,
+    seed: int | None,
+    resume: str | None,
+    **scale: str | None,
+) -> None:
+    """One fault after the other under EXPERIMENT's load on TARGET, each in a run of its own.
+
+    Deploys, then goes through the matrix of what may happen to which hosts; runs, faults.html and
+    faults.md are in a folder of results/faults/. Exit 0 all held, 1 a point was lost, 2 else.
+    """
+    from kairoscope import experiment as experiments
+    from kairoscope.cli.main import console
+    from kairoscope.series import fault_page, fault_runs
+    from kairoscope.series.driver import Verbs
+
+    if seed is not None and minutes is None:
+        raise UserError("--seed is of --minutes, a sequence at random")
+    if minutes is not None and only:
+        raise UserError("--only is of the matrix, not of --minutes, a sequence at random")
+    wanted = experiments.load(experiment, experiments.Overrides(**scale))
+    if resume:
+        folder = paths.results_dir() / "faults" / resume
+        if not (folder / fault_runs.FILE).exists():
+            raise UserError(f"--resume {resume}: there is no such folder in {folder.parent}")
+        record = fault_runs.Record.read(folder)
+        if (record.experiment, record.target) != (wanted.name, target):
+            raise UserError(
+                f"--resume {resume}: that one is of {record.experiment} on {record.target}"
+            )
+    else:
+        asked = {"only": list(only), "minutes": minutes, **{k: v for k, v in scale.items() if v}}
+        if minutes is not None:
+            asked["seed"] = int(time.time()) if seed is None else seed
+        stamp = run_folder.stamp(time.time())
+        folder = paths.results_dir() / "faults" / f"{stamp}-{wanted.name}-{target}"
+        record = _started(folder, wanted, target, asked)
+    console.print(f"faults: {folder}", soft_wrap=True)
+    try:
+        fault_runs.run(record, folder, Verbs(target, console), console, fault_page.write)
+    except KeyboardInterrupt:
+        raise UserError(
+            f"interrupted after {len(record.done)} runs; the same command goes on from there with "
+            f"--resume {folder.name}"
+        ) from None
+    fault_page.show(record, console)
+    console.print(f"page: {folder / fault_page.HTML}", soft_wrap=True)
+    sys.exit(record.exit_status)
+
+
+def _started(folder: Path, wanted: Experiment, target: str, asked: dict[str, object]) -> Record:
+    """The record of a new one, with its folder. UserError for what cannot be had."""
+    from kairoscope.cli import known
+    from kairoscope.plan.faults import hosts_there
+    from kairoscope.series import fault_runs
+    from kairoscope.series import faults as series_of
+
+    if wanted.faults:
+        raise UserError(
+            f"{wanted.source.where('faults')}: faults: the matrix gives each run its own; give an "
+            "experiment without any, or run this one by itself: make load"
+        )
+    made = known.plan(wanted, target)
+    levers, names = known.target(target).levers, hosts_there(wanted, made.roles)
+    if not levers:
+        having = ", ".join(each.name for each in known.TARGETS if each.levers)
+        raise UserError(f"Target {target} has no levers; these targets have some: {having}")
+    sequence = None
+    if asked["minutes"] is not None:
+        cells = [series_of.Cell(fault_runs.RANDOM, f"seed {asked['seed']}")]
+        sequence = series_of.sequence(
+            wanted, levers, names, float(str(asked["minutes"])), int(str(asked["seed"]))
+        )
+    else:
+        every = series_of.matrix(wanted, levers, names)
+        cells = series_of.chosen(every, [str(each) for each in asked["only"]])  # type: ignore[attr-defined]
+        if not cells:
+            there = ", ".join(dict.fromkeys(cell.name for cell in every))
+            raise UserError(f"--only: the matrix has none of these. It has: {there}")
+        length = wanted.load.ticks * wanted.load.period_ms / 1000
+        if length < (least := series_of.least_s(wanted)):
+            raise UserError(
+                f"{wanted.source.where('load.duration_s')}: load.duration_s: {length:g} s are too "
+                f"short for a fault and for what comes after it: at least {least} s"
+            )
+    record = fault_runs.Record(wanted.name, target, asked, cells)
+    fault_runs.start(record, folder, wanted, sequence)
+    return record

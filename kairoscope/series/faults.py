@@ -1,0 +1,222 @@
+"""`kairoscope faults`: one fault after the other on one deployment, each in a run of its own.
+
+What a cell is, what cannot be had and why, what a run came to, and a random sequence that a seed
+plays again: pure. `fault_runs` makes the runs.
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from kairoscope.experiment import Experiment
+from kairoscope.experiment.faults import ACTIONS, BEFORE_S, LASTING, hosts_of
+from kairoscope.verdict import ledger
+
+Document = dict[str, Any]
+Word = Literal["held", "lost", "not as before", "incomplete", "passed wrongly"]
+
+NOWHERE = {
+    "delay": "no target has the lever: not every kernel can delay packets (netem)",
+    "fill-disk": "no target has the lever: hosts of the targets have no data disk of their own",
+    "clock": "no target has the lever: the hosts share this machine's clock",
+    "slow-disk": "no target has the lever: nothing stands between file system and disk",
+    "expire-certificate": "no target has the lever: the target's certificates hold for years",
+}
+"""Faults that one would want and that cannot be had anywhere, and why."""
+
+AFTER_S = 5
+"""Of usual load between the least that an experiment asks for and the fault."""
+LASTS_S = 10
+"""As long as a reboot of a host of the lab, and twice load.failover_after_s."""
+LOSS_PERCENT = 20
+"""As bad as a network is that is still called one; 5 % TCP hides nearly."""
+
+CONTROL = "no fault"
+"""What the others are held against: the same load, and nothing happens to it."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An action on a host or group; `why` it cannot be had, "" if it can."""
+
+    action: str
+    on: str
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """As file names and messages have it."""
+        return f"{self.action} {self.on}".strip()
+
+    @property
+    def slug(self) -> str:
+        """For the name of its experiment."""
+        return self.name.replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class Came:
+    """What a cell's run came to.
+
+    Attributes:
+        run: name of its folder.
+        verdict: of the run, whether the load was sustained.
+        acknowledged, lost: points; None: nothing was read back.
+        silence_s, recovery_s: of its fault; None: not known, or it was not as before.
+        said: what the fault came to, or why the run is incomplete.
+    """
+
+    run: str
+    word: Word
+    verdict: str
+    acknowledged: int | None
+    lost: int | None
+    silence_s: float | None
+    recovery_s: float | None
+    said: str
+
+
+def matrix(experiment: Experiment, levers: Sequence[str], names: Sequence[str]) -> list[Cell]:
+    """All cells: each action on one host of each kind and on all storage nodes at once.
+
+    Args:
+        experiment: that each is done to.
+        levers: of the target.
+        names: of its hosts.
+    """
+    hosts = [on for on in (_one("storage", names), _one("kairosdb", names)) if on]
+    ons = [*hosts, "loader-1", *(["storage"] if hosts_of("storage", names) else [])]
+    cells = [Cell(CONTROL, "")]
+    for action in (*ACTIONS, *NOWHERE):
+        for on in ons:
+            why = NOWHERE.get(action, "")
+            if not why and action not in levers:
+                why = "this target has no lever for it"
+            if not why and action == "restart" and on.startswith("loader"):
+                why = "a loader has no server that would be started again; see kill"
+            cells.append(Cell(action, on, why))
+    return cells
+
+
+def _one(kind: str, names: Sequence[str]) -> str:
+    """A host of a kind: the second, as the first of the store's is the seed of the others."""
+    found = hosts_of(kind, names)
+    return found[1] if kind == "storage" and len(found) > 1 else found[0] if found else ""
+
+
+def chosen(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
+    """Those that an action, a host or both ("kill storage-2") name; all if nothing is named."""
+    return [c for c in cells if not only or {c.action, c.on, c.name} & set(only)]
+
+
+def of_cell(experiment: Experiment, cell: Cell) -> Document:
+    """The document of the experiment with the cell's fault, and no other."""
+    at = experiment.load.warmup_resolved_s + BEFORE_S + AFTER_S
+    fault: Document = {"at": f"{at}s", cell.action: cell.on}
+    if cell.action in LASTING or cell.action == "kill":
+        fault["for"] = f"{LASTS_S}s"
+    if cell.action == "loss":
+        fault["percent"] = float(LOSS_PERCENT)
+    return _with(experiment, cell.slug, [] if cell.action == CONTROL else [fault])
+
+
+def least_s(experiment: Experiment) -> int:
+    """How long a load is at least in which a fault happens and all can be as before after it."""
+    return int(experiment.load.warmup_resolved_s) + BEFORE_S + AFTER_S + 3 * LASTS_S
+
+
+def _with(experiment: Experiment, slug: str, given: Sequence[Document]) -> Document:
+    document = experiment.model_dump(mode="json", exclude_unset=True)
+    return document | {"name": f"faults-{slug}"[:40], "faults": list(given)}
+
+
+def sequence(
+    experiment: Experiment, levers: Sequence[str], names: Sequence[str], minutes: float, seed: int
+) -> Document:
+    """The experiment, as long as that, with faults one after the other; of a seed always the same.
+
+    On servers alone: of a loader that stands still nothing can be said.
+    """
+    rng = random.Random(seed)  # noqa: S311 - to be played again, not to be secret
+    groups = [on for on in ("storage", "kairosdb") if hosts_of(on, names)]
+    ons = [*(name for on in groups for name in hosts_of(on, names)), *groups[:1]]
+    length = round(minutes * 60)
+    at, given = experiment.load.warmup_resolved_s + BEFORE_S + AFTER_S, list[Document]()
+    while True:
+        action, on = rng.choice(sorted(set(levers) & set(ACTIONS))), rng.choice(ons)
+        lasts = rng.randint(1, 2 * LASTS_S) if action != "restart" else 0
+        gap = rng.randint(LASTS_S, 3 * LASTS_S)
+        if at + lasts + LASTS_S > length:
+            break
+        fault: Document = {"at": f"{at}s", action: on}
+        if lasts:
+            fault["for"] = f"{lasts}s"
+        if action == "loss":
+            fault["percent"] = float(rng.choice((1, 5, LOSS_PERCENT)))
+        given.append(fault)
+        at += lasts + gap
+    document = _with(experiment, f"random-{seed}", given)
+    load = {k: v for k, v in document["load"].items() if k not in ("points", "steps")}
+    return document | {"load": load | {"duration_s": length}}
+
+
+def came(run: str, cell: Cell, verdict: Mapping[str, Any], book: Mapping[str, Any]) -> Came:
+    """What a run came to, of its verdict.json and ledger.json ({} if there is none)."""
+    known = book.get("missing") is not None
+    lost = ledger.lost(book) if known else None
+    told = list(verdict.get("faults", []))
+    word, why = _word(cell, verdict, lost, told)
+    silences = [fault["silence_s"] for fault in told]
+    recoveries = [fault["recovery_s"] for fault in told]
+    return Came(
+        run,
+        word,
+        str(verdict["verdict"]),
+        book.get("acknowledged"),
+        lost,
+        None if None in silences or not silences else max(silences),
+        None if None in recoveries or not recoveries else max(recoveries),
+        why or "; ".join(f"{fault['text']}: {fault['said']}" for fault in told),
+    )
+
+
+def _word(
+    cell: Cell, verdict: Mapping[str, Any], lost: int | None, told: Sequence[Mapping[str, Any]]
+) -> tuple[Word, str]:
+    part = verdict.get("parts", {}).get("readback", {})
+    if lost or part.get("outcome") == "fail":
+        return "lost", str(part.get("text"))
+    stands = cell.on.startswith("loader") and cell.action in ("kill", "freeze")
+    if stands and verdict["verdict"] in ("pass", "fail"):
+        return (
+            "passed wrongly",
+            f"the verdict is {verdict['verdict']} though the loader stood still",
+        )
+    if lost is None or any(fault["outcome"] == "not carried out" for fault in told):
+        return "incomplete", str((verdict.get("reasons") or ["nothing was read back"])[0])
+    if not stands and any(fault["outcome"] != "as before" for fault in told):
+        return "not as before", ""
+    return "held", ""
+
+
+def exit_status(words: Sequence[Word | None]) -> int:
+    """0 all held, 1 a point was lost or a verdict was wrong, 2 anything else, or not at its end."""
+    if any(word in ("lost", "passed wrongly") for word in words):
+        return 1
+    return 0 if words and all(word == "held" for word in words) else 2
+
+
+def to_json(done: Mapping[str, Came]) -> Document:
+    """As faults.json has it."""
+    return {name: asdict(each) for name, each in done.items()}
+
+
+def from_json(document: Mapping[str, Any]) -> dict[str, Came]:
+    """What `to_json` gave. TypeError for anything else."""
+    return {name: Came(**each) for name, each in document.items()}
+
+
+def columns(cells: Sequence[Cell]) -> Iterator[str]:
+    """What was done something to, in order."""
+    yield from dict.fromkeys(cell.on for cell in cells if cell.on)

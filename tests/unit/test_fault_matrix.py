@@ -1,0 +1,183 @@
+"""The matrix of faults: what is run, what cannot be had and why, and what a run came to."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from kairoscope import experiment as experiments
+from kairoscope import run_folder
+from kairoscope.cli import known
+from kairoscope.errors import UserError
+from kairoscope.experiment import Experiment
+from kairoscope.plan.faults import hosts_there
+from kairoscope.series import fault_page, fault_runs, faults
+from kairoscope.series.driver import Wanted
+from kairoscope.series.fault_runs import Record
+from kairoscope.series.faults import Cell
+
+BASE = experiments.load("faults")
+NAMES = hosts_there(BASE, {"storage": "storage", "kairosdb": "kairosdb"})
+LAB = known.target("lab").levers
+
+
+def test_the_matrix_has_every_action_on_every_kind_or_says_why_not() -> None:
+    cells = faults.matrix(BASE, LAB, NAMES)
+    assert cells[0] == Cell(faults.CONTROL, "")
+    had = [cell.name for cell in cells if not cell.why]
+    assert had == [
+        "no fault",
+        *(
+            f"{action} {on}"
+            for action in ("kill", "freeze", "restart", "partition", "loss")
+            for on in ("storage-2", "kairosdb-1", "loader-1", "storage")
+            if (action, on) != ("restart", "loader-1")
+        ),
+    ]
+    assert {cell.action for cell in cells if cell.why} == {*faults.NOWHERE, "restart"}
+    local = faults.matrix(BASE, known.target("local").levers, NAMES)
+    lacking = {cell.action for cell in local if cell.why == "this target has no lever for it"}
+    assert lacking == {"partition", "loss"}
+
+
+def test_every_cell_that_can_be_had_is_an_experiment_that_its_target_takes() -> None:
+    for target in ("local", "lab"):
+        for cell in faults.matrix(BASE, known.target(target).levers, NAMES):
+            if not cell.why:
+                document = faults.of_cell(BASE, cell)
+                made = known.plan(Experiment.model_validate(document), target)
+                assert [fault.text.split(" %")[0] for fault in made.experiment.faults] == (
+                    []
+                    if cell.action == faults.CONTROL
+                    else [cell.name + (" 20" if cell.action == "loss" else "")]
+                )
+    assert BASE.load.duration_s is not None
+    assert BASE.load.duration_s >= faults.least_s(BASE)
+
+
+def test_some_of_it_is_chosen_by_action_host_or_both() -> None:
+    cells = faults.matrix(BASE, LAB, NAMES)
+    assert {cell.action for cell in faults.chosen(cells, ["kill"])} == {"kill"}
+    assert {cell.on for cell in faults.chosen(cells, ["storage"])} == {"storage"}
+    assert [cell.name for cell in faults.chosen(cells, ["freeze loader-1"])] == ["freeze loader-1"]
+    assert faults.chosen(cells, []) == cells
+
+
+@pytest.mark.parametrize("target", ["local", "lab"])
+def test_a_seed_gives_the_same_sequence_again(target: str) -> None:
+    levers = known.target(target).levers
+    made = [faults.sequence(BASE, levers, NAMES, 10, seed) for seed in (1, 1, 2)]
+    assert made[0] == made[1] != made[2]
+    for document in made:
+        planned = known.plan(Experiment.model_validate(document), target)
+        assert len(planned.experiment.faults) > 10
+        assert not any(fault.on.startswith("loader") for fault in planned.experiment.faults)
+        assert planned.experiment.load.duration_s == 600
+
+
+GOOD = {"outcome": "as before", "silence_s": 0.5, "recovery_s": 2.0, "text": "x", "said": "y"}
+BOOK = {"acknowledges": True, "acknowledged": 100, "stored": 100, "queued": 0, "missing": 0}
+
+
+@pytest.mark.parametrize(
+    ("cell", "verdict", "fault", "book", "word"),
+    [
+        (Cell("kill", "storage-2"), "fail", GOOD, BOOK, "held"),
+        (Cell("kill", "storage-2"), "pass", GOOD, BOOK | {"stored": 99, "missing": 1}, "lost"),
+        (Cell("kill", "storage-2"), "pass", GOOD | {"outcome": "unknown"}, BOOK, "not as before"),
+        (Cell("kill", "storage-2"), "incomplete", GOOD, {}, "incomplete"),
+        (
+            Cell("kill", "storage-2"),
+            "incomplete",
+            GOOD | {"outcome": "not carried out"},
+            BOOK,
+            "incomplete",
+        ),
+        (Cell("freeze", "loader-1"), "invalid", GOOD | {"outcome": "unknown"}, BOOK, "held"),
+        (Cell("freeze", "loader-1"), "pass", GOOD, BOOK, "passed wrongly"),
+        (Cell("kill", "loader-1"), "fail", GOOD, BOOK, "passed wrongly"),
+        (Cell("partition", "loader-1"), "fail", GOOD, BOOK, "held"),
+    ],
+)
+def test_what_a_run_came_to(
+    cell: Cell, verdict: str, fault: dict[str, Any], book: dict[str, Any], word: str
+) -> None:
+    document = {"verdict": verdict, "reasons": [], "parts": {}, "faults": [fault]}
+    assert faults.came("run", cell, document, book).word == word
+
+
+def test_an_exit_status_for_all() -> None:
+    assert faults.exit_status(["held", "held"]) == 0
+    assert faults.exit_status(["held", "not as before"]) == 2
+    assert faults.exit_status(["held", None]) == 2
+    assert faults.exit_status(["incomplete", "lost", None]) == 1
+    assert faults.exit_status(["passed wrongly"]) == 1
+    assert faults.exit_status([]) == 2
+
+
+class Driver:
+    """Leaves a run folder for each load; refuses or is interrupted where it is told to."""
+
+    def __init__(self, *refused: str, interrupted: str = "") -> None:
+        self.refused, self.interrupted = list(refused), interrupted
+        self.prepared: list[str] = []
+
+    def prepare(self, wanted: Wanted) -> None:
+        self.prepared.append(Path(wanted.experiment).stem)
+
+    def load(self, wanted: Wanted, into: Path) -> Path:
+        name = Path(wanted.experiment).stem
+        if name == self.interrupted:
+            raise KeyboardInterrupt
+        if name in self.refused:
+            self.refused.remove(name)
+            raise UserError("storage-2 does not run")
+        made = into / f"run-{name}"
+        made.mkdir()
+        told = yaml.safe_load(Path(wanted.experiment).read_text())["faults"]
+        verdict = {"verdict": "pass", "reasons": [], "parts": {}, "faults": [GOOD] * len(told)}
+        run_folder.write_json(made / run_folder.VERDICT, verdict)
+        run_folder.write_json(made / run_folder.LEDGER, BOOK)
+        run_folder.write_json(made / run_folder.MANIFEST, {"machine": {"cpus": 2}})
+        return made
+
+
+def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
+    folder, console = tmp_path / "faults", Console(quiet=True)
+    wanted = ["no fault", "kill storage-2", "kill kairosdb-1", "kill loader-1", "clock storage-2"]
+    cells = [cell for cell in faults.matrix(BASE, LAB, NAMES) if cell.name in wanted]
+    record = Record("faults", "lab", {"only": []}, cells)
+    fault_runs.start(record, folder, BASE, None)
+    driver = Driver("kill-storage-2", interrupted="kill-kairosdb-1")
+    with pytest.raises(KeyboardInterrupt):
+        fault_runs.run(record, folder, driver, console, fault_page.write)
+    # Deployed once, and again where the load was refused.
+    assert driver.prepared == ["no-fault", "kill-storage-2"]
+
+    again = Record.read(folder)
+    assert again == record
+    assert [cell.name for cell in again.left()] == ["kill kairosdb-1", "kill loader-1"]
+    assert again.exit_status == 2
+    assert "2 not run yet; 1 cannot be had" in fault_page.sentence(again)
+    fault_runs.run(again, folder, Driver(), console, fault_page.write)
+    assert list(again.done) == wanted[:4]
+    # The verdict of a run whose loader was killed is none.
+    assert again.done["kill loader-1"].word == "passed wrongly"
+    assert again.exit_status == 1
+    page, text = ((folder / name).read_text() for name in (fault_page.HTML, fault_page.MARKDOWN))
+    for said in (page, text):
+        assert "0 of 400 acknowledged points lost" in said
+        assert "clock of storage-2" in said
+        assert "passed wrongly" in said
+    assert 'href="run-kill-storage-2/report.html"' in page
+
+
+def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
+    run_folder.write_json(tmp_path / fault_runs.FILE, {"format": 1, "cells": [{"x": 1}]})
+    with pytest.raises(UserError, match="not what it holds"):
+        Record.read(tmp_path)
+    run_folder.write_json(tmp_path / fault_runs.FILE, {"format": 0})
+    with pytest.raises(UserError, match="another version"):
+        Record.read(tmp_path)
