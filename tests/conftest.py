@@ -44,6 +44,7 @@ _GROUPS = (
     "cluster/test_attacks",
     "cluster/test_killed_together",
     "cluster/test_kills",
+    "cluster/test_fault_runs",
     "cluster/test_secured",
     "cluster/test_own_scylla",
     "cluster/test_systems",
@@ -52,7 +53,13 @@ _GROUPS = (
     "unit/test_plugin_java",
 )
 # Those whose store is the server that SCYLLA= names, if it names one.
-_ON_SCYLLA = ("lab", "cluster/test_attacks", "cluster/test_kills", "cluster/test_killed_together")
+_ON_SCYLLA = (
+    "lab",
+    "cluster/test_attacks",
+    "cluster/test_kills",
+    "cluster/test_fault_runs",
+    "cluster/test_killed_together",
+)
 # What tests measured beside their outcome, by the property that they record it as.
 _TABLES = {
     "effect": "verb | under load of the time | acknowledged | lost | p99 | points",

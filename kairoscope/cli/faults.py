@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -73,7 +73,8 @@ def faults(
                 f"--resume {resume}: that one is of {record.experiment} on {record.target}"
             )
     else:
-        asked = {"only": list(only), "minutes": minutes, **{k: v for k, v in scale.items() if v}}
+        scaled = {name: value for name, value in scale.items() if value}
+        asked: dict[str, Any] = {"only": list(only), "minutes": minutes, **scaled}
         if minutes is not None:
             asked["seed"] = int(time.time()) if seed is None else seed
         stamp = run_folder.stamp(time.time())
@@ -92,7 +93,7 @@ def faults(
     sys.exit(record.exit_status)
 
 
-def _started(folder: Path, wanted: Experiment, target: str, asked: dict[str, object]) -> Record:
+def _started(folder: Path, wanted: Experiment, target: str, asked: dict[str, Any]) -> Record:
     """The record of a new one, with its folder. UserError for what cannot be had."""
     from kairoscope.cli import known
     from kairoscope.plan.faults import hosts_there
@@ -112,12 +113,10 @@ def _started(folder: Path, wanted: Experiment, target: str, asked: dict[str, obj
     sequence = None
     if asked["minutes"] is not None:
         cells = [series_of.Cell(fault_runs.RANDOM, f"seed {asked['seed']}")]
-        sequence = series_of.sequence(
-            wanted, levers, names, float(str(asked["minutes"])), int(str(asked["seed"]))
-        )
+        sequence = series_of.sequence(wanted, levers, names, asked["minutes"], asked["seed"])
     else:
         every = series_of.matrix(wanted, levers, names)
-        cells = series_of.chosen(every, [str(each) for each in asked["only"]])  # type: ignore[attr-defined]
+        cells = series_of.chosen(every, asked["only"])
         if not cells:
             there = ", ".join(dict.fromkeys(cell.name for cell in every))
             raise UserError(f"--only: the matrix has none of these. It has: {there}")

@@ -44,7 +44,9 @@ _NOT_OF_THE_LOAD = {"queries", "latency_limit_ms", "hosts", "workers", "workers_
 def _load(run: Run) -> Facets:
     load = at(run.plan, "load") or {}
     asked = at(run.plan, "experiment", "queries")
-    return {k: v for k, v in load.items() if k not in _NOT_OF_THE_LOAD} | {"queries": asked}
+    faults = at(run.plan, "experiment", "faults") or []
+    same = {k: v for k, v in load.items() if k not in _NOT_OF_THE_LOAD}
+    return same | {"queries": asked, "faults": faults}
 
 
 def _cluster(run: Run) -> Facets:

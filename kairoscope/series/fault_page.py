@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table as Lines
 
 from kairoscope import __version__, run_folder
+from kairoscope.experiment.faults import GROUPS
 from kairoscope.report import pages, units
 from kairoscope.series import faults
 from kairoscope.series.fault_runs import FILE, Record
@@ -59,7 +60,7 @@ def html(record: Record) -> str:
         tone=tone,
         word=word if not record.left() else "under way",
         sentence=sentence(record),
-        ons=ons,
+        ons=[f"{on}, all at once" if on in GROUPS else on for on in ons],
         rows=[
             (action, [_shown(record, action, on) for on in ons])
             for action in dict.fromkeys(cell.action for cell in record.cells if cell.on)
@@ -89,8 +90,10 @@ def _shown(record: Record, action: str, on: str) -> dict[str, Any]:
     tone, symbol = _TONES[came.word]
     _, _, sent, lost, silence, recovery, _ = _line(cell, came)
     lines = [f"{symbol} {came.word}", f"{lost} of {sent} lost"]
-    if cell.on:
-        lines += [f"silent {silence}", f"as before after {recovery}"]
+    if came.silence_s is not None:
+        lines.append(f"silent {silence}")
+    if came.recovery_s is not None:
+        lines.append(f"as before after {recovery}")
     return {"name": name, "tone": tone, "lines": lines, "run": came.run}
 
 

@@ -174,6 +174,29 @@ def test_what_root_runs_or_writes_into_is_nobodys_to_replace(lab):
 
 
 @pytest.mark.lab
+def test_faults_of_an_experiment_happen_to_hosts_and_lose_nothing(lab):
+    at = ("15s", "40s", "60s", "75s")
+    what = lab.write(
+        "faults",
+        load={"duration_s": 150, "warmup_s": 5},
+        faults=[
+            {"at": at[0], "kill": "storage-2", "for": "5s"},
+            {"at": at[1], "partition": "storage-1", "for": "8s"},
+            {"at": at[2], "loss": "kairosdb-1", "for": "8s", "percent": 20.0},
+            {"at": at[3], "freeze": "kairosdb-2", "for": "8s"},
+        ],
+    )
+    done = lab.cli("load", what, "--target", "lab", "--no-serve", timeout_s=1200)
+    run = (lab.home / "runs" / "latest").resolve()
+    told = json.loads((run / "verdict.json").read_text())["faults"]
+    assert [fault["problem"] for fault in told] == [""] * len(at), done.stdout[-3000:]
+    ledger = json.loads((run / "ledger.json").read_text())
+    assert ledger["acknowledged"] == ledger["stored"] > 0
+    assert "no packets" not in lab.well("lab", "hosts")
+    lab.wait_until_well()
+
+
+@pytest.mark.lab
 def test_every_host_comes_back_after_a_reboot(lab):
     for host in HOSTS:
         lab.well("lab", "reboot", host)

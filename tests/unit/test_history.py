@@ -11,7 +11,7 @@ from compare_samples import MACHINE, finished
 
 from kairoscope import report, run_folder
 from kairoscope.cli.main import main
-from kairoscope.compare import history, runs, trend
+from kairoscope.compare import comparable, history, runs, trend
 from kairoscope.run_folder import records
 
 COSTLY = 1.3
@@ -42,6 +42,20 @@ def test_runs_are_alike_by_what_was_asked_for_and_the_machine(tmp_path: Path) ->
     # What the plan derives is what a newer Kairoscope may do otherwise: a change, not another kind.
     assert one["like"] == derived["like"]
     assert len({one["like"], machine["like"], other["like"]}) == 3
+
+
+def test_a_run_with_faults_is_another_kind_and_one_without_is_not(tmp_path: Path) -> None:
+    like, load = [], []
+    for name, faults in (("old", None), ("none", []), ("one", [{"at": "9s", "kill": "a"}])):
+        path = finished(tmp_path, name) / run_folder.PLAN
+        plan = json.loads(path.read_text())
+        plan["experiment"] |= {} if faults is None else {"faults": faults}
+        path.write_text(json.dumps(plan))
+        run = runs.read(path.parent)
+        like.append(history.like(run))
+        load.append(comparable.FACTORS[0].facets(run))
+    assert like[0] == like[1] != like[2]
+    assert load[0] == load[1] != load[2]
 
 
 def test_a_run_is_put_beside_the_last_twenty_like_it(tmp_path: Path) -> None:
