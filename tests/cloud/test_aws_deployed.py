@@ -1,6 +1,7 @@
 """The published topology as an SDK client finds it at AWS, which knows nothing of Terraform."""
 
 import base64
+import itertools
 import json
 import subprocess
 from collections import Counter
@@ -9,6 +10,9 @@ from typing import Any
 import pytest
 from aws_cloud import SETTINGS, Cloud, tags
 from harness import BIN
+
+from kairoscope.deploy.verify.judge import Firewall
+from kairoscope.hosts import inventory
 
 pytestmark = pytest.mark.aws
 
@@ -89,6 +93,18 @@ def test_security_groups_rule_by_rule(published: Cloud) -> None:
     found = rules(published)
     assert found[False] == Counter(LETS_IN)
     assert found[True] == Counter(LETS_OUT)
+
+
+def test_verify_wants_open_just_what_the_groups_let_in(published: Cloud) -> None:
+    """As `make verify TARGET=aws` compares it with what each host reaches; SSH is another check."""
+    table = Firewall.read()
+    there = inventory.read(published.home / "aws" / "inventory.yml").hosts
+    groups = rules(published)[False]
+    for source, target in itertools.permutations(there, 2):
+        let_in = {
+            port for of, port, who in groups if (of, who) == (target.role, source.role)
+        } - {22}  # fmt: skip
+        assert table.lets_in(source, target, telnet=True) == let_in, (source.name, target.name)
 
 
 def test_hosts_are_in_their_groups_only(published: Cloud) -> None:

@@ -491,7 +491,10 @@ def installed(site: Site, node: str) -> str:
 
 def test_a_release_that_is_not_to_be_had_takes_no_node_down(site):
     before = {node: len(site.calls(node)) for node in NODES}
-    site.refused("upgrade-nodes", scylla_version="2026.2.99")
+    said = site.refused("upgrade-nodes", scylla_version="2026.2.99")
+    assert "storage-1 does not get ScyllaDB 2026.2.99, and was left as it is: E: Version" in said
+    pin = site.run("storage-1", "cat", "/etc/apt/preferences.d/scylla")
+    assert f"Pin: version {VERSION}-*" in pin
     for node in NODES:
         assert len(site.calls(node)) == before[node]
         assert installed(site, node) == f"hold {VERSION}"

@@ -28,6 +28,7 @@ from kairoscope.deploy.verify.finding import Finding, State, passed
 from kairoscope.errors import UserError
 from kairoscope.hosts import pki
 from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.stacks.kairosdb import engine
 from kairoscope.stacks.kairosdb.client import Client
 
 ANYWHERE = "0.0.0.0"  # noqa: S104
@@ -472,6 +473,27 @@ def test_a_full_disk_of_the_data_is_seen(monkeypatch):
     context.hosts.storage[0].vars["keyspaces_dir"] = "/data"
     (found,) = Check("disk space", checks.disks).findings(context)
     assert (found.state, found.found) == (State.FAIL, "/nowhere 50%, / 50%, /data 1%")
+
+
+@pytest.mark.parametrize(
+    ("said", "state"),
+    [
+        (engine.Server("scylla", "2026.1.11-0.20260801.abc"), State.OK),
+        # What nodetool and system.local say of every ScyllaDB.
+        (engine.Server("scylla", "3.0.8"), State.FAIL),
+        (engine.Server("scylla", "2026.1.1-0.20260801.abc"), State.FAIL),
+        (engine.Server("cassandra", "2026.1.11"), State.FAIL),
+        (engine.Server.silent("no route"), State.FAIL),
+    ],
+)
+def test_a_storage_node_is_the_release_that_was_deployed(said, state, monkeypatch):
+    monkeypatch.setattr(Client, "server", lambda *_: said, raising=False)
+    monkeypatch.setattr(checks, "current_version", lambda: "1")
+    context = context_of(host("kairosdb-1", kairosdb_version="1.3.0-1"))
+    context.hosts.storage[0].vars.update(storage_engine="scylla", scylla_version="2026.1.11")
+    found = Check("versions", checks.versions).findings(context)
+    (of_store,) = [each for each in found if each.where == "storage-1"]
+    assert (of_store.state, of_store.wanted) == (state, "scylla 2026.1.11")
 
 
 def test_a_point_is_read_back_through_every_node():
