@@ -58,11 +58,7 @@ def bakeoff(
     refusal = "Another bake-off runs here: each would destroy what the other measures."
     with operation.hold(into / "lock", refusal):
         found = bakeoffs.BakeOff.open(into, target, entrants, asked, limits, anew=anew)
-        if found.document["deployed"] is None and (paths.target_dir(target) / "plan.json").exists():
-            raise UserError(
-                f"Target {target} is deployed, and a bake-off would destroy that. First: make "
-                "destroy"
-            )
+        _check_free(target, found.document["deployed"])
         console.print(f"bake-off: {found.folder}")
 
         def write() -> Path:
@@ -73,6 +69,20 @@ def bakeoff(
         finally:
             console.print(f"page: {write()}")
     sys.exit(1 if any(found.system(entrant)["error"] for entrant in entrants) else 0)
+
+
+def _check_free(target: str, ours: str | None) -> None:
+    """UserError if the target is deployed with anything but `ours`: it would be destroyed."""
+    from kairoscope.hosts import deployed
+
+    if not deployed.plan_file(target).exists():
+        return
+    there = deployed.deployed_plan(target).experiment.name
+    if there != ours:
+        raise UserError(
+            f"Target {target} is deployed with {there}, which a bake-off would destroy. First: "
+            "make destroy"
+        )
 
 
 def _entered(only: str | None, asked: Asked) -> tuple[list[Entrant], dict[str, Any], str]:

@@ -211,6 +211,20 @@ def test_a_search_gives_an_interval(tmp_path: Path) -> None:
     assert row.cells["laptop"].text == "500 (400 to 600)"
 
 
+def test_a_deployment_that_is_not_its_own_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    command._check_free("local", None)
+    (tmp_path / "local").mkdir()
+    made = known.plan(experiments.load("influxdb"))
+    (tmp_path / "local" / "plan.json").write_text(made.to_json())
+    command._check_free("local", "influxdb")
+    for ours in (None, "laptop"):
+        with pytest.raises(UserError, match=r"is deployed with influxdb, which a bake-off would"):
+            command._check_free("local", ours)
+
+
 def test_systems_that_are_not_compared_are_refused() -> None:
     with pytest.raises(UserError, match=r"ONLY=laptop,fleet: fleet is not compared. There are: "):
         command._entered("laptop,fleet", ASKED)
