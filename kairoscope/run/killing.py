@@ -22,6 +22,9 @@ from kairoscope.stacks.stack import Session
 BACK_S = 300
 """Three storage nodes that read their logs again on a busy machine, and KairosDB after them."""
 
+EVERY_S = 0.25
+"""Between two looks whether they serve again."""
+
 
 def after(after_s: float, hosts: Inventory) -> Then:
     """What kills every server so many seconds after a load. UserError on hosts of their own."""
@@ -51,7 +54,7 @@ def kill(state: State, session: Session, console: Console, after_s: float, ended
     since = at - state.schedule.spec.end_ms / 1000
     record = {"t": at, "after_load_s": at - ended_s, "after_due_s": since, "servers": sorted(names)}
     run_folder.write_json(state.folder / run_folder.KILLED, record)
-    told = f"{len(ours)} servers ({killed} processes), {at - ended_s:.1f} s after the load ended"
+    told = f"{', '.join(sorted(names))} ({killed} processes) {at - ended_s:.1f} s after the load"
     state.note("killed on purpose", told)
     with live.stage(console, f"killed {told}; until they serve again"):
         back_s = _back(session, BACK_S)
@@ -87,6 +90,6 @@ def _back(
         except (UserError, ssh.RemoteError) as error:
             if time.monotonic() - began > patience_s:
                 raise UserError(f"not back {patience_s:.0f} s after a kill: {error}") from None
-            pause(1)
+            pause(EVERY_S)
         else:
             return time.monotonic() - began

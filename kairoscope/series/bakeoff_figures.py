@@ -182,7 +182,7 @@ def _part(run: Run, part: str) -> str:
 
 @_of_load
 def _verdict(system: System, run: Run) -> Cell:
-    return Cell(run.word)
+    return Cell(run.word, why="" if run.word == "pass" else str(run.verdict["summary"]))
 
 
 def _sustained(system: System) -> Cell:

@@ -21,8 +21,8 @@ FAIR = (
     "machine. CPU, memory and disk a point are of all copies.",
     "A kill takes what was in the memory of the processes. A loss of power takes more, which no "
     "kill shows, and a lost machine takes everything of a system of one copy.",
-    "One run a figure: it shows an order of magnitude. What matters is measured with several runs "
-    "a side, by make ab.",
+    "One run a figure: it shows an order of magnitude. How far runs differ, another bake-off "
+    "tells (ARGS=--anew).",
 )
 NOT_MEASURED = ("Not measured here: queries beside the load. Nothing is said of them.",)
 
@@ -105,7 +105,7 @@ def _table(rows: Sequence[Row], titles: Mapping[str, str]) -> Table:
 
 
 def _why(rows: Sequence[Row], titles: Mapping[str, str]) -> list[str]:
-    """Why figures are not there: each reason once, with the figures and the systems it is of."""
+    """Why figures are not there, or not good: each reason once, with figures and systems."""
     systems: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         for name, cell in row.cells.items():
@@ -115,7 +115,7 @@ def _why(rows: Sequence[Row], titles: Mapping[str, str]) -> list[str]:
     for (label, why), names in systems.items():
         of = "all" if len(names) == len(titles) else ", ".join(names)
         labels.setdefault((of, why), []).append(label)
-    return [f"{of}: {'; '.join(those)}: {why}." for (of, why), those in labels.items()]
+    return [f"{of}: {'; '.join(those)}: {why.rstrip('.')}." for (of, why), those in labels.items()]
 
 
 def _acknowledges(system: System, titles: Mapping[str, str]) -> tuple[str, ...]:
