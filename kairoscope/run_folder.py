@@ -278,6 +278,7 @@ class Expected:
         disk: whether the data files are measured.
         counters: whose own counters are looked at.
         not_judged: parts of the verdict that such servers have no figure for, and why.
+        losses: counters that grow where such a server throws points away, and what that is.
     """
 
     proxyhistograms: list[str]
@@ -286,6 +287,7 @@ class Expected:
     disk: bool
     counters: list[str] = field(default_factory=list)
     not_judged: dict[str, str] = field(default_factory=dict)
+    losses: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from kairoscope.experiment import faults, timing
 from kairoscope.experiment.problems import Problem, got
 from kairoscope.experiment.schema import LEGAL_NAME_WORDS, MAX_NAME, replicas_needed
 from loaders.schedule import naming
-from loaders.schedule.spec import SILENT
+from loaders.schedule.spec import CARBON, SILENT
 
 MIN_RETRIED_BATCH = 11
 """KairosDB gives up a batch whose write timed out once its limit is at 10 points or fewer."""
@@ -206,6 +206,15 @@ def _check_request_size(values: Values) -> Iterator[Problem]:
             ("load.points_per_request", "load.sensors_per_request"),
             f"{sensors:,} sensors (load.sensors_per_request) × {points:,} points are "
             f"{sensors * points:,} points in a request; at most {MAX_REQUEST_POINTS:,}",
+        )
+
+
+def _check_connections(values: Values) -> Iterator[Problem]:
+    protocol = values["load.protocol"]
+    if values["load.connection_per_request"] and protocol not in CARBON:
+        yield Problem(
+            ("load.connection_per_request", "load.protocol"),
+            f"is of {' and '.join(CARBON)}: connections by {protocol} are kept",
         )
 
 
@@ -406,6 +415,7 @@ _CHECKS = (
     _check_jitter,
     _check_lifetime,
     _check_request_size,
+    _check_connections,
     _check_replay,
     _check_queries,
     _check_queue,

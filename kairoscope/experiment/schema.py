@@ -438,14 +438,20 @@ class Load(Section):
         ge=0,
         le=1_000_000_000,
     )
-    protocol: Literal["rest", "rest-gzip", "telnet-put", "telnet-putm", "line", "plaintext"] = (
-        described(
-            "",
-            "How points travel. KairosDB's REST acknowledges them (204); its telnet, as in 2018, "
-            "does not. Of other stacks: line is InfluxDB's over HTTP, which acknowledges (204), "
-            "plaintext carbon's, which does not.",
-            default="rest",
-        )
+    protocol: Literal[
+        "rest", "rest-gzip", "telnet-put", "telnet-putm", "line", "plaintext", "pickle"
+    ] = described(
+        "",
+        "How points travel. KairosDB's REST acknowledges them (204); its telnet, as in 2018, does "
+        "not. Of other stacks: line is InfluxDB's over HTTP, which acknowledges (204), plaintext "
+        "and pickle are carbon's, which do not.",
+        default="rest",
+    )
+    connection_per_request: bool = described(
+        "",
+        "A connection for each request, which is ended behind it, as agents have it that send what "
+        "they gathered every few seconds. By plaintext and pickle alone; others keep theirs.",
+        default=False,
     )
     workers: int | None = described(
         "processes",

@@ -1,7 +1,7 @@
 """The plan in the making: collects settings while the arithmetic goes from load to store."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kairoscope.experiment import Experiment
@@ -96,6 +96,16 @@ class Draft:
         origin: Origin = "experiment" if key in self.experiment.system else "default"
         self.add(name, given, unit, "", reason, origin=origin)
         return given
+
+    def chosen(self, key: str, default: str, among: Sequence[str], reason: str) -> str:
+        """Record a setting of the stack's own that is one of several words; returns what holds."""
+        name, given = f"system.{key}", self.experiment.system.get(key, default)
+        if given not in among:
+            self.refuse(name, f"must be one of {', '.join(among)}, got {given!r}")
+            given = default
+        origin: Origin = "experiment" if key in self.experiment.system else "default"
+        self.add(name, given, "", "", reason, origin=origin)
+        return str(given)
 
     def total(self, key: str, value: float, unit: str, arithmetic: str, reason: str) -> None:
         """Record what the experiment comes to."""

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 GOING_ON = "going on"
 """In place of the verdict's word, of a run that has none yet."""
 
-_SILENT = ("telnet-put", "telnet-putm", "plaintext")
+_SILENT = ("telnet-put", "telnet-putm", "plaintext", "pickle")
 """Protocols that acknowledge nothing; a test holds them equal to the loaders'."""
 
 _KAIROSDB = "kairosdb"

@@ -28,6 +28,7 @@ _PROTOCOLS = {
     "telnet-putm": "telnet putm",
     "line": "line protocol",
     "plaintext": "plaintext",
+    "pickle": "pickle",
 }
 
 

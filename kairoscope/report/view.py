@@ -192,6 +192,7 @@ _PROTOCOLS = {
     "telnet-putm": "telnet, putm (acknowledges nothing)",
     "line": "InfluxDB's line protocol over HTTP",
     "plaintext": "carbon's plaintext (acknowledges nothing)",
+    "pickle": "carbon's pickle (acknowledges nothing)",
 }
 
 

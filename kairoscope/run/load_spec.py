@@ -27,6 +27,7 @@ _AS_PLANNED = (
     "failover_after_s",
     "latency_limit_ms",
     "connections_per_node",
+    "connection_per_request",
 )
 
 

@@ -8,7 +8,7 @@ Its server is the only host of the group `kairosdb`, which is that of the server
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Target
 from kairoscope.stacks.single_session import Server, Session
 from kairoscope.stacks.stack import Scraped
+from kairoscope.stacks.told import Told
 
 TARGETS = ("local",)
 """Where such stacks can be deployed so far: nothing there sends a server to a host yet."""
@@ -59,27 +60,6 @@ class Settings:
     held_s: float = 0
 
 
-@dataclass(frozen=True)
-class Told:
-    """What a system tells of itself, for plan and verdict.
-
-    Attributes:
-        acknowledgement: what its acknowledgement means, a sentence.
-        not_judged: parts of the verdict that it has no figure for, and why.
-        whole_seconds: whether it keeps no finer time.
-        bytes_per_point: on its disk, for the size of a run.
-        memory_mib: of the server, for the check of this machine.
-        more: sentences to know before starting.
-    """
-
-    acknowledgement: str
-    bytes_per_point: float
-    memory_mib: int
-    not_judged: dict[str, str] = field(default_factory=dict)
-    whole_seconds: bool = False
-    more: tuple[str, ...] = ()
-
-
 class Single(ABC):
     """A stack of one server; see `kairoscope.stacks.stack.Stack` for what is not said here."""
 
@@ -106,6 +86,15 @@ class Single(ABC):
     @abstractmethod
     def fetch(self, console: Console) -> None:
         """Have `program` on this machine. UserError, with what to install, if it cannot be had."""
+
+    def ports(self, plan: Plan) -> Mapping[str, int]:
+        """Its ports by what they are for; the first is where points go, unless one is named like
+        the protocol."""
+        return self.listens
+
+    def of_server(self, plan: Plan, name: str) -> dict[str, Any]:
+        """Inventory variables of its own; `processes` has more than one, with their roles."""
+        return {"processes": {name: self.name}}
 
     @property
     def roles(self) -> dict[str, str]:
@@ -227,12 +216,12 @@ class Single(ABC):
         """Where it listens, and its folder."""
         if machine.group != "kairosdb":
             return {}
-        first = next(iter(self.listens.values()))
+        listens = dict(self.ports(plan))
         return {
             "home": layout.home(machine.name),
-            "http_port": first,
-            "listens": dict(self.listens),
-            "processes": {machine.name: self.name},
+            "http_port": next(iter(listens.values())),
+            "listens": listens,
+            **self.of_server(plan, machine.name),
         }
 
     def show(self, hosts: Inventory, states: Mapping[str, Process], console: Console) -> bool:
@@ -253,7 +242,9 @@ class Single(ABC):
     @contextmanager
     def connect(self, plan: Plan, hosts: Inventory) -> Iterator[Session]:
         """A run's ways to its server."""
-        yield self._session(hosts)
+        yield self._session(hosts, plan.load["protocol"])
 
-    def _session(self, hosts: Inventory) -> Session:
-        return Session(self.name, self.server, hosts.kairosdb[0], self.told.not_judged)
+    def _session(self, hosts: Inventory, protocol: str = "") -> Session:
+        host = hosts.kairosdb[0]
+        port = host.vars["listens"].get(protocol)
+        return Session(self.name, self.server, host, self.told, port)

@@ -17,6 +17,7 @@ from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.run_folder import Expected, JsonLines
 from kairoscope.stacks.compared import compare
 from kairoscope.stacks.stack import ReadBack
+from kairoscope.stacks.told import Told
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.schedule.due import Int64s, Schedule, Series
 from loaders.schedule.spec import LoadSpec
@@ -165,9 +166,13 @@ class Session:
 
     credentials = None
 
-    def __init__(self, name: str, server: Server, host: Host, not_judged: dict[str, str]) -> None:
+    def __init__(
+        self, name: str, server: Server, host: Host, told: Told, port: int | None = None
+    ) -> None:
+        """`port` is where points go, if not its first one."""
         self._name, self._server, self._host = name, server, host
-        self._not_judged = not_judged
+        self._told = told
+        self._port = port or host.vars["http_port"]
         self._folder = Path()
         self._events: JsonLines | None = None
 
@@ -191,7 +196,11 @@ class Session:
     def expected(self) -> Expected:
         """Its processes, its disk, its counters."""
         processes, name = list(self._host.processes), [self._host.name]
-        return Expected([], [], processes, disk=True, counters=name, not_judged=self._not_judged)
+        return Expected(
+            *([], [], processes, True, name),
+            not_judged=self._told.not_judged,
+            losses=self._told.losses,
+        )
 
     def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
         """There is a run folder."""
@@ -203,7 +212,7 @@ class Session:
 
     def endpoints(self) -> tuple[list[str], list[str]]:
         """Where points go, by HTTP or as lines."""
-        return [self._host.url], [f"{self._host.address}:{self._host.vars['http_port']}"]
+        return [self._host.url], [f"{self._host.address}:{self._port}"]
 
     def waiting_now(self) -> list[dict[str, Any]]:
         """What waits in the server."""
@@ -226,7 +235,7 @@ class Session:
 
     def backlog(self) -> Waiting | None:
         """What waits in the server; None where it does not tell."""
-        if "drain" in self._not_judged:
+        if "drain" in self._told.not_judged:
             return None
         return Waiting(self._server, self._host, JsonLines(self._folder / run_folder.QUEUE))
 

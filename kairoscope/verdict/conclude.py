@@ -189,6 +189,9 @@ def judge(folder: Path) -> Conclusion:
     judged.happened += [
         *faults.remarks(came_to),
         *remarks.of_points(book),
+        *remarks.of_losses(
+            run_folder.records(run.folder / run_folder.COUNTERS), run.expected.losses
+        ),
         *asked_for,
         *_disturbances(run, schedule),
         *clocks.moved(_hosts(run), limits.clock_offset_ms),

@@ -1,7 +1,7 @@
 """What a verdict says beside its parts, whatever its word: what was refused, what stayed unknown,
 and queries beside the load that did not get what they asked for. Pure: sentences out of counts."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kairoscope.verdict.ledger import Ledger
@@ -20,6 +20,24 @@ def of_points(book: Ledger) -> list[str]:
         counts.append((book.unknown if absent is None else absent, told))
     said = [f"{count:,} {what}" for count, what in counts if count]
     return [f"Of {book.scheduled:,} scheduled points: {', '.join(said)}"] if said else []
+
+
+def of_losses(looks: Iterable[Mapping[str, Any]], losses: Mapping[str, str]) -> list[str]:
+    """What servers threw away by their own counters; none if they count nothing.
+
+    `looks` are records of counters.jsonl, `losses` what a counter means, by its name
+    without the process that it is of (`process/name`, where a server has several).
+    """
+    most: dict[tuple[str, str], float] = {}
+    for look in looks:
+        for name, value in look.get("counters", {}).items():
+            if value > 0 and name.rpartition("/")[2] in losses:
+                where = (str(look["node"]), str(name))
+                most[where] = max(value, most.get(where, 0))
+    return [
+        f"{node} counts {name} (up to {value:,.0f} in a look): {losses[name.rpartition('/')[2]]}"
+        for (node, name), value in most.items()
+    ]
 
 
 def of_queries(answers: Mapping[str, Any]) -> list[str]:

@@ -20,10 +20,15 @@ _BEYOND_MS = 10**13
 _MAX_JSON_INTEGER = 2**53
 
 REST, REST_GZIP, TELNET_PUT, TELNET_PUTM = "rest", "rest-gzip", "telnet-put", "telnet-putm"
-LINE, PLAINTEXT = "line", "plaintext"
-PROTOCOLS = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM, LINE, PLAINTEXT)
-SILENT = (TELNET_PUT, TELNET_PUTM, PLAINTEXT)
+LINE, PLAINTEXT, PICKLE = "line", "plaintext", "pickle"
+PROTOCOLS = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM, LINE, PLAINTEXT, PICKLE)
+CARBON = (PLAINTEXT, PICKLE)
+"""Carbon's."""
+SILENT = (TELNET_PUT, TELNET_PUTM, *CARBON)
 """Those that acknowledge nothing."""
+
+LATER: dict[str, Any] = {"connection_per_request": False}
+"""Fields that specifications of earlier runs do not have, and what they did."""
 
 SPREAD, ALIGNED = "spread", "aligned"
 PACINGS = (SPREAD, ALIGNED)
@@ -101,6 +106,8 @@ class LoadSpec:
         latency_limit_ms: an acknowledgement later than this after its point's planned time is not
             in time.
         connections_per_node: most connections of one worker to one KairosDB node.
+        connection_per_request: each request has a connection of its own, which is ended behind it;
+            by carbon's protocols alone.
         queries: reads beside the writes, or None.
 
     Raises:
@@ -133,6 +140,7 @@ class LoadSpec:
     value_type: str = ValueType.LONG.value
     points_per_request: int = 1
     failover_after_s: float = 5.0
+    connection_per_request: bool = False
     queries: Queries | None = None
 
     def __post_init__(self) -> None:
@@ -215,7 +223,10 @@ class LoadSpec:
             ValueError: not JSON, a field is missing, unknown or has a bad value; the message
                 names the field.
         """
-        data = _fields("load spec", LoadSpec, json.loads(text))
+        given = json.loads(text)
+        if isinstance(given, dict):
+            given = LATER | given
+        data = _fields("load spec", LoadSpec, given)
         if not isinstance(data["steps"], list):
             raise ValueError(f"steps: must be a list, not {data['steps']!r}")
         data["steps"] = [Step(**_fields("steps", Step, step)) for step in data["steps"]]
@@ -272,6 +283,10 @@ def _contradictions(spec: LoadSpec) -> list[str]:
         not spec.acknowledges and len(spec.telnet) != len(spec.nodes),
         f"telnet: {spec.protocol} needs an address for each of the {len(spec.nodes)} nodes, not "
         f"{len(spec.telnet)}",
+    )
+    refuse(
+        spec.connection_per_request and spec.protocol not in CARBON,
+        f"connection_per_request: {spec.protocol} keeps its connections",
     )
     names = [spec.metric, *spec.tags, *spec.tags.values()]
     refuse(
@@ -439,5 +454,6 @@ _CHECKS: dict[str, _Check] = {
     "failover_after_s": _number(0, excluded=True),
     "latency_limit_ms": _number(0, excluded=True),
     "connections_per_node": _integer(1),
+    "connection_per_request": _flag,
     "queries": _queries,
 }

@@ -1,11 +1,11 @@
 """KairosDB's telnet interface: `put` and `putm`, a line for each point, as in 2018; and carbon's
-plaintext protocol, which is lines as well.
+plaintext protocol, which is lines as well, and its pickle protocol.
 
 They acknowledge nothing. A batch counts as handed over when the kernel has all of its bytes; what
 the server makes of them only read-back tells. At the end `version`, which KairosDB answers after
 all that came before on the connection, shows that nothing was cut off by closing. Carbon answers
 nothing at all: there the connection is ended on our side, and that it then ends its own shows that
-it has read all.
+it has read all; so it is behind each request where requests have connections of their own.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from collections import deque
 from collections.abc import Callable
 
 from loaders.schedule.due import Group, Schedule
-from loaders.schedule.spec import PLAINTEXT
+from loaders.schedule.spec import CARBON, PICKLE, PLAINTEXT
 from loaders.send.encode import Encoder, plaintext_text, telnet_text
+from loaders.send.pickled import PickleEncoder
 from loaders.send.protocol import Answer, Batch, Reply
 
 _HANDED_OVER = Reply(Answer.HANDED_OVER)
@@ -124,13 +125,12 @@ class Telnet:
     def __init__(self, schedule: Schedule, groups: list[Group]) -> None:
         """Prepare an encoder for each group; connections are opened when they are needed."""
         spec = schedule.spec
-        plaintext = spec.protocol == PLAINTEXT
-        text = plaintext_text if plaintext else telnet_text
-        self._kind = _OneWay if plaintext else _Connection
+        self._kind = _OneWay if spec.protocol in CARBON else _Connection
+        self._of_its_own = spec.connection_per_request
         self._timeout_s = spec.request_timeout_s
         self._addresses = [address.rsplit(":", 1) for address in spec.telnet]
         self._complaints: dict[int, str] = {}  # the first of each node
-        self._encoders = {group.index: Encoder(schedule, group, text) for group in groups}
+        self._encoders = {group.index: _encoder(schedule, group) for group in groups}
         self._connections: list[_Connection | None] = [None] * len(self._addresses)
         self._opening = [asyncio.Lock() for _ in self._addresses]
 
@@ -139,10 +139,13 @@ class Telnet:
         connection: _Connection | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
-                connection = await self._connection(node)
+                opens = self._open if self._of_its_own else self._connection
+                connection = await opens(node)
                 on_reach()
                 body = self._encoders[batch.group.index].encode(batch.first, batch.count)
                 await connection.write(bytes(body))
+                if self._of_its_own:
+                    await connection.processed()
         except ConnectionRefusedError as error:
             return Reply(Answer.FAILED, "refused", _line(error), silent=True)
         except TimeoutError:
@@ -154,6 +157,9 @@ class Telnet:
         except OSError as error:
             kind = "reset" if connection else "connect"
             return Reply(Answer.FAILED, kind, _line(error), silent=True)
+        finally:
+            if connection and self._of_its_own:
+                connection.cut()
         return _HANDED_OVER
 
     async def probe(self, node: int) -> bool:
@@ -209,6 +215,13 @@ class Telnet:
         loop = asyncio.get_running_loop()
         _, opened = await loop.create_connection(connection, host.strip("[]"), int(port))
         return opened
+
+
+def _encoder(schedule: Schedule, group: Group) -> Encoder | PickleEncoder:
+    protocol = schedule.spec.protocol
+    if protocol == PICKLE:
+        return PickleEncoder(schedule, group)
+    return Encoder(schedule, group, plaintext_text if protocol == PLAINTEXT else telnet_text)
 
 
 def _line(error: BaseException) -> str:

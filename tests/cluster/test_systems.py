@@ -111,8 +111,9 @@ def test_from_experiment_to_verdict(name: str, there: Home) -> None:
     assert ledger["stored" if PROTOCOLS[name] == "line" else "unknown_stored"] == points
     assert all("error" not in look for look in run.lines("counters.jsonl"))
     measured = run.json("measurements.json")
-    assert measured["cpu_us_per_point"][name] > 0
-    assert measured["rss_max_bytes"][f"{name}-1"] > 0
+    role, process = ("cache", "cache-a") if name == "graphite" else (name, f"{name}-1")
+    assert measured["cpu_us_per_point"][role] > 0
+    assert measured["rss_max_bytes"][process] > 0
     versions = run.json("manifest.json")["versions"]
     assert re.search(r"\d+\.\d+", versions[name])
 
@@ -125,7 +126,7 @@ def test_what_a_kill_takes_is_found_and_nothing_else(
     last seconds in memory; Graphite acknowledges nothing and here has more to write than it may."""
     more = {"system": {"max_updates_per_second": 20}} if name == "graphite" else {}
     deployed(there, experiment(name, seconds=40, **more))
-    assert f"{name}-1" in there.well("status")
+    assert f"{name}-1:" in there.well("status")
     assert sum(changed(there.well("deploy", there.deployed, timeout_s=420)).values()) == 0
     run = loaded(there, killed_after_s=20)
     ledger = run.json("ledger.json")
@@ -146,12 +147,46 @@ def test_what_a_kill_takes_is_found_and_nothing_else(
 
 
 @pytest.mark.faults
-def test_what_carbon_drops_without_a_word_is_found(there: Home) -> None:
-    content = experiment("graphite", system={"max_creates_per_minute": 50})
+def test_what_carbon_drops_without_a_word_is_found_and_named(there: Home) -> None:
+    content = experiment("graphite", seconds=20, system={"max_creates_per_minute": 50})
     deployed(there, content)
     run = loaded(there)
-    ledger = run.json("ledger.json")
-    assert run.json("verdict.json")["verdict"] == "fail"
+    judged, ledger = run.json("verdict.json"), run.json("ledger.json")
+    assert judged["verdict"] == "fail"
+    assert judged["parts"]["readback"]["outcome"] == "fail"
     assert ledger["unknown_missing"] > 0
-    dropped = [look["counters"].get("droppedCreates", 0) for look in run.lines("counters.jsonl")]
-    assert max(dropped) > 0
+    assert "graphite-1 counts cache-a/droppedCreates" in judged["summary"]
+
+
+BEHIND_RELAYS = {
+    "plaintext": {"caches": 2, "relays": 1, "relay_program": "carbon-c-relay"},
+    "pickle": {"caches": 3, "relays": 2},
+}
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("protocol", BEHIND_RELAYS)
+def test_every_point_comes_through_the_relays(protocol: str, there: Home) -> None:
+    """One relay in C by plaintext; HAProxy and two relays in Python by pickle, a connection for
+    each request."""
+    content = experiment("graphite", system=BEHIND_RELAYS[protocol])
+    content["load"] |= {"protocol": protocol, "connection_per_request": protocol == "pickle"}
+    deployed(there, content)
+    said = there.well("status")
+    assert "cache-b" in said
+    assert "relay-a" in said
+    assert sum(changed(there.well("deploy", there.deployed, timeout_s=420)).values()) == 0
+    run = loaded(there)
+    assert run.json("verdict.json")["verdict"] == "pass", run.output
+    assert run.json("ledger.json")["unknown_stored"] == SENSORS * SECONDS
+    measured = run.json("measurements.json")
+    roles = {"cache", "relay", "loader"} | ({"balancer"} if protocol == "pickle" else set())
+    assert set(measured["cpu_us_per_point"]) == roles
+    wrote = {
+        name.partition("/")[0]
+        for look in run.lines("counters.jsonl")
+        for name, value in look["counters"].items()
+        if name.endswith("/committedPoints") and value > 60
+    }
+    # More than its own figures: sensors' points came to more than one.
+    assert len(wrote) > 1

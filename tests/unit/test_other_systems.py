@@ -6,6 +6,7 @@ import json
 import re
 import struct
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,19 +28,23 @@ from kairoscope.hosts import inventory
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
 from kairoscope.report import data as report_data
-from kairoscope.report import first, reference, topology
+from kairoscope.report import first, reference
+from kairoscope.report import topology as drawing
+from kairoscope.run import load_spec as load_specs
 from kairoscope.stacks import asked, compared, single_session
-from kairoscope.stacks.graphite import cache, whisper
+from kairoscope.stacks.graphite import cache, topology, whisper
 from kairoscope.stacks.influxdb import server as influxdb_server
+from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics import server as victoriametrics_server
 from kairoscope.targets.local import local_net
-from kairoscope.verdict import completeness, measurements
+from kairoscope.verdict import completeness, measurements, remarks
 from loaders.schedule import spec as specs
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import Step
 from loaders.schedule.values import ValueType, values
 from loaders.send.encode import Encoder, line_text, path_of, plaintext_text
 from loaders.send.line import Line
+from loaders.send.pickled import PickleEncoder
 from loaders.send.protocol import Answer, Batch
 from loaders.send.worker import Worker
 
@@ -124,6 +129,9 @@ def test_a_plan_says_what_an_acknowledgement_is_and_what_is_not_judged(name: str
         ("graphite-1", "rate: 1", "rate: 2", "Graphite keeps whole seconds"),
         ("graphite-1", "duration_s: 60", "duration_s: 3600", "must be at least 4,200"),
         ("graphite-1", "metric: temp", "metric: a/temp", "they become files"),
+        ("graphite-1", "load:", "system: {caches: 2}\nload:", "takes a relay in front"),
+        ("graphite-4", "protocol: plaintext", "protocol: pickle", "takes no pickles"),
+        ("graphite-4", "carbon-c-relay}", "other}", "must be one of carbon-relay, carbon-c-relay"),
         (
             *("graphite-1", "load:", "system: {retention_s: 10}\nload:"),
             "must be a whole number from 60 to 34,560,000, got 10",
@@ -150,9 +158,66 @@ def test_other_targets_are_refused() -> None:
         known.plan(wanted, "lab")
 
 
-def test_the_throttle_that_drops_in_silence_is_named(tmp_path: Path) -> None:
-    file = altered(tmp_path, "graphite-1", "load:", "system: {max_creates_per_minute: 50}\nload:")
-    assert any("needs 20 minutes for the files of 1,000 series" in n for n in plan(file).notices)
+def test_the_throttle_that_drops_in_silence_is_named() -> None:
+    notices = plan("graphite-creates").notices
+    assert any("needs 20 minutes for the files of 1,000 series" in n for n in notices)
+    looks = [
+        {"node": "g-1", "counters": {"a/droppedCreates": 0, "a/creates": 9}},
+        {"node": "g-1", "error": "refused"},
+        {"node": "g-1", "counters": {"a/droppedCreates": 900.0, "b/droppedCreates": 7.0}},
+        {"node": "g-1", "counters": {"a/droppedCreates": 5.0}},
+    ]
+    assert remarks.of_losses(looks, {"droppedCreates": "it drops"}) == [
+        "g-1 counts a/droppedCreates (up to 900 in a look): it drops",
+        "g-1 counts b/droppedCreates (up to 7 in a look): it drops",
+    ]
+    assert not remarks.of_losses(looks, {})
+
+
+def test_one_cache_has_carbons_own_ports() -> None:
+    alone = {"caches": 1, "relays": 0, "relay_program": topology.CARBON_RELAY}
+    assert topology.listens(alone) == {
+        **{"plaintext": 2003, "pickle": 2004, "cache-a cache queries": 7002}
+    }
+    (part,) = topology.parts(alone)
+    assert (part.name, part.role, part.instance) == ("cache-a", "cache", "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "roles", "entry"),
+    [
+        ("graphite-4", {"cache": 4, "relay": 1}, ["plaintext"]),
+        ("graphite-ha", {"cache": 8, "relay": 4, "balancer": 1}, ["plaintext", "pickle"]),
+    ],
+)
+def test_what_is_behind_a_relay_has_ports_of_its_own(
+    name: str, roles: dict[str, int], entry: list[str]
+) -> None:
+    made = plan(name)
+    parts = topology.parts(made.kairosdb)
+    assert Counter(part.role for part in parts) == roles
+    listens = topology.listens(made.kairosdb)
+    assert list(listens)[: len(entry)] == entry
+    assert len(set(listens.values())) == len(listens)
+    assert {port for part in parts for port in part.ports.values()} == set(listens.values())
+    # In front of all others, and started last.
+    assert list(parts[-1].ports) == entry
+    shares = {s.name: s for s in made.settings}
+    of_cache = shares["totals.points_per_s_per_cache"]
+    assert of_cache.value == made.totals["points_per_s"] / roles["cache"]
+    assert shares["totals.points_per_s_per_relay"].value == 1000 * (1 + (name == "graphite-4"))
+    if name == "graphite-ha":
+        assert "Published: 100,000 points/s on 8 cores, 12,500 a cache" in of_cache.reason
+
+
+def test_agents_join_one_after_the_other() -> None:
+    made = plan("graphite-agents")
+    schedule = Schedule(load_specs.build(made, ["http://127.0.0.1:1"], ["127.0.0.1:1"], 2e9))
+    groups = [group for worker in (0, 1) for group in schedule.groups(worker)]
+    assert [len(group.slots) for group in groups] == [1_000] * 10
+    assert sorted(group.first_tick for group in groups) == list(range(10))
+    assert schedule.spec.steps == [Step(10_000, 16)]
+    assert schedule.spec.connection_per_request
 
 
 # Protocols
@@ -209,6 +274,36 @@ def test_lines_of_plaintext_have_seconds() -> None:
                 wanted.append(f"temp.a.b.sensor.{one.number} {value} {at}")
     assert wanted
     assert sorted(said) == sorted(wanted)
+
+
+@pytest.mark.parametrize("kind", ["long", "double"])
+def test_a_pickle_has_the_points(kind: str) -> None:
+    import pickle  # noqa: PLC0415
+
+    spec = load_spec(
+        **{"sensors": 2_500, "metric": "temp", "tags": {"sensor": "{n}"}, "ramp_ticks": 0},
+        **{"protocol": "pickle", "nodes": ["http://127.0.0.1:1"], "telnet": ["127.0.0.1:1"]},
+        **{"value_type": kind, "points_per_request": 2, "sensors_per_request": 2_500},
+        **{"workers_per_host": 1, "steps": [Step(1000, 4)], "warmup_ticks": 0, "lifetime_ticks": 0},
+    )
+    schedule = Schedule(spec)
+    (group,) = schedule.groups(0)
+    encoder = PickleEncoder(schedule, group)
+    encoder.encode(0, 2)
+    said, found = bytes(encoder.encode(2, 2)), []
+    while said:
+        (length,) = struct.unpack("!L", said[:4])
+        assert length < 2**20
+        found += pickle.loads(said[4 : 4 + length])  # noqa: S301 (ours)
+        said = said[4 + length :]
+    scale = 1000 if kind == "double" else 1
+    wanted = []
+    for one in schedule.series():
+        for tick in (2, 3):
+            ms = schedule.timestamp_ms(one.rank, tick)
+            value = int(values(one.number, [ms])[0])
+            wanted.append((f"temp.sensor.{one.number}", (ms / 1000, value / scale)))
+    assert found == wanted
 
 
 def test_the_report_knows_which_protocols_acknowledge_nothing() -> None:
@@ -299,6 +394,38 @@ async def test_plaintext_is_read_to_its_end_or_that_is_said(tmp_path: Path, read
         assert result["errors"] == {}
     else:
         assert "did not confirm the end" in str(result["first_errors"])
+
+
+@pytest.mark.parametrize("protocol", specs.CARBON)
+async def test_a_request_may_have_a_connection_of_its_own(tmp_path: Path, protocol: str) -> None:
+    got: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got.append(await reader.read())
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    spec = load_spec(
+        **{"nodes": ["http://127.0.0.1:9"], "telnet": [address], "protocol": protocol},
+        **{"sensors": 4, "sensors_per_request": 2, "hosts": 1, "workers_per_host": 1},
+        **{"steps": [Step(20, 3)], "warmup_ticks": 0, "start_ms": _soon_ms()},
+        **{"connection_per_request": True, "lifetime_ticks": 0, "ramp_ticks": 0},
+    )
+    result = await Worker(spec, 0, tmp_path).run()
+    server.close()
+    assert (result["unknown"], result["errors"]) == (12, {})
+    assert len(got) == 6
+    assert len(set(map(len, got))) == 1
+
+
+def test_others_keep_their_connections(tmp_path: Path) -> None:
+    file = altered(tmp_path, "influxdb", "rate: 1", "rate: 1\n  connection_per_request: true")
+    with pytest.raises(UserError, match="connections by line are kept"):
+        plan(file)
+    old = json.loads(load_spec().to_json())
+    del old["connection_per_request"]
+    assert specs.LoadSpec.from_json(json.dumps(old)) == load_spec()
 
 
 def _soon_ms() -> int:
@@ -508,7 +635,8 @@ def test_what_is_only_late_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
     schedule = small()
     slow: Any = Slow()
     results: list[Any] = []
-    session = single_session.Session("slow", slow, host(), {})
+    told = Told(acknowledgement="", bytes_per_point=1, memory_mib=1)
+    session = single_session.Session("slow", slow, host(), told)
     way = session.read_back(
         schedule, lambda got: not got.right.all(), results.append, Console(quiet=True)
     )
@@ -550,7 +678,7 @@ def test_the_report_has_no_storage_tier_where_there_is_none() -> None:
     assert reference.compare(run, paths.REFERENCE) == ()
     named = replace(run, plan={"stack": "other", "experiment": {"reference": "single-60k"}})
     assert len(reference.compare(named, paths.REFERENCE)) == 1
-    drawn = topology.of(run)
+    drawn = drawing.of(run)
     assert [(tier.title, tier.detail) for tier in drawn.tiers][1:] == [
         ("1 other server", "version 7.1")
     ]

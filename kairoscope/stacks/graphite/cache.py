@@ -11,7 +11,6 @@ import socket
 import struct
 from typing import Any
 
-from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sockets import exactly
 
 _LENGTH = struct.Struct("!L")
@@ -23,11 +22,12 @@ class _Plain(pickle.Unpickler):
         raise pickle.UnpicklingError(f"an answer of carbon's names {module}.{name}")
 
 
-def points(host: Host, metrics: list[str]) -> dict[str, list[tuple[float, float]]]:
-    """(time in s, value) of what waits of each metric. OSError if it does not answer, ValueError if
-    the answer is none."""
+def points(where: tuple[str, int], metrics: list[str]) -> dict[str, list[tuple[float, float]]]:
+    """(time in s, value) of what waits of each metric in the cache at an address and port.
+
+    OSError if it does not answer, ValueError if the answer is none.
+    """
     asked = pickle.dumps({"type": "cache-query-bulk", "metrics": metrics}, protocol=2)
-    where = (host.address, int(host.vars["listens"]["cache queries"]))
     with socket.create_connection(where, timeout=_TIMEOUT_S) as connection:
         connection.sendall(_LENGTH.pack(len(asked)) + asked)
         (length,) = _LENGTH.unpack(exactly(connection, _LENGTH.size))

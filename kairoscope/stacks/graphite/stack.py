@@ -1,11 +1,13 @@
-"""Graphite as a stack: one carbon-cache and its whisper files, by the plaintext protocol.
+"""Graphite as a stack: carbon-caches and their whisper files, behind relays and HAProxy if wanted.
 
-Not there yet: pickle, relays and several caches, graphite-web.
+Not there yet: graphite-web.
 """
 
 import os
 import shutil
 import sys
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +15,29 @@ from rich.console import Console
 
 from kairoscope import live, paths
 from kairoscope.errors import UserError
+from kairoscope.hosts.machines import Layout
+from kairoscope.plan import Plan
 from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
+from kairoscope.stacks.graphite import topology
 from kairoscope.stacks.graphite.server import GraphiteServer
-from kairoscope.stacks.single import Program, Settings, Single, Told
-from loaders.schedule.spec import PLAINTEXT
+from kairoscope.stacks.single import Program, Settings, Single
+from kairoscope.stacks.told import Told
+from loaders.schedule.spec import CARBON, PICKLE
 
 VERSION = "1.1.10"
+_OF_DEBIAN = (topology.C_RELAY, "haproxy")
 _PYTHON = (3, 11)
 _REQUIREMENTS = Path(__file__).parent / "requirements.lock"
 # A whisper file: its head, one archive's head, a time and a float for each point it has room for.
 _HEAD_BYTES, _POINT_BYTES = 28, 12
-# Twisted and a cache of some hundred thousand points.
-_MEMORY_MIB = 512
+# Of a cache: Twisted and some hundred thousand points; of a relay and its queues.
+_CACHE_MIB, _RELAY_MIB = 512, 128
+# What was published of a host with eight cores: one cache alone, and HAProxy, four relays and eight
+# caches, in points/s (Walmart's, in 2017; Azure Standard_D4_v2, one metric a point).
+_PUBLISHED = {1: 40_000, 8: 100_000}
+_PUBLISHED_CORES = 8
 # What is left to the read-back before the ring of a file goes round.
 _READ_BACK_S = 600
 
@@ -36,29 +47,39 @@ class Graphite(Single):
 
     name = "graphite"
     title = "Graphite"
-    protocols = (PLAINTEXT,)
+    protocols = CARBON
     program = Program(name, VERSION, ("bin/carbon-cache.py",))
-    listens = {"plaintext": 2003, "pickle": 2004, "cache queries": 7002}  # noqa: RUF012
+    listens = {}  # noqa: RUF012 (`ports` has them)
     told = Told(
         acknowledgement=(
             "Graphite acknowledges nothing: what carbon has read it keeps in memory until its "
             "writer comes to the series, and that goes with a killed process."
         ),
         bytes_per_point=_POINT_BYTES,
-        memory_mib=_MEMORY_MIB,
+        memory_mib=_CACHE_MIB,
         not_judged={
             "latency": (
-                "plaintext has no acknowledgement, and the time until a socket has taken the bytes "
-                "says nothing of the server"
+                "its protocols have no acknowledgement, and the time until a socket has taken the "
+                "bytes says nothing of the server"
             )
+        },
+        losses={
+            "droppedCreates": (
+                "carbon drops points of series that have no file yet, beyond "
+                "system.max_creates_per_minute, without a word to who sent them"
+            ),
+            "cache.overflow": "a cache was full (system.max_cache_points)",
+            "metricsDropped": "a relay's queue was full",
+            "fullQueueDrops": "a relay's queue was full",
         },
         whole_seconds=True,
     )
     server = GraphiteServer(VERSION)
 
     def own(self, draft: Draft) -> dict[str, Any]:
-        """Retention, and carbon's throttles."""
+        """Processes, retention, and carbon's throttles."""
         values = {
+            **_processes(draft),
             "retention_s": draft.own(
                 *("retention_s", 3_600, "s"),
                 "Of the one archive, a point a second: 1s:<retention_s>s. A file has room for all "
@@ -88,6 +109,7 @@ class Graphite(Single):
             ),
         }
         load = draft.experiment.load
+        _refuse_topology(draft, values)
         if any("/" in name for name in (load.metric, *load.tags, *load.tags.values())):
             draft.refuse("load.metric", "neither it nor a tag may have a / : they become files")
         length = sum(ms * ticks for ms, ticks in load.steps_resolved) / 1000
@@ -111,7 +133,7 @@ class Graphite(Single):
             f"{n(series)} series × ({_HEAD_BYTES} + {_POINT_BYTES} × {n(room)} points) bytes",
             "Whisper's files have their full size from the start.",
         )
-        draft.totals["servers_mib"] = self.told.memory_mib
+        _shares(draft, servers.settings)
         creates = int(servers.settings["max_creates_per_minute"])
         if creates and creates < series:
             draft.notices.append(
@@ -121,8 +143,35 @@ class Graphite(Single):
             )
         return {}
 
+    def ports(self, plan: Plan) -> dict[str, int]:
+        """Of all its processes; first where points go."""
+        return topology.listens(plan.kairosdb)
+
+    def of_server(self, plan: Plan, name: str) -> dict[str, Any]:
+        """Its processes."""
+        parts = topology.parts(plan.kairosdb)
+        return {
+            "processes": {part.name: part.role for part in parts},
+            "parts": [asdict(part) for part in parts],
+        }
+
+    def of_all(
+        self,
+        plan: Plan,
+        layout: Layout,
+        shared: bool,
+        folders: Mapping[str, str],
+        brought: Program | None,
+    ) -> dict[str, Any]:
+        """As of others, and where Debian's programs are."""
+        given = super().of_all(plan, layout, shared, folders, brought)
+        return given | {"graphite_programs": {name: str(_folder(name)) for name in _OF_DEBIAN}}
+
     def fetch(self, console: Console) -> None:
-        """Into a virtual environment of its own, of packages that are pinned by checksum."""
+        """Into a virtual environment of its own, of packages that are pinned by checksum; relay and
+        balancer of Debian's packages."""
+        for name in _OF_DEBIAN:
+            fetched.from_debian(console, name, name, _folder(name))
         folder = self.program.folder
         done = folder / "complete"
         if done.exists() and done.read_text() == _REQUIREMENTS.read_text():
@@ -148,3 +197,67 @@ class Graphite(Single):
                 env={**os.environ, "GRAPHITE_NO_PREFIX": "True"},
             )
             done.write_text(_REQUIREMENTS.read_text())
+
+
+def _folder(package: str) -> Path:
+    return paths.BUNDLES / f"{package}-debian"
+
+
+def _processes(draft: Draft) -> dict[str, Any]:
+    """Record how many there are of which."""
+    return {
+        "caches": draft.own(
+            *("caches", 1, "processes"),
+            "carbon-cache, each a process of one core; a relay gives every series to one of them.",
+            least=1,
+            most=topology.MOST,
+        ),
+        "relays": draft.own(
+            *("relays", 0, "processes"),
+            "In front of the caches, by consistent hashing; several are behind HAProxy, which "
+            "gives each connection to the one with the fewest.",
+            least=0,
+            most=topology.MOST,
+        ),
+        "relay_program": draft.chosen(
+            *("relay_program", topology.CARBON_RELAY),
+            (topology.CARBON_RELAY, topology.C_RELAY),
+            "Carbon's own in Python, or carbon-c-relay of Debian, in C, which takes no pickles.",
+        ),
+    }
+
+
+def _refuse_topology(draft: Draft, values: Mapping[str, Any]) -> None:
+    if values["caches"] > 1 and not values["relays"]:
+        draft.refuse("system.caches", "more than one takes a relay in front: system.relays is 0")
+    of_c = values["relays"] and values["relay_program"] == topology.C_RELAY
+    if of_c and draft.experiment.load.protocol == PICKLE:
+        draft.refuse("load.protocol", f"{topology.C_RELAY} takes no pickles: plaintext")
+
+
+def _shares(draft: Draft, values: Mapping[str, Any]) -> None:
+    """Record what each process gets, beside what was published of as many."""
+    caches, relays, rate = values["caches"], values["relays"], draft.points_per_s
+    draft.totals["servers_mib"] = caches * _CACHE_MIB + relays * _RELAY_MIB
+    published = _PUBLISHED.get(caches)
+    beside = ""
+    if published:
+        beside = (
+            f" Published: {n(published)} points/s on {_PUBLISHED_CORES} cores, "
+            f"{n(published // caches)} a cache; this is {rate / published:.1%} of it."
+        )
+    draft.total(
+        "points_per_s_per_cache",
+        rate / caches,
+        "points/s",
+        f"{n(rate)} / {n(caches)} = {n(rate / caches)}",
+        f"Each series has one cache.{beside}",
+    )
+    if relays:
+        draft.total(
+            "points_per_s_per_relay",
+            rate / relays,
+            "points/s",
+            f"{n(rate)} / {n(relays)} = {n(rate / relays)}",
+            "Where connections are spread evenly.",
+        )

@@ -7,7 +7,8 @@ from rich.console import Console
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
 from kairoscope.stacks.influxdb.server import InfluxDBServer
-from kairoscope.stacks.single import Program, Single, Told
+from kairoscope.stacks.single import Program, Single
+from kairoscope.stacks.told import Told
 from loaders.schedule.spec import LINE
 
 _BINARY = "influxd"

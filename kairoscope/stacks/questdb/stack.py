@@ -10,7 +10,8 @@ from kairoscope.errors import UserError
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
 from kairoscope.stacks.questdb.server import QuestDBServer
-from kairoscope.stacks.single import Program, Single, Told
+from kairoscope.stacks.single import Program, Single
+from kairoscope.stacks.told import Told
 from loaders.schedule.spec import LINE
 
 VERSION = "9.3.4"

@@ -8,7 +8,8 @@ from rich.console import Console
 from kairoscope import live
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
-from kairoscope.stacks.single import Program, Single, Told
+from kairoscope.stacks.single import Program, Single
+from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics.server import VictoriaMetricsServer
 from loaders.schedule.spec import LINE
 
