@@ -48,6 +48,7 @@ _GROUPS = (
     "cluster/test_secured",
     "cluster/test_own_scylla",
     "cluster/test_systems",
+    "lab/test_lab_systems",
     "lab/test_lab_firewall",
     "lab/test_lab_hosts",
     "unit/test_plugin_java",

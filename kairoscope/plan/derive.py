@@ -93,7 +93,8 @@ def _protocol(draft: Draft, stack: Stack) -> None:
 def _security(draft: Draft, target: Target) -> dict[str, bool]:
     """Whether TLS and passwords are on. Refuses what would not do what it says."""
     wanted = draft.experiment.security
-    enabled = target.secured if wanted.enabled is None else wanted.enabled
+    possible = target.secured and "security" not in draft.unused
+    enabled = possible if wanted.enabled is None else wanted.enabled
     found = draft.given("security", absent={"enabled": enabled, "rest_auth": enabled})
     if found["rest_auth"] and not enabled:
         draft.refuse(

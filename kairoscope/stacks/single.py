@@ -16,6 +16,7 @@ from rich.console import Console
 
 from kairoscope import paths
 from kairoscope.errors import UserError
+from kairoscope.hosts import forwards
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.hosts.supervisor import Process
@@ -27,8 +28,6 @@ from kairoscope.stacks.single_session import Server, Session
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
 
-TARGETS = ("local",)
-"""Where such stacks can be deployed so far: nothing there sends a server to a host yet."""
 _SECTIONS = ("kairosdb", "storage")
 _UNUSED = (
     *("cluster.storage_nodes", "cluster.replication_factor", "cluster.kairosdb_nodes"),
@@ -73,6 +72,9 @@ class Single(ABC):
     told: ClassVar[Told]
     server: ClassVar[Server]
 
+    targets: ClassVar[Sequence[str]] = ("local",)
+    """Where it can be deployed so far."""
+
     playbooks = paths.ANSIBLE / "systems"
     bundles = ()
     durable: ClassVar[Mapping[str, Any]] = {}
@@ -113,10 +115,10 @@ class Single(ABC):
 
     def engine(self, target: Target) -> str:
         """It stores itself. UserError for a target that it cannot be deployed to yet."""
-        if target.name not in TARGETS:
+        if target.name not in self.targets:
             raise UserError(
-                f"Stack {self.name} can be deployed to target {', '.join(TARGETS)} alone so far, "
-                f"not to {target.name}"
+                f"Stack {self.name} can be deployed to target {', '.join(self.targets)} alone so "
+                f"far, not to {target.name}"
             )
         return self.name
 
@@ -204,6 +206,9 @@ class Single(ABC):
     ) -> dict[str, Any]:
         """Which role deploys it, and where its program is."""
         return {
+            # For the firewall, which opens neither an engine's ports nor KairosDB's telnet.
+            "storage_engine": self.name,
+            "firewall_telnet": False,
             "system_role": self.name,
             "system_title": self.title,
             "system_version": self.program.release,
@@ -221,30 +226,34 @@ class Single(ABC):
             "home": layout.home(machine.name),
             "http_port": next(iter(listens.values())),
             "listens": listens,
+            **({"unit": self.name, "run_as": self.name} if layout.managed else {}),
             **self.of_server(plan, machine.name),
         }
 
     def show(self, hosts: Inventory, states: Mapping[str, Process], console: Console) -> bool:
         """Print its release and what waits; True if it takes points."""
-        session = self._session(hosts)
-        try:
-            session.check_ready()
-        except UserError as error:
-            console.print(error.message, markup=False, highlight=False, soft_wrap=True)
-            return False
-        versions = ", ".join(f"{name} {said}" for name, said in session.versions().items())
-        console.print(f"{versions}: takes points", markup=False, highlight=False)
-        for node in session.waiting_now():
-            waits = "-" if node["waiting"] is None else f"{node['waiting']:,}"
-            console.print(f"{node['node']}: waiting {waits}", highlight=False)
+        with self._session(hosts) as session:
+            try:
+                session.check_ready()
+            except UserError as error:
+                console.print(error.message, markup=False, highlight=False, soft_wrap=True)
+                return False
+            versions = ", ".join(f"{name} {said}" for name, said in session.versions().items())
+            console.print(f"{versions}: takes points", markup=False, highlight=False)
+            for node in session.waiting_now():
+                waits = "-" if node["waiting"] is None else f"{node['waiting']:,}"
+                console.print(f"{node['node']}: waiting {waits}", highlight=False)
         return True
 
     @contextmanager
     def connect(self, plan: Plan, hosts: Inventory) -> Iterator[Session]:
         """A run's ways to its server."""
-        yield self._session(hosts, plan.load["protocol"])
+        with self._session(hosts, plan.load["protocol"]) as session:
+            yield session
 
-    def _session(self, hosts: Inventory, protocol: str = "") -> Session:
+    @contextmanager
+    def _session(self, hosts: Inventory, protocol: str = "") -> Iterator[Session]:
+        """Through ssh where it is on a host of its own."""
         host = hosts.kairosdb[0]
-        port = host.vars["listens"].get(protocol)
-        return Session(self.name, self.server, host, self.told, port)
+        with forwards.open_ways([host]) as ways:
+            yield Session(self.name, self.server, host, self.told, ways, protocol)

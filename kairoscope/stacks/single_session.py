@@ -3,6 +3,7 @@
 import functools
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from kairoscope import live, run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
+from kairoscope.hosts.forwards import Ways
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.run_folder import Expected, JsonLines
@@ -167,12 +169,20 @@ class Session:
     credentials = None
 
     def __init__(
-        self, name: str, server: Server, host: Host, told: Told, port: int | None = None
+        self,
+        name: str,
+        server: Server,
+        host: Host,
+        told: Told,
+        ways: Ways,
+        protocol: str,
     ) -> None:
-        """`port` is where points go, if not its first one."""
-        self._name, self._server, self._host = name, server, host
-        self._told = told
-        self._port = port or host.vars["http_port"]
+        """`ways` lead to the server from here; points are sent by `protocol`."""
+        self._name, self._server, self._told = name, server, told
+        self._there = host
+        address, port = ways.endpoint(host)
+        self._host = replace(host, vars={**host.vars, "address": address, "http_port": port})
+        self._port = host.vars.get("listens", {}).get(protocol, host.vars["http_port"])
         self._folder = Path()
         self._events: JsonLines | None = None
 
@@ -212,7 +222,7 @@ class Session:
 
     def endpoints(self) -> tuple[list[str], list[str]]:
         """Where points go, by HTTP or as lines."""
-        return [self._host.url], [f"{self._host.address}:{self._port}"]
+        return [self._there.url], [f"{self._there.address}:{self._port}"]
 
     def waiting_now(self) -> list[dict[str, Any]]:
         """What waits in the server."""

@@ -25,6 +25,7 @@ from kairoscope.deploy import deploy
 from kairoscope.errors import UserError
 from kairoscope.experiment import Overrides
 from kairoscope.hosts import inventory
+from kairoscope.hosts.forwards import Ways
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
 from kairoscope.report import data as report_data
@@ -36,6 +37,7 @@ from kairoscope.stacks.graphite import cache, topology, whisper
 from kairoscope.stacks.influxdb import server as influxdb_server
 from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics import server as victoriametrics_server
+from kairoscope.targets.lab.target import hosts as lab_hosts
 from kairoscope.targets.local import local_net
 from kairoscope.verdict import completeness, measurements, remarks
 from loaders.schedule import spec as specs
@@ -153,9 +155,19 @@ def test_kairosdb_refuses_settings_of_other_stacks(tmp_path: Path) -> None:
 
 
 def test_other_targets_are_refused() -> None:
-    wanted = experiments.load("influxdb", Overrides())
+    wanted = experiments.load("questdb", Overrides())
     with pytest.raises(UserError, match="can be deployed to target local alone so far, not to lab"):
         known.plan(wanted, "lab")
+
+
+def test_on_hosts_of_the_lab_there_is_a_host_for_a_server_and_none_for_a_store() -> None:
+    made = known.plan(experiments.load("influxdb", Overrides()), "lab")
+    # It has no TLS: what is in front of it is the firewall.
+    assert made.security["enabled"] is False
+    there = {role: [host.name for host in hosts] for role, hosts in lab_hosts(made).items()}
+    assert there == {"kairosdb": ["influxdb-1"], "loader": ["loader-1"], "monitoring": []}
+    of_kairosdb = lab_hosts(known.plan(experiments.load("laptop", Overrides()), "lab"))
+    assert [host.name for host in of_kairosdb["storage"]] == [f"storage-{i}" for i in (1, 2, 3)]
 
 
 def test_the_throttle_that_drops_in_silence_is_named() -> None:
@@ -636,7 +648,7 @@ def test_what_is_only_late_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
     slow: Any = Slow()
     results: list[Any] = []
     told = Told(acknowledgement="", bytes_per_point=1, memory_mib=1)
-    session = single_session.Session("slow", slow, host(), told)
+    session = single_session.Session("slow", slow, host(), told, Ways(), "line")
     way = session.read_back(
         schedule, lambda got: not got.right.all(), results.append, Console(quiet=True)
     )

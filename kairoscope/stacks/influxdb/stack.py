@@ -27,6 +27,7 @@ class InfluxDB(Single):
     title = "InfluxDB"
     protocols = (LINE,)
     # Of Debian 12; what runs says its version itself.
+    targets = ("local", "lab")
     program = Program(name, "1.6", (_BINARY,))
     listens = {"HTTP": 8086, "backup": 8088}  # noqa: RUF012
     told = Told(

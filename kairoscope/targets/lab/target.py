@@ -21,7 +21,10 @@ def lab() -> Lab:
 
 
 def hosts(plan: Plan, *, watched: bool = False) -> dict[str, list[LabHost]]:
-    """The hosts that a plan needs, by role; with one that watches them if `watched`."""
+    """The hosts that a plan needs, by role; with one that watches them if `watched`.
+
+    None of a role that the stack does not have.
+    """
     cluster = plan.experiment.cluster
     counts = {
         "storage": cluster.storage_nodes,
@@ -29,11 +32,13 @@ def hosts(plan: Plan, *, watched: bool = False) -> dict[str, list[LabHost]]:
         "loader": cluster.loader_hosts,
         "monitoring": int(watched),
     }
+    called = {**plan.roles, "loader": "loader", "monitoring": "monitoring"}
     return {
         role: [
-            LabHost(f"{role}-{i + 1}", f"{_NET}.{_FIRST[role] + i}") for i in range(counts[role])
+            LabHost(f"{called[role]}-{i + 1}", f"{_NET}.{_FIRST[role] + i}") for i in range(count)
         ]
-        for role in counts
+        for role, count in counts.items()
+        if role in called
     }
 
 
