@@ -72,6 +72,8 @@ class Single(ABC):
     told: ClassVar[Told]
     server: ClassVar[Server]
 
+    replays: ClassVar[bool] = False
+    """Whether history can be loaded into it as fast as it takes it."""
     targets: ClassVar[Sequence[str]] = ("local",)
     """Where it can be deployed so far."""
 
@@ -150,8 +152,10 @@ class Single(ABC):
         if wanted.queries.rate:
             draft.refuse("queries.rate", "queries beside the load are asked of KairosDB alone")
         load = wanted.load
-        if load.replay:
-            draft.refuse("load.replay", "history is loaded into KairosDB alone")
+        if load.replay and not self.replays:
+            draft.refuse("load.replay", f"history is not loaded into {self.title} here")
+        elif load.replay and load.replay_queue_points:
+            draft.refuse("load.replay_queue_points", "asks for KairosDB's queue: 0 here")
         if load.value_type == "string":
             draft.refuse("load.value_type", f"{self.title} stores numbers here: long or double")
         if self.told.whole_seconds and any(ms % 1000 for ms, _ in load.steps_resolved):

@@ -255,7 +255,16 @@ class Session:
         return Captures(self._server, self._host, self._folder, self._events)
 
     def refuse_old_history(self, schedule: Schedule) -> None:
-        """A plan with a replay is refused."""
+        """UserError if the series have points of that time."""
+        try:
+            there = self._server.count(self._host, schedule)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{self._host.name} could not be asked: {error}") from error
+        if there:
+            raise UserError(
+                f"{self._host.name} has {there:,} points of that time already, which a replay "
+                "would not be told from. Another load.metric, or first: make destroy deploy"
+            )
 
     def read_back(
         self,

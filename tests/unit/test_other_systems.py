@@ -132,6 +132,9 @@ def test_a_plan_says_what_an_acknowledgement_is_and_what_is_not_judged(name: str
         ("graphite-1", "duration_s: 60", "duration_s: 3600", "must be at least 4,200"),
         ("graphite-1", "metric: temp", "metric: a/temp", "they become files"),
         ("graphite-1", "load:", "system: {caches: 2}\nload:", "takes a relay in front"),
+        ("graphite-1", "load:", "system: {resolution_s: 7}\nload:", "whole steps of 7 s"),
+        ("graphite-replay", "replay_queue_points: 0", "seed: 1", "asks for KairosDB's queue: 0"),
+        ("influxdb", "warmup_s: 10", "replay: true", "history is not loaded into InfluxDB here"),
         ("graphite-4", "protocol: plaintext", "protocol: pickle", "takes no pickles"),
         ("graphite-4", "carbon-c-relay}", "other}", "must be one of carbon-relay, carbon-c-relay"),
         (
@@ -466,11 +469,11 @@ def test_a_pattern_finds_its_names_and_no_others(pattern: str) -> None:
     assert not found.fullmatch("SENSOR_x")
 
 
-def whisper_file(points: dict[int, float], room: int = 10) -> bytes:
-    head = struct.pack("!2LfL", 1, room, 0.0, 1) + struct.pack("!3L", 28, 1, room)
+def whisper_file(points: dict[int, float], room: int = 10, step: int = 1) -> bytes:
+    head = struct.pack("!2LfL", 1, room, 0.0, 1) + struct.pack("!3L", 28, step, room)
     ring = [(0, 0.0)] * room
     for t, value in points.items():
-        ring[t % room] = (t, value)
+        ring[t // step % room] = (t - t % step, value)
     return head + b"".join(struct.pack("!Ld", t, value) for t, value in ring)
 
 
@@ -622,6 +625,28 @@ def test_what_graphite_has_in_its_files_becomes_points(tmp_path: Path) -> None:
     assert graphite.server.count(where, schedule) == schedule.points
     (root / "temp" / "sensor" / "1.wsp").unlink()
     assert sorted(one.number for one, _ in graphite.server.read(where, schedule)) == [0, 2]
+
+
+def test_points_of_a_coarse_archive_have_their_own_times_again(tmp_path: Path) -> None:
+    made = plan("graphite-replay", sensors=20)
+    assert made.totals["disk_bytes"] == 20 * (28 + 12 * 1_500)
+    spec = load_specs.build(made, ["http://127.0.0.1:1"], ["127.0.0.1:1"], 1.8e9)
+    schedule = Schedule(replace(spec, steps=[Step(60_000, 5)], points_per_request=1))
+    graphite: Any = known.stack("graphite")
+    where = Host("x-1", "kairosdb", {"home": str(tmp_path), "address": "127.0.0.1"})
+    wanted = {}
+    for one, times, found in points_of(schedule):
+        file = whisper.file_of(
+            tmp_path / "data" / "whisper", path_of("history", {"sensor": str(one.number)})
+        )
+        file.parent.mkdir(parents=True, exist_ok=True)
+        wanted[one.number] = [list(pair) for pair in zip(times, found, strict=True)]
+        held = {t // 1000: float(v) for t, v in wanted[one.number]}
+        file.write_bytes(whisper_file(held, step=60))
+    assert {t % 60_000 for points in wanted.values() for t, _ in points} != {0}
+    read = {one.number: got.tolist() for one, got in graphite.server.read(where, schedule)}
+    assert read == wanted
+    assert graphite.server.count(where, schedule) == schedule.points
 
 
 class Slow:

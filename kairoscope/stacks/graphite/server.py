@@ -122,33 +122,36 @@ class GraphiteServer:
         return self.data(host) / "whisper"
 
     def read(self, host: Host, schedule: Schedule) -> Found:
-        """Of each series its file. Time there is in whole seconds: the fraction of a second, which
-        is the same for all points of a series, comes from the schedule."""
+        """Of each series its file. Time there is in whole steps of the archive: what is left of
+        one, which is the same for all points of a series, comes from the schedule."""
         spec = schedule.spec
         kind = ValueType(spec.value_type)
         for path, one in series_by_key(schedule, path_of).items():
             file = whisper.file_of(self._files(host), path)
             if not file.exists():
                 continue
-            times, values = whisper.finest(file.read_bytes())
-            ms = times * 1000 + schedule.timestamp_ms(one.rank, one.ticks.start) % 1000
+            data = file.read_bytes()
+            times, values = whisper.finest(data)
+            step_ms = 1000 * whisper.step_s(data)
+            ms = times * 1000 + schedule.timestamp_ms(one.rank, one.ticks.start) % step_ms
             inside = (ms >= spec.start_ms) & (ms < spec.end_ms)
             yield one, np.stack([ms[inside], numbers(kind, values[inside])], axis=1)
 
     def count(self, host: Host, schedule: Schedule) -> int:
         """Points in all files that may be the load's, whichever series they are of."""
-        spec = schedule.spec
-        return sum(
-            int(((times >= spec.start_ms // 1000) & (times < -(-spec.end_ms // 1000))).sum())
-            for times in self._times(host, schedule)
-        )
+        start, end = schedule.spec.start_ms // 1000, -(-schedule.spec.end_ms // 1000)
+        total = 0
+        for data in self._of_load(host, schedule):
+            times, step = whisper.finest(data)[0], whisper.step_s(data)
+            total += int(((times >= start // step * step) & (times < end)).sum())
+        return total
 
-    def _times(self, host: Host, schedule: Schedule) -> Iterator[whisper.Int64s]:
+    def _of_load(self, host: Host, schedule: Schedule) -> Iterator[bytes]:
         root = self._files(host)
         name = re.compile(pattern(path_of(schedule.spec.metric, schedule.spec.tags)))
         for file in root.rglob("*.wsp"):
             if name.fullmatch(".".join(file.relative_to(root).with_suffix("").parts)):
-                yield whisper.finest(file.read_bytes())[0]
+                yield file.read_bytes()
 
     def data(self, host: Host) -> Path:
         """Where its files are."""

@@ -48,6 +48,7 @@ class Graphite(Single):
     name = "graphite"
     title = "Graphite"
     protocols = CARBON
+    replays = True
     program = Program(name, VERSION, ("bin/carbon-cache.py",))
     listens = {}  # noqa: RUF012 (`ports` has them)
     told = Told(
@@ -80,10 +81,16 @@ class Graphite(Single):
         """Processes, retention, and carbon's throttles."""
         values = {
             **_processes(draft),
+            "resolution_s": draft.own(
+                *("resolution_s", 1, "s"),
+                "Of the one archive: <resolution_s>s:<retention_s>s. Two points of a series within "
+                "it would be one.",
+                least=1,
+                most=3_600,
+            ),
             "retention_s": draft.own(
                 *("retention_s", 3_600, "s"),
-                "Of the one archive, a point a second: 1s:<retention_s>s. A file has room for all "
-                "of it from the start.",
+                "How far the archive goes back. A file has room for all of it from the start.",
                 least=60,
                 most=86_400 * 400,
             ),
@@ -112,6 +119,14 @@ class Graphite(Single):
         _refuse_topology(draft, values)
         if any("/" in name for name in (load.metric, *load.tags, *load.tags.values())):
             draft.refuse("load.metric", "neither it nor a tag may have a / : they become files")
+        resolution = values["resolution_s"]
+        if any(ms % (1000 * resolution) for ms, _ in load.steps_resolved):
+            draft.refuse(
+                "system.resolution_s",
+                f"two points of a sensor must be whole steps of {resolution} s apart",
+            )
+        if values["retention_s"] % resolution:
+            draft.refuse("system.retention_s", f"must be whole steps of {resolution} s")
         length = sum(ms * ticks for ms, ticks in load.steps_resolved) / 1000
         if (least := int(length) + _READ_BACK_S) > values["retention_s"]:
             draft.refuse(
@@ -124,7 +139,8 @@ class Graphite(Single):
 
     def store(self, draft: Draft, servers: Settings, now_s: float) -> dict[str, Any]:
         """A file a series, whatever is in it; and what the throttle on new files drops."""
-        series, room = draft.experiment.load.sensors, int(servers.settings["retention_s"])
+        series = draft.experiment.load.sensors
+        room = int(servers.settings["retention_s"]) // int(servers.settings["resolution_s"])
         each = _HEAD_BYTES + _POINT_BYTES * room
         draft.total(
             "disk_bytes",

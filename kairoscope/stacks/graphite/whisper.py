@@ -36,6 +36,14 @@ def finest(data: bytes) -> tuple[Int64s, Floats]:
     return held["t"].astype(np.int64), held["value"].astype(np.float64)
 
 
+def step_s(data: bytes) -> int:
+    """Seconds a point of a file's finest archive. ValueError if it is not a whisper file."""
+    try:
+        return int(_ARCHIVE.unpack_from(data, _HEAD.size)[1]) or 1
+    except struct.error as error:
+        raise ValueError(f"no whisper file: {error}") from error
+
+
 def file_of(root: Path, path: str) -> Path:
     """The file of a dotted path below the folder of all files."""
     return root.joinpath(*path.split(".")).with_suffix(".wsp")
