@@ -279,6 +279,7 @@ class Expected:
         counters: whose own counters are looked at.
         not_judged: parts of the verdict that such servers have no figure for, and why.
         losses: counters that grow where such a server throws points away, and what that is.
+        flows: counters that are points/s, by what they are of.
     """
 
     proxyhistograms: list[str]
@@ -288,6 +289,7 @@ class Expected:
     counters: list[str] = field(default_factory=list)
     not_judged: dict[str, str] = field(default_factory=dict)
     losses: dict[str, str] = field(default_factory=dict)
+    flows: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

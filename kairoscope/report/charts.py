@@ -129,6 +129,7 @@ def build(run: RunData, more: Iterable[Chart] = ()) -> dict[str, Chart]:
         query_latency,
         store_latency,
         queue,
+        flows,
         cpu,
     )
     charts = [chart for maker in makers if (chart := maker(run)) is not None]
@@ -387,6 +388,48 @@ def queue(run: RunData) -> Chart | None:
             for i, (label, values) in enumerate(rows.items())
         ),
     )
+
+
+def flows(run: RunData) -> Chart | None:
+    """Points/s by a stack's own counters: of all processes that have one together, such as what
+    was received and what was written."""
+    wanted = part(run.manifest, "captures", "flows")
+    lines: dict[str, Pairs] = {}
+    for label, counter in wanted.items():
+        lines[str(label)] = [
+            (float(look["t"]), sum(found) if found else None)
+            for look in run.counters
+            for found in [_of_counter(look, str(counter))]
+            if number(look.get("t")) is not None
+        ]
+    x, rows = _on_grid(lines, run)
+    most = {
+        label: max((v for v in row if v is not None), default=0.0) for label, row in rows.items()
+    }
+    if not any(most.values()):
+        return None
+    peaks = ", ".join(f"{label} at most {units.count(value)}/s" for label, value in most.items())
+    return Chart(
+        id="flows",
+        title="Points by the servers' own counters",
+        summary=f"What the servers count themselves, their own figures included: {peaks}.",
+        x=x,
+        x_label="since the start of the load (min:s)",
+        y_label="points/s",
+        series=tuple(
+            Series(label, tuple(values), COLOURS[i % len(COLOURS)])
+            for i, (label, values) in enumerate(rows.items())
+        ),
+    )
+
+
+def _of_counter(look: Json, counter: str) -> list[float]:
+    """A counter's values, of each process that has it (`process/counter`, or alone)."""
+    return [
+        value
+        for name, given in part(look, "counters").items()
+        if name.rpartition("/")[2] == counter and (value := number(given)) is not None
+    ]
 
 
 def cpu(run: RunData) -> Chart | None:

@@ -87,6 +87,7 @@ class RunData:
     events: tuple[Json, ...] = ()
     faults: tuple[Json, ...] = ()  # what was wrong on purpose, as it happened
     workers: tuple[Json, ...] = ()
+    counters: tuple[Json, ...] = ()  # another stack's own
     looks: tuple[Json, ...] = ()  # how far the run was, at each stage
     progress: tuple[tuple[Json, ...], ...] = ()
     """Interval records, a tuple per worker; where theirs are not here, those of all together."""
@@ -240,6 +241,7 @@ def read(run_dir: Path, read_lines: Lines = run_folder.lines) -> RunData:
         shards=lines(run_folder.SHARDS) if on_scylla else (),
         events=lines(run_folder.EVENTS),
         faults=lines(run_folder.FAULTS) if there(run_folder.FAULTS) else (),
+        counters=lines(run_folder.COUNTERS) if there(run_folder.COUNTERS) else (),
         workers=tuple(objects(f"{run_folder.LOAD}/{name}") for name in finals),
         looks=looks,
         progress=tuple(lines(f"{run_folder.LOAD}/{name}") for name in logs)

@@ -210,6 +210,7 @@ class Session:
             *([], [], processes, True, name),
             not_judged=self._told.not_judged,
             losses=self._told.losses,
+            flows=self._told.flows,
         )
 
     def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:

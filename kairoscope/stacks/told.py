@@ -10,6 +10,7 @@ class Told:
     Attributes:
         acknowledgement: what its acknowledgement means, a sentence.
         not_judged: parts of the verdict that it has no figure for, and why.
+        flows: counters of its own that are points/s, by what they are of, for a picture.
         losses: counters of its own that grow where it throws points away, and what that is.
         whole_seconds: whether it keeps no finer time.
         bytes_per_point: on its disk, for the size of a run.
@@ -22,5 +23,6 @@ class Told:
     memory_mib: int
     not_judged: dict[str, str] = field(default_factory=dict)
     losses: dict[str, str] = field(default_factory=dict)
+    flows: dict[str, str] = field(default_factory=dict)
     whole_seconds: bool = False
     more: tuple[str, ...] = ()

@@ -28,8 +28,8 @@ from kairoscope.hosts import inventory
 from kairoscope.hosts.forwards import Ways
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
+from kairoscope.report import charts, first, reference
 from kairoscope.report import data as report_data
-from kairoscope.report import first, reference
 from kairoscope.report import topology as drawing
 from kairoscope.run import load_spec as load_specs
 from kairoscope.stacks import asked, compared, single_session
@@ -728,6 +728,29 @@ def test_the_report_has_no_storage_tier_where_there_is_none() -> None:
     assert rows["CPU a point, servers"] == ("3 µs", beside)
     questions = {part.key: part.question for part in first.verdict(run).parts}
     assert questions["queue"] == "what waits in the server does not grow"
+
+
+def test_what_came_in_and_what_was_written_is_one_picture() -> None:
+    flows = {"received": "in", "committed": "out"}
+    looks = [
+        {
+            "t": 100.0 + 2 * n,
+            "node": "x",
+            "counters": {"a/in": 50, "b/in": 30, "a/out": n, "b/c": 9},
+        }
+        for n in range(4)
+    ]
+    looks[2] = {"t": 104.0, "node": "x", "error": "refused"}
+    run = report_data.RunData(
+        folder="x", manifest={"captures": {"flows": flows}}, counters=tuple(looks)
+    )
+    chart = charts.flows(run)
+    assert chart is not None
+    assert {line.label: line.values for line in chart.series} == {
+        "received": (80.0, 80.0, None, 80.0),
+        "committed": (0.0, 1.0, None, 3.0),
+    }
+    assert charts.flows(replace(run, manifest={})) is None
 
 
 def test_files_that_such_servers_have_none_of_are_not_missing(tmp_path: Path) -> None:

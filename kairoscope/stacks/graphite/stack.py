@@ -64,6 +64,7 @@ class Graphite(Single):
                 "bytes says nothing of the server"
             )
         },
+        flows={"received": "metricsReceived", "committed": "committedPoints"},
         losses={
             "droppedCreates": (
                 "carbon drops points of series that have no file yet, beyond "
