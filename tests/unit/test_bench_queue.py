@@ -3,10 +3,12 @@
 import contextlib
 import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from bench import harness, queue
 from bench.harness import Bench, BenchError, Limit, Round
@@ -55,6 +57,10 @@ def test_a_store_that_got_less_than_was_taken_is_charged_for_what_it_got(tmp_pat
     found = run_folder(tmp_path, waiting=(1_000, 26_000)).round()
     assert found.cost == pytest.approx(40.0 * 50_000 / 25_000)
     assert found.figures["kairosdb_us_per_point"] == 10.0
+    assert found.figures["stored_per_s"] == 25_000 / 50
+    # Of a server that has been running for long: without its compilers' 2 µs.
+    assert found.figures["kairosdb_compiler_us_per_point"] == pytest.approx(2.0)
+    assert found.figures["kairosdb_compiled_us_per_point"] == pytest.approx(8.0)
     assert found.figures["sustained"] == 1.0
     assert found.figures["cores"] == 0.75
     # Each by the points that it got.
@@ -91,6 +97,38 @@ def test_all_sides_are_experiments_that_can_be_planned(kairosdb: dict[str, Any])
     assert kairosdb.items() <= plan.kairosdb.items()
 
 
+def test_what_a_point_costs_is_measured_on_a_warm_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All sides alike, and for as long as a trial of a search."""
+    loads: list[dict[str, Any]] = []
+
+    class Loaded(queue.Cluster):
+        def run(
+            self, kairosdb: dict[str, Any], sensors: int, *options: str, load: Any = None
+        ) -> Any:
+            self.deploy(kairosdb, sensors, load)
+            loads.append(yaml.safe_load((self.home / "bench.yml").read_text())["load"])
+            return run_folder(tmp_path)
+
+        def _call(self, *arguments: str | Path, ends: tuple[int, ...] = (0,)) -> None:
+            assert arguments[0] == "deploy"
+
+    @contextlib.contextmanager
+    def temporary(_: str) -> Iterator[queue.Cluster]:
+        yield Loaded(tmp_path, tmp_path)
+
+    monkeypatch.setattr(queue, "temporary_cluster", temporary)
+    with queue.costs() as sides:
+        for side in sides.values():
+            side()
+    assert len(loads) == 4
+    measured = queue.EXPERIMENT["load"]["duration_s"] - queue.EXPERIMENT["load"]["warmup_s"]
+    for load in loads:
+        assert load["warmup_s"] >= 75 and load["duration_s"] - load["warmup_s"] == measured
+        assert load["sensors"] == queue.SENSORS
+
+
 class Machine:
     """A cluster that sustains so many sensors."""
 
@@ -111,7 +149,7 @@ class Machine:
                 return said
 
         run_folder(folder)
-        return Found(folder, Looked({1: "storage"}))
+        return Found(folder, Looked({1: "storage", 2: "kairosdb"}))
 
 
 @pytest.fixture

@@ -1,12 +1,14 @@
 package io.kairoscope.kairosdb.door;
 
-import com.google.common.collect.ImmutableSortedMap;
+import static java.nio.charset.StandardCharsets.UTF_8;
+
 import io.kairoscope.kairosdb.queue.PointQueue;
+import io.kairoscope.kairosdb.queue.RecordBuffer;
 import io.kairoscope.kairosdb.queue.RefusedPointException;
+import io.kairoscope.kairosdb.queue.SeriesBytes;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.Arrays;
-import java.util.SortedMap;
 import org.kairosdb.core.KairosDataPointFactory;
 
 /**
@@ -26,6 +28,9 @@ final class PointsReader {
   private static final int SHOWN_NAME = 200;
   // More than a key of the store can have; each name and value counts for two, as in the record.
   private static final int TAG_BYTES = 128 << 10;
+  private static final String TAGS_TOO_LONG = ".tags are too long for a key of the store";
+  // Of records: the queue is asked once for so many.
+  private static final int AT_ONCE = 32 << 10;
 
   // In place of the kind of a point's first word: it has no words.
   private static final byte NO_ARRAY = 20;
@@ -38,7 +43,9 @@ final class PointsReader {
   private final LargeRequests memory;
   private final JsonLexer lexer = new JsonLexer();
   private final Values values;
-  private final Texts texts = new Texts();
+  private final SeriesBytes series = new SeriesBytes();
+  // Points of objects that are complete, on their way to the queue.
+  private final RecordBuffer records = new RecordBuffer();
 
   // The words of the points of this object, in order: time, value and, if it has one, type.
   private byte[] kinds = new byte[512];
@@ -53,17 +60,12 @@ final class PointsReader {
   private final Word timestamp = new Word();
   private final Word value = new Word();
   private boolean skipValidate;
-  private String[] tags = new String[16];
-  private int tagWords;
   private int tagBytes;
   private String tagError;
   private long replaced;
-  private String[] lastTags = new String[0];
-  private SortedMap<String, String> lastMap;
 
   private Errors errors;
   private int metricIndex;
-  private String metricName;
   private long taken;
   private long refused;
   private long reserved;
@@ -97,7 +99,7 @@ final class PointsReader {
 
   /** How many names and values of tags there is room for. */
   int tagRoom() {
-    return tags.length;
+    return series.room();
   }
 
   /**
@@ -134,13 +136,22 @@ final class PointsReader {
         throw lexer.malformed("the end");
       }
     } finally {
-      lexer.finish();
-      memory.give(reserved);
-      this.errors = null;
-      if (kinds.length > KEPT_WORDS) {
-        kinds = new byte[512];
-        ends = new int[512];
+      try {
+        // Also of a body of which the rest cannot be read.
+        flush();
+      } finally {
+        finish();
       }
+    }
+  }
+
+  private void finish() {
+    lexer.finish();
+    memory.give(reserved);
+    errors = null;
+    if (kinds.length > KEPT_WORDS) {
+      kinds = new byte[512];
+      ends = new int[512];
     }
   }
 
@@ -173,10 +184,9 @@ final class PointsReader {
     timestamp.kind = 0;
     value.kind = 0;
     skipValidate = false;
-    tagWords = 0;
+    series.clearTags();
     tagError = null;
     replaced = 0;
-    metricName = null;
   }
 
   private void member() throws IOException {
@@ -240,7 +250,7 @@ final class PointsReader {
 
   /** An object of names and values, or, as Gson's maps, an array of pairs. */
   private void tags() throws IOException {
-    tagWords = 0;
+    series.clearTags();
     tagBytes = 0;
     tagError = null;
     if (lexer.take('{')) {
@@ -286,22 +296,20 @@ final class PointsReader {
     if (tagBytes > TAG_BYTES) {
       // Not kept: millions of them would be the end of the process.
       tagBytes = TAG_BYTES;
-      tagError = ".tags are too long for a key of the store";
+      tagError = TAGS_TOO_LONG;
       lexer.textEnd = start;
       return;
     }
-    if (tagWords == tags.length) {
-      tags = Arrays.copyOf(tags, 2 * tagWords);
+    boolean text = kind != JsonLexer.NULL && kind != JsonLexer.TREE;
+    if (!text && tagError == null) {
+      tagError =
+          ".tag[" + series.words() / 2 + "]." + what
+              + (kind == JsonLexer.NULL ? " may not be null." : " must be a string.");
     }
-    if (kind == JsonLexer.NULL || kind == JsonLexer.TREE) {
-      if (tagError == null) {
-        tagError =
-            ".tag[" + tagWords / 2 + "]." + what
-                + (kind == JsonLexer.NULL ? " may not be null." : " must be a string.");
-      }
-      tags[tagWords++] = "";
-    } else {
-      tags[tagWords++] = texts.of(lexer.text, start, lexer.textEnd);
+    try {
+      series.tag(lexer.text, start, text ? lexer.textEnd : start);
+    } catch (RefusedPointException tooLong) {
+      tagError = TAGS_TOO_LONG;
     }
     lexer.textEnd = start;
   }
@@ -384,44 +392,57 @@ final class PointsReader {
   private void put() {
     boolean single = (time.given() || timestamp.given()) && value.kind != 0;
     long count = count() + (single ? 1 : 0) + replaced;
-    if (name.given() && name.kind != JsonLexer.TREE) {
-      metricName = texts.of(lexer.text, name.start, name.end);
-    }
-    if (metricName == null || metricName.isEmpty()) {
-      wrong(count, metricName == null ? ".name may not be null." : ".name may not be empty.");
+    if (!isNamed()) {
+      boolean none = !name.given() || name.kind == JsonLexer.TREE;
+      wrong(count, none ? ".name may not be null." : ".name may not be empty.");
       return;
     }
     if (replaced > 0) {
       wrong(count, ".datapoints is there twice.");
       return;
     }
-    if (tagWords == 0 && tagError == null && !skipValidate) {
+    if (series.words() == 0 && tagError == null && !skipValidate) {
       wrong(count, ".tags count must be greater than or equal to 1.");
       return;
     }
-    SortedMap<String, String> map = tagError == null ? map() : null;
-    if (map == null) {
+    if (!sortTags()) {
       wrong(count, tagError);
       return;
     }
     int ttlS = 0;
-    String typeName = null;
+    Values.Type itsType = null;
     try {
+      series.metric(lexer.text, name.start, name.end);
       if (ttl.given()) {
         ttlS = values.ttl(ttl.kind, lexer.text, ttl.start, ttl.end);
       }
       if (type.given()) {
-        typeName = typeName(type.kind, type.start, type.end);
+        itsType = type(type.kind, type.start, type.end);
       }
-    } catch (Refusal error) {
+    } catch (Refusal | RefusedPointException error) {
       wrong(count, ": " + error.getMessage());
       return;
     }
-    single(map, typeName, ttlS);
-    several(map, typeName, ttlS);
+    single(itsType, ttlS);
+    several(itsType, ttlS);
+    if (records.length() > AT_ONCE) {
+      flush();
+    }
   }
 
-  private void single(SortedMap<String, String> map, String typeName, int ttlS) {
+  /** Has the queue take what is complete. */
+  private void flush() {
+    try {
+      if (records.count() > 0) {
+        queue.put(records);
+      }
+    } finally {
+      taken += records.taken();
+      records.clear();
+    }
+  }
+
+  private void single(Values.Type itsType, int ttlS) {
     Word at = time.given() ? time : timestamp;
     if (at.given() && !value.given()) {
       if (!skipValidate) {
@@ -434,19 +455,16 @@ final class PointsReader {
     } else if (at.given()) {
       try {
         long ms = values.timestamp(at.kind, lexer.text, at.start, at.end);
-        queue.put(
-            metricName,
-            map,
-            values.point(ms, typeName, value.kind, lexer.text, value.start, value.end),
-            ttlS);
-        taken++;
+        records.begin(series, ttlS, ms);
+        values.write(records, itsType, value.kind, lexer.text, value.start, value.end);
+        queue.add(records);
       } catch (Refusal | RefusedPointException error) {
         wrong(1, ": " + error.getMessage());
       }
     }
   }
 
-  private void several(SortedMap<String, String> map, String typeName, int ttlS) {
+  private void several(Values.Type itsType, int ttlS) {
     byte[] text = lexer.text;
     int start = wordsStart;
     int index = 0;
@@ -471,29 +489,29 @@ final class PointsReader {
       int typeEnd = hasType ? ends[i + 2] : valueEnd;
       try {
         long ms = values.timestamp(kind, text, start, end);
-        String itsType =
+        Values.Type ofPoint =
             hasType && kinds[i + 2] != JsonLexer.NULL
-                ? typeName(kinds[i + 2], valueEnd, typeEnd)
-                : typeName;
-        queue.put(
-            metricName,
-            map,
-            values.point(ms, itsType, (byte) (valueKind & ~HAS_TYPE), text, end, valueEnd),
-            ttlS);
-        taken++;
+                ? type(kinds[i + 2], valueEnd, typeEnd)
+                : itsType;
+        records.begin(series, ttlS, ms);
+        values.write(records, ofPoint, (byte) (valueKind & ~HAS_TYPE), text, end, valueEnd);
+        queue.add(records);
       } catch (Refusal | RefusedPointException error) {
         wrongPoint(index, ": " + error.getMessage());
+      }
+      if (records.length() > AT_ONCE) {
+        flush();
       }
       start = typeEnd;
       i += hasType ? 3 : 2;
     }
   }
 
-  private String typeName(byte kind, int start, int end) throws Refusal {
+  private Values.Type type(byte kind, int start, int end) throws Refusal {
     if (kind == JsonLexer.TREE) {
       throw new Refusal("type must be a string");
     }
-    return texts.of(lexer.text, start, end);
+    return values.type(lexer.text, start, end);
   }
 
   private long count() {
@@ -504,60 +522,23 @@ final class PointsReader {
     return count;
   }
 
-  /** The tags; the same object again for the same tags. Null if they are wrong. */
-  private SortedMap<String, String> map() {
-    if (sameAsLast()) {
-      return lastMap;
-    }
-    for (int i = 0; i < tagWords && !skipValidate; i += 2) {
-      if (tags[i].isEmpty() || tags[i + 1].isEmpty()) {
-        tagError =
-            ".tag[" + (tags[i].isEmpty() ? i / 2 + "].name" : shown(tags[i]) + "].value")
-                + " may not be empty.";
-        return null;
-      }
-    }
-    SortedMap<String, String> map;
-    try {
-      map = made();
-    } catch (IllegalArgumentException twice) {
-      tagError = ".tags has a name twice.";
-      return null;
-    }
-    if (!skipValidate) {
-      lastTags = Arrays.copyOf(tags, tagWords);
-      lastMap = map;
-    }
-    return map;
-  }
-
-  private SortedMap<String, String> made() {
-    String[] t = tags;
-    switch (tagWords) {
-      case 2:
-        return ImmutableSortedMap.of(t[0], t[1]);
-      case 4:
-        return ImmutableSortedMap.of(t[0], t[1], t[2], t[3]);
-      case 6:
-        return ImmutableSortedMap.of(t[0], t[1], t[2], t[3], t[4], t[5]);
-      default:
-        ImmutableSortedMap.Builder<String, String> builder = ImmutableSortedMap.naturalOrder();
-        for (int i = 0; i < tagWords; i += 2) {
-          builder.put(t[i], t[i + 1]);
-        }
-        return builder.build();
-    }
-  }
-
-  private boolean sameAsLast() {
-    if (lastMap == null || tagWords != lastTags.length || skipValidate) {
+  /** Brings the tags into the order of a record; false if they are wrong. */
+  private boolean sortTags() {
+    if (tagError != null) {
       return false;
     }
-    for (int i = tagWords - 1; i >= 0; i--) {
-      // Mostly one object; and if not, mostly of another value.
-      if (tags[i] != lastTags[i]) {
+    for (int i = 0; i < series.words() && !skipValidate; i++) {
+      if (series.isEmpty(i)) {
+        tagError =
+            ".tag["
+                + (i % 2 == 0 ? i / 2 + "].name" : shown(series.text(i - 1)) + "].value")
+                + " may not be empty.";
         return false;
       }
+    }
+    if (!series.sort()) {
+      tagError = ".tags has a name twice.";
+      return false;
     }
     return true;
   }
@@ -572,11 +553,18 @@ final class PointsReader {
     errors.add(errors.isNaming() ? context() + ".datapoints[" + index + "]" + what : what);
   }
 
+  private boolean isNamed() {
+    return name.given() && name.kind != JsonLexer.TREE && name.end > name.start;
+  }
+
   private String context() {
     String context = "metric[" + metricIndex + "]";
-    return metricName == null || metricName.isEmpty()
+    return isNamed()
         ? context
-        : context + "(name=" + shown(metricName) + ")";
+            + "(name="
+            + shown(new String(lexer.text, name.start, name.end - name.start, UTF_8))
+            + ")"
+        : context;
   }
 
   private static String shown(String name) {

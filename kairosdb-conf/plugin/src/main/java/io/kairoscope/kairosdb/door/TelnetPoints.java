@@ -1,12 +1,12 @@
 package io.kairoscope.kairosdb.door;
 
-import com.google.common.collect.ImmutableSortedMap;
 import io.kairoscope.kairosdb.queue.PointQueue;
+import io.kairoscope.kairosdb.queue.RecordBuffer;
 import io.kairoscope.kairosdb.queue.RefusedPointException;
+import io.kairoscope.kairosdb.queue.SeriesBytes;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Set;
-import org.kairosdb.core.DataPoint;
 import org.kairosdb.core.KairosDataPointFactory;
 
 /**
@@ -23,6 +23,8 @@ final class TelnetPoints {
 
   private final PointQueue queue;
   private final Values values;
+  private final SeriesBytes series = new SeriesBytes();
+  private final RecordBuffer records = new RecordBuffer();
 
   TelnetPoints(PointQueue queue, KairosDataPointFactory factories) {
     this.queue = queue;
@@ -37,15 +39,25 @@ final class TelnetPoints {
     if (line.size() < FIRST_TAG) {
       throw new Refusal("a name, a time and a value are needed");
     }
-    String name = line.get(1);
-    if (name.isEmpty()) {
+    byte[] name = bytes(line.get(1));
+    if (name.length == 0) {
       throw new Refusal("the name of the metric is empty");
     }
     long time = time(line.get(0), line.get(2));
-    ImmutableSortedMap.Builder<String, String> tags = ImmutableSortedMap.naturalOrder();
+    series.metric(name, 0, name.length);
+    int ttlS = tags(line.subList(FIRST_TAG, line.size()));
+    records.clear();
+    records.begin(series, ttlS, time);
+    value(line.get(0), line.get(3));
+    queue.add(records);
+    queue.put(records);
+  }
+
+  /** Reads the tags; returns the time to live. */
+  private int tags(List<String> words) throws Refusal, RefusedPointException {
+    series.clearTags();
     int ttlS = 0;
-    boolean any = false;
-    for (String word : line.subList(FIRST_TAG, line.size())) {
+    for (String word : words) {
       // As KairosDB: of a=b=c it takes a=b.
       String[] tag = word.split("=");
       if (tag.length < 2 || tag[0].isEmpty() || tag[1].isEmpty()) {
@@ -55,17 +67,22 @@ final class TelnetPoints {
         byte[] text = bytes(tag[1]);
         ttlS = values.ttl(JsonLexer.STRING, text, 0, text.length);
       } else {
-        tags.put(tag[0], tag[1]);
-        any = true;
+        tag(tag[0], tag[1]);
       }
     }
-    if (!any) {
-      tags.put("add", "tag"); // KairosDB's own, as it stores nothing without tags
+    if (series.words() == 0) {
+      tag("add", "tag"); // KairosDB's own, as it stores nothing without tags
     }
-    try {
-      queue.put(name, tags.build(), point(line.get(0), time, line.get(3)), ttlS);
-    } catch (IllegalArgumentException twice) {
+    if (!series.sort()) {
       throw new Refusal("a tag is there twice");
+    }
+    return ttlS;
+  }
+
+  private void tag(String... nameAndValue) throws RefusedPointException {
+    for (String word : nameAndValue) {
+      byte[] text = bytes(word);
+      series.tag(text, 0, text.length);
     }
   }
 
@@ -81,12 +98,13 @@ final class TelnetPoints {
     return time * 1000;
   }
 
-  private DataPoint point(String command, long time, String word) throws Refusal {
+  private void value(String command, String word) throws Refusal {
     byte[] text = bytes(word);
     if (command.equals("puts")) {
-      return values.point(time, "string", JsonLexer.STRING, text, 0, text.length);
+      values.write(records, values.type("string"), JsonLexer.STRING, text, 0, text.length);
+    } else {
+      values.write(records, null, JsonLexer.NUMBER, text, 0, text.length);
     }
-    return values.point(time, null, JsonLexer.NUMBER, text, 0, text.length);
   }
 
   private static byte[] bytes(String word) {

@@ -4,42 +4,53 @@ import com.google.gson.JsonElement;
 import com.google.gson.JsonParser;
 import com.google.gson.JsonPrimitive;
 import com.google.gson.internal.LazilyParsedNumber;
+import io.kairoscope.kairosdb.queue.RecordBuffer;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
-import java.util.HashMap;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Locale;
-import java.util.Map;
 import org.kairosdb.core.DataPoint;
 import org.kairosdb.core.KairosDataPointFactory;
 import org.kairosdb.core.datapoints.DataPointFactory;
-import org.kairosdb.core.datapoints.DoubleDataPoint;
 import org.kairosdb.core.datapoints.DoubleDataPointFactoryImpl;
-import org.kairosdb.core.datapoints.LongDataPoint;
 import org.kairosdb.core.datapoints.LongDataPointFactoryImpl;
-import org.kairosdb.core.datapoints.StringDataPoint;
 import org.kairosdb.core.datapoints.StringDataPointFactory;
+import org.kairosdb.util.Util;
 
 /**
- * Makes points of values, as KairosDB's DataPointsParser (findType) and its factories of long,
+ * Writes values into records, as KairosDB's DataPointsParser (findType) and its factories of long,
  * double and string do, but refuses what these would turn into something else: {@link Numbers}.
  * Other types go to their own factories, as KairosDB calls them. Not for two threads.
  */
 final class Values {
-  // What DataOutput.writeUTF can write, which KairosDB stores strings with.
-  private static final int LONGEST_TEXT = 65_535;
-
   private enum Kind {
     LONG,
     DOUBLE,
     STRING,
-    OTHER
+    OTHER,
+    UNKNOWN
   }
 
-  private record Type(Kind kind, DataPointFactory factory) {}
+  /** A type as KairosDB's clients name it. */
+  static final class Type {
+    private final Kind kind;
+    private final byte[] name;
+    private final DataPointFactory factory;
+    private final byte[] stored;
+
+    private Type(byte[] name, DataPointFactory factory) {
+      this.name = name;
+      this.factory = factory;
+      kind = factory == null ? Kind.UNKNOWN : kind(factory);
+      stored = factory == null ? null : bytes(factory.getDataStoreType());
+    }
+  }
 
   private final KairosDataPointFactory factories;
   private final Numbers numbers = new Numbers();
-  private final Map<String, Type> types = new HashMap<>();
+  private final List<Type> types = new ArrayList<>();
   private final Type plainLong;
   private final Type plainDouble;
   private final Type plainString;
@@ -51,15 +62,31 @@ final class Values {
     plainString = type("string");
   }
 
-  /** Null if there is no such type. */
-  private Type type(String name) {
-    Type type = types.get(name);
-    if (type == null && factories.isRegisteredType(name)) {
-      DataPointFactory factory = factories.getFactoryForType(name);
-      type = new Type(kind(factory), factory);
-      types.put(name, type);
+  /** The type of this name, which may be none that there is. */
+  Type type(String name) {
+    byte[] text = bytes(name);
+    return type(text, 0, text.length);
+  }
+
+  /** The same, of a name in UTF-8. */
+  Type type(byte[] text, int start, int end) {
+    for (int i = 0; i < types.size(); i++) {
+      byte[] name = types.get(i).name;
+      if (Arrays.equals(name, 0, name.length, text, start, end)) {
+        return types.get(i);
+      }
     }
+    String name = string(text, start, end);
+    if (!factories.isRegisteredType(name)) {
+      return new Type(Arrays.copyOfRange(text, start, end), null);
+    }
+    Type type = new Type(Arrays.copyOfRange(text, start, end), factories.getFactoryForType(name));
+    types.add(type);
     return type;
+  }
+
+  private static byte[] bytes(String text) {
+    return text.getBytes(StandardCharsets.UTF_8);
   }
 
   // The exact classes: a factory in place of them may do anything.
@@ -105,33 +132,41 @@ final class Values {
     return kind == JsonLexer.NUMBER || kind == JsonLexer.STRING || kind == JsonLexer.WORD;
   }
 
-  /** A point of a value as it was written; the type may be null, and is found out then. */
-  DataPoint point(long time, String typeName, byte kind, byte[] text, int start, int end)
+  /**
+   * Writes type and value of a record that was begun, of a value as it was written.
+   *
+   * @param type null if none came with it: then it is found out
+   */
+  void write(RecordBuffer record, Type type, byte kind, byte[] text, int start, int end)
       throws Refusal {
     if (kind == JsonLexer.NULL || kind == JsonLexer.STRING && start == end) {
       throw new Refusal("value may not be empty");
     }
-    Type type;
-    if (typeName == null) {
-      type = found(kind, text, start, end);
-      if (type == null) {
-        return new LongDataPoint(time, Numbers.foreignDigits(string(text, start, end)));
+    Type its = type;
+    try {
+      if (its == null) {
+        its = found(kind, text, start, end);
+        if (its == null) {
+          record.type(plainLong.stored);
+          Util.packLong(Numbers.foreignDigits(string(text, start, end)), record);
+          return;
+        }
+      } else {
+        fits(its, kind, text, start, end);
       }
-    } else {
-      type = type(typeName);
-      if (type == null) {
-        throw new Refusal("Unregistered data point type '" + Numbers.shown(typeName) + "'");
+      if (its.kind == Kind.OTHER) {
+        other(record, its, kind, text, start, end);
+        return;
       }
-      if (type.kind != Kind.OTHER) {
-        fits(type, kind, text, start, end);
+      record.type(its.stored);
+      switch (its.kind) {
+        case LONG -> Util.packLong(numbers.asLong(), record);
+        case DOUBLE -> record.writeDouble(numbers.asDouble());
+        default -> record.writeUTF(text, start, end);
       }
+    } catch (IOException tooLong) {
+      throw new Refusal(tooLong.getMessage());
     }
-    return switch (type.kind) {
-      case LONG -> new LongDataPoint(time, numbers.asLong());
-      case DOUBLE -> new DoubleDataPoint(time, numbers.asDouble());
-      case STRING -> new StringDataPoint(time, text(text, start, end));
-      case OTHER -> other(type, time, kind, text, start, end);
-    };
   }
 
   /** The type of a value that came without one; null is a long in digits of another script. */
@@ -186,8 +221,15 @@ final class Values {
     return word.equals("nan") || word.equals("infinity") || word.equals("inf");
   }
 
-  /** Parses a number for a type that needs one. */
+  /** Whether there is such a type; parses a number for one that needs it. */
   private void fits(Type type, byte kind, byte[] text, int start, int end) throws Refusal {
+    if (type.kind == Kind.UNKNOWN) {
+      String name = string(type.name, 0, type.name.length);
+      throw new Refusal("Unregistered data point type '" + Numbers.shown(name) + "'");
+    }
+    if (type.kind == Kind.OTHER) {
+      return;
+    }
     if (kind == JsonLexer.TREE) {
       throw new Refusal("value is an invalid type");
     }
@@ -201,18 +243,21 @@ final class Values {
     return type.kind == Kind.LONG ? "long" : "double";
   }
 
-  private DataPoint other(Type type, long time, byte kind, byte[] text, int start, int end)
-      throws Refusal {
+  private void other(
+      RecordBuffer record, Type type, byte kind, byte[] text, int start, int end)
+      throws Refusal, IOException {
+    DataPoint point;
     try {
-      DataPoint point = type.factory.getDataPoint(time, json(kind, text, start, end));
-      if (point != null) {
-        return point;
-      }
+      point = type.factory.getDataPoint(record.time(), json(kind, text, start, end));
     } catch (IOException | RuntimeException error) {
       // Of whatever kind: it is a factory's opinion of a value that the sender chose.
       throw new Refusal("value " + shown(text, start, end) + ": " + error.getMessage());
     }
-    throw new Refusal("value " + shown(text, start, end) + " makes no point");
+    if (point == null) {
+      throw new Refusal("value " + shown(text, start, end) + " makes no point");
+    }
+    record.type(point.getDataStoreDataType());
+    point.writeValueToBuffer(record);
   }
 
   private static JsonElement json(byte kind, byte[] text, int start, int end) {
@@ -224,21 +269,6 @@ final class Values {
       case JsonLexer.TREE -> new JsonParser().parse(string);
       default -> new JsonPrimitive(string);
     };
-  }
-
-  private static String text(byte[] text, int start, int end) throws Refusal {
-    String string = string(text, start, end);
-    if (end - start > LONGEST_TEXT / 3) {
-      long bytes = 0;
-      for (int i = 0; i < string.length(); i++) {
-        char c = string.charAt(i);
-        bytes += c > 0 && c < 0x80 ? 1 : c < 0x800 ? 2 : 3;
-      }
-      if (bytes > LONGEST_TEXT) {
-        throw new Refusal("a string of " + bytes + " bytes; KairosDB stores " + LONGEST_TEXT);
-      }
-    }
-    return string;
   }
 
   private static String string(byte[] text, int start, int end) {

@@ -100,11 +100,21 @@ final class CoalescingQueue {
   }
 
   /**
-   * Takes a point: it is in the file when this returns.
+   * Takes points: they are in the file when this returns.
    *
+   * @param records are told how many of them are, also if it fails
    * @param nowMs ms since 1970
    */
-  synchronized void put(RecordBuffer record, long nowMs) throws IOException {
+  synchronized void put(RecordBuffer records, long nowMs) throws IOException {
+    long nowClockMs = clockMs.getAsLong();
+    for (int i = records.taken(); i < records.count(); i++) {
+      put(records, i, nowMs, nowClockMs);
+      records.take();
+    }
+  }
+
+  private void put(RecordBuffer records, int record, long nowMs, long nowClockMs)
+      throws IOException {
     // Later points wait behind what is left in the file.
     boolean first = next == file.head();
     boolean listed = first && hasRoom();
@@ -112,11 +122,17 @@ final class CoalescingQueue {
     // the store keeps the one that was written later. And never at the same time as one that is
     // released before.
     long takenAt = Math.max(nowMs, first && !listed ? lastTakenAt + 1 : lastTakenAt);
-    long index = file.append(record.bytes(), record.length(), record.tagsAt(), takenAt);
+    long index =
+        file.append(
+            records.bytes(),
+            records.from(record),
+            records.length(record),
+            records.tagsAt(record),
+            takenAt);
     lastTakenAt = takenAt;
     if (listed) {
-      long nowClockMs = clockMs.getAsLong();
-      list(record.key(), index, dueMs(record.key(), nowClockMs, windowMs));
+      long key = records.key(record);
+      list(key, index, dueMs(key, nowClockMs, windowMs));
     }
   }
 

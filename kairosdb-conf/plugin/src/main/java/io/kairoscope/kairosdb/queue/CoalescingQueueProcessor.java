@@ -213,28 +213,56 @@ public class CoalescingQueueProcessor extends QueueProcessor
     }
   }
 
-  @Override
-  public void put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
+  /** What does not come as a record. */
+  void put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
       throws RefusedPointException {
+    RecordBuffer record;
     try {
-      long nowMs = System.currentTimeMillis();
-      String refusal = ttl.refusal(ttlS, point.getTimestamp(), nowMs);
+      check(ttlS, point.getTimestamp());
+      record = codec.record(metric, tags, point, ttlS);
+    } catch (RefusedPointException error) {
+      stats.refused.increment();
+      throw error;
+    }
+    put(record);
+  }
+
+  @Override
+  public void add(RecordBuffer records) throws RefusedPointException {
+    try {
+      check(records.ttlS(), records.time());
+      records.end();
+    } catch (RefusedPointException error) {
+      stats.refused.increment();
+      throw error;
+    }
+  }
+
+  private void check(int ttlS, long timeMs) throws RefusedPointException {
+    if (!ttl.isForEver(ttlS)) {
+      String refusal = ttl.refusal(ttlS, timeMs, System.currentTimeMillis());
       if (refusal != null) {
         throw new RefusedPointException(refusal);
       }
-      RecordBuffer record = codec.record(metric, tags, point, ttlS);
+    }
+  }
+
+  @Override
+  public void put(RecordBuffer records) {
+    try {
       if (closed) {
         throw new NotTakenError("KairosDB is shutting down", null);
       }
-      queue.put(record, nowMs);
-    } catch (RefusedPointException | NotTakenError error) {
+      queue.put(records, System.currentTimeMillis());
+    } catch (NotTakenError error) {
       stats.refused.increment();
       throw error;
     } catch (IOException | RuntimeException error) {
       stats.refused.increment();
       throw new NotTakenError("The queue takes no points: " + error.getMessage(), error);
+    } finally {
+      stats.put.add(records.taken());
     }
-    stats.put.increment();
   }
 
   @Override

@@ -62,13 +62,13 @@ final class IndexItem {
   }
 
   /** Writes it, with the checksum of its record. */
-  void write(ByteBuffer index, long record, byte[] bytes) {
+  void write(ByteBuffer index, long record, byte[] bytes, int from) {
     int at = at(record);
     index.putLong(at, page);
     index.putInt(at + OFFSET_AT, offset);
     index.putInt(at + LENGTH_AT, length);
     index.putLong(at + TIME_AT, takenAt);
-    index.putInt(at + SUM_AT, sumOf(record, bytes));
+    index.putInt(at + SUM_AT, sumOf(record, bytes, from));
     index.putInt(at + MARK_AT, mark);
   }
 
@@ -84,7 +84,7 @@ final class IndexItem {
 
   /** Whether the checksum is that of these bytes, as this record. */
   boolean sumIs(long record, byte[] bytes) {
-    return sum == sumOf(record, bytes);
+    return sum == sumOf(record, bytes, 0);
   }
 
   /** Where the tags begin; only of records that have a checksum. */
@@ -92,9 +92,9 @@ final class IndexItem {
     return mark & ~SUMMED;
   }
 
-  private int sumOf(long record, byte[] bytes) {
+  private int sumOf(long record, byte[] bytes, int from) {
     crc.reset();
-    crc.update(bytes, 0, length);
+    crc.update(bytes, from, length);
     summed.clear();
     summed.putLong(record).putLong(page).putInt(offset).putInt(length).putLong(takenAt);
     summed.putInt(mark);

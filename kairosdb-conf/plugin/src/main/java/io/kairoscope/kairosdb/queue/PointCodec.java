@@ -21,16 +21,11 @@ import org.slf4j.LoggerFactory;
 final class PointCodec {
   private static final Logger logger = LoggerFactory.getLogger(PointCodec.class);
 
-  // The limit of the store is 65,535, for a partition's key and for a column of the row key index.
-  // Besides metric, type and tags a key has the time of the row and a few zeros.
-  private static final int MAX_KEY_BYTES = 65_000;
-  // Half of what Cassandra takes as a mutation by default (half a commit log segment).
-  private static final int MAX_VALUE_BYTES = 8 << 20;
-
   private final KairosDataPointFactory factory;
   private final LongAdder unreadable;
   private final Strangers strangers;
   private final ThreadLocal<RecordBuffer> buffer = ThreadLocal.withInitial(RecordBuffer::new);
+  private final ThreadLocal<SeriesBytes> series = ThreadLocal.withInitial(SeriesBytes::new);
 
   /** Gets points of KairosDB's own queue whose type is none that this KairosDB has. */
   interface Strangers {
@@ -47,40 +42,26 @@ final class PointCodec {
   }
 
   /**
-   * The record of a point, valid until this thread asks for the next.
+   * The record of a point, alone in its buffer, valid until this thread asks for the next.
    *
    * @throws RefusedPointException if no store can ever hold it
    */
   RecordBuffer record(
       String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
       throws RefusedPointException {
-    if (metric == null || metric.isEmpty()) {
-      throw new RefusedPointException("a metric without a name");
-    }
+    SeriesBytes of = series.get();
     RecordBuffer record = buffer.get();
+    record.clear();
     try {
-      record.set(metric, tags, point, ttlS);
+      of.set(metric == null ? "" : metric, tags);
+      record.begin(of, ttlS, point.getTimestamp());
+      record.type(point.getDataStoreDataType());
+      point.writeValueToBuffer(record);
     } catch (IOException tooLong) {
       throw new RefusedPointException(tooLong.getMessage());
     }
-    // Characters that the key escapes are counted twice at most.
-    if (record.keyBytes() * 2 > MAX_KEY_BYTES && keyBytes(record) > MAX_KEY_BYTES) {
-      throw new RefusedPointException("metric and tags are too long for a key of the store");
-    }
-    if (record.valueBytes() > MAX_VALUE_BYTES) {
-      throw new RefusedPointException("a value of more than " + MAX_VALUE_BYTES + " bytes");
-    }
+    record.end();
     return record;
-  }
-
-  /** With what KairosDB's key escapes in names and values of tags: ':' and '='. */
-  private static int keyBytes(RecordBuffer record) {
-    int bytes = record.keyBytes();
-    for (int i = record.tagsAt(); i < record.length(); i++) {
-      byte each = record.bytes()[i];
-      bytes += each == ':' || each == '=' ? 1 : 0;
-    }
-    return bytes;
   }
 
   /**

@@ -7,13 +7,13 @@ interface PointFile {
   /**
    * Adds a record that survives the process once this returns.
    *
-   * @param length of the record, which is at the beginning of the bytes
-   * @param tagsAt where the tags begin in it
+   * @param from where the record begins in the bytes
+   * @param tagsAt where the tags begin in the record
    * @param takenAt ms since 1970
    * @return its index
    * @throws IOException if it is not in the file; then nothing has changed
    */
-  long append(byte[] bytes, int length, int tagsAt, long takenAt) throws IOException;
+  long append(byte[] bytes, int from, int length, int tagsAt, long takenAt) throws IOException;
 
   /** For one thread each. */
   Reader reader();

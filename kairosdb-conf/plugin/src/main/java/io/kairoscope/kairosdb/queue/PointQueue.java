@@ -1,20 +1,23 @@
 package io.kairoscope.kairosdb.queue;
 
 import com.google.common.collect.SetMultimap;
-import java.util.SortedMap;
-import org.kairosdb.core.DataPoint;
 
 /** What the doors of KairosDB, its datastore and its health check may ask of the queue. */
 public interface PointQueue extends QueueDepth {
   /**
-   * Takes a point: when this returns it is in the queue's file.
+   * Ends the record that was begun, if it is a point that can be stored.
    *
-   * @param ttlS time to live in seconds; 0 is "none given"
    * @throws RefusedPointException if no store can ever hold it: the sender's to mend
-   * @throws NotTakenError if it cannot be taken now: ours to mend, and to be sent again
    */
-  void put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
-      throws RefusedPointException;
+  void add(RecordBuffer records) throws RefusedPointException;
+
+  /**
+   * Takes points: when this returns they are in the queue's file.
+   *
+   * @param records are told how many of them are, also if it fails
+   * @throws NotTakenError if others cannot be taken now: ours to mend, and to be sent again
+   */
+  void put(RecordBuffer records);
 
   /**
    * Waits until all that was taken before survives a loss of power, where the configuration asks

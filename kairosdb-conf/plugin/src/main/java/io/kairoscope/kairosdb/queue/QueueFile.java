@@ -165,7 +165,7 @@ final class QueueFile implements PointFile, Closeable {
   }
 
   @Override
-  public synchronized long append(byte[] bytes, int length, int tagsAt, long takenAt)
+  public synchronized long append(byte[] bytes, int from, int length, int tagsAt, long takenAt)
       throws IOException {
     checkOpen();
     if (length > data.pageBytes()) {
@@ -180,9 +180,9 @@ final class QueueFile implements PointFile, Closeable {
     if (indexPage != IndexItem.page(record)) {
       nextIndexPage(IndexItem.page(record));
     }
-    dataBuffer.put(dataOffset, bytes, 0, length);
+    dataBuffer.put(dataOffset, bytes, from, length);
     item.set(dataPage, dataOffset, length, takenAt, tagsAt);
-    item.write(indexBuffer, record, bytes);
+    item.write(indexBuffer, record, bytes, from);
     dataOffset += length;
     // Last: what is before the head is whole.
     meta.putLong(0, record + 1);

@@ -235,7 +235,7 @@ public final class QueueTool {
                 dropped[0]++;
               } else {
                 kept.append(
-                    reader.bytes(), reader.length(), reader.tagsAt(), reader.takenAt());
+                    reader.bytes(), 0, reader.length(), reader.tagsAt(), reader.takenAt());
               }
             });
         kept.force();

@@ -1,55 +1,124 @@
 package io.kairoscope.kairosdb.queue;
 
 import com.google.common.hash.Hashing;
-import java.io.DataOutput;
 import java.io.IOException;
-import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
-import java.util.Map;
-import java.util.SortedMap;
-import org.kairosdb.core.DataPoint;
 
 /**
- * A point as KairosDB's own serializer (DataPointEventSerializer) writes it to its queue's file:
- * metric, time to live, time, type, value, number of tags, tags. One for each thread, used again and
- * again: that serializer makes four objects and copies the bytes twice for each point.
+ * Points as KairosDB's own serializer (DataPointEventSerializer) writes them to its queue's file,
+ * one behind the other: metric, time to live, time, type, value, number of tags, tags. One for each
+ * thread, used again and again: that serializer makes four objects and copies the bytes twice for
+ * each point.
+ *
+ * <p>A record is begun, its type and value are written, and it is ended ({@link PointQueue#add}). One
+ * that is not ended is none, and the next takes its place.
  */
-final class RecordBuffer implements DataOutput {
-  // What a length of two bytes can tell.
-  private static final int MAX_STRING_BYTES = 65_535;
+public final class RecordBuffer extends ByteSink {
+  // The limit of the store is 65,535, for a partition's key and for a column of the row key index.
+  // Besides metric, type and tags a key has the time of the row and a few zeros.
+  private static final int MAX_KEY_BYTES = 65_000;
+  // Half of what Cassandra takes as a mutation by default (half a commit log segment).
+  private static final int MAX_VALUE_BYTES = 8 << 20;
+  private static final int KEPT_BYTES = 256 << 10;
+  // Of an empty string.
+  private static final int NO_NAME = 2;
 
-  private byte[] bytes = new byte[1 << 9];
-  private int length;
-  private int tagsAt;
-  private int valueBytes;
-  private int keyBytes;
-  private long key;
+  private SeriesBytes series;
+  private int ttlS;
+  private long time;
+  private int typeAt;
+  private int valueAt;
+
+  // Those that are ended.
+  private int count;
+  private int[] ends = new int[128];
+  private int[] tagsAt = new int[128];
+  private long[] keys = new long[128];
+  private int taken;
+
+  /** Forgets all records. */
+  public void clear() {
+    count = 0;
+    taken = 0;
+    length = 0;
+    if (bytes.length > KEPT_BYTES) {
+      bytes = new byte[1 << 9];
+    }
+  }
 
   /**
-   * Takes a point, in place of the one before.
+   * Begins a record; what follows is its type and its value.
    *
-   * @throws IOException if a string is too long for the format
+   * @param of metric and tags, which must not change until it is ended
+   * @param ttlS time to live in seconds; 0 is "none given"
+   * @param timeMs ms since 1970
    */
-  void set(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
-      throws IOException {
-    length = 0;
-    writeUTF(metric);
-    int metricBytes = length;
+  public void begin(SeriesBytes of, int ttlS, long timeMs) {
+    series = of;
+    this.ttlS = ttlS;
+    time = timeMs;
+    length = from(count);
+    write(of.metric.bytes, 0, of.metric.length);
     writeInt(ttlS);
-    writeLong(point.getTimestamp());
-    int typeAt = length;
-    writeUTF(point.getDataStoreDataType());
-    int valueAt = length;
-    point.writeValueToBuffer(this);
-    tagsAt = length;
-    valueBytes = tagsAt - valueAt;
-    writeInt(tags.size());
-    for (Map.Entry<String, String> tag : tags.entrySet()) {
-      writeUTF(tag.getKey());
-      writeUTF(tag.getValue());
+    writeLong(timeMs);
+    typeAt = length;
+  }
+
+  /** The name of the store's type, before the value. */
+  public void type(String dataStoreType) throws IOException {
+    writeUTF(dataStoreType);
+    valueAt = length;
+  }
+
+  /** The same, in UTF-8 of which each character has one byte. */
+  public void type(byte[] dataStoreType) {
+    writeShort(dataStoreType.length);
+    write(dataStoreType);
+    valueAt = length;
+  }
+
+  /**
+   * Completes the record that was begun.
+   *
+   * @throws RefusedPointException if no store can ever hold it
+   */
+  public void end() throws RefusedPointException {
+    int start = from(count);
+    ByteSink metric = series.metric;
+    ByteSink tags = series.tags;
+    if (metric.length == NO_NAME) {
+      throw new RefusedPointException("a metric without a name");
     }
-    keyBytes = metricBytes + valueAt - typeAt + length - tagsAt;
-    key = key(bytes, length, metricBytes, typeAt, valueAt - typeAt, tagsAt);
+    int keyBytes = metric.length + valueAt - typeAt + tags.length;
+    // Characters that the key escapes are counted twice at most.
+    if (keyBytes * 2 > MAX_KEY_BYTES && keyBytes + escaped(tags) > MAX_KEY_BYTES) {
+      throw new RefusedPointException("metric and tags are too long for a key of the store");
+    }
+    if (length - valueAt > MAX_VALUE_BYTES) {
+      throw new RefusedPointException("a value of more than " + MAX_VALUE_BYTES + " bytes");
+    }
+    if (count == ends.length) {
+      ends = Arrays.copyOf(ends, 2 * count);
+      tagsAt = Arrays.copyOf(tagsAt, 2 * count);
+      keys = Arrays.copyOf(keys, 2 * count);
+    }
+    tagsAt[count] = length - start;
+    keys[count] =
+        key(
+            hash(metric.bytes, 0, metric.length),
+            hash(bytes, typeAt, valueAt - typeAt),
+            hash(tags.bytes, 0, tags.length));
+    write(tags.bytes, 0, tags.length);
+    ends[count++] = length;
+  }
+
+  /** What KairosDB's key escapes in names and values of tags: ':' and '='. */
+  private static int escaped(ByteSink tags) {
+    int escaped = 0;
+    for (int i = 0; i < tags.length; i++) {
+      escaped += tags.bytes[i] == ':' || tags.bytes[i] == '=' ? 1 : 0;
+    }
+    return escaped;
   }
 
   /**
@@ -58,16 +127,22 @@ final class RecordBuffer implements DataOutput {
    */
   static long key(
       byte[] record, int length, int metricBytes, int typeAt, int typeBytes, int tagsAt) {
-    long metric = hash(record, 0, metricBytes);
-    long rest = 31 * hash(record, typeAt, typeBytes) + hash(record, tagsAt, length - tagsAt);
+    return key(
+        hash(record, 0, metricBytes),
+        hash(record, typeAt, typeBytes),
+        hash(record, tagsAt, length - tagsAt));
+  }
+
+  private static long key(long metric, long type, long tags) {
+    long rest = 31 * type + tags;
     return metric << 32 | (rest ^ rest >>> 32) & 0xffff_ffffL;
   }
 
   /** The upper half of the keys of all series of a metric. */
   static int metricKey(String metric) throws IOException {
-    RecordBuffer buffer = new RecordBuffer();
-    buffer.writeUTF(metric);
-    return (int) hash(buffer.bytes, 0, buffer.length);
+    ByteSink name = new ByteSink();
+    name.writeUTF(metric);
+    return (int) hash(name.bytes, 0, name.length);
   }
 
   static int metricOf(long key) {
@@ -78,140 +153,55 @@ final class RecordBuffer implements DataOutput {
     return Hashing.farmHashFingerprint64().hashBytes(bytes, from, count).asLong();
   }
 
-  /** The record is at their beginning. */
-  byte[] bytes() {
+  /** How many records there are. */
+  public int count() {
+    return count;
+  }
+
+  /** Of these, how many of the first are in the queue's file. */
+  public int taken() {
+    return taken;
+  }
+
+  void take() {
+    taken++;
+  }
+
+  /** All records, one behind the other. */
+  public byte[] bytes() {
     return bytes;
   }
 
-  int length() {
+  /** Bytes of all records, and of one that was begun. */
+  public int length() {
     return length;
   }
 
-  int tagsAt() {
-    return tagsAt;
+  /** Where a record begins. */
+  int from(int record) {
+    return record == 0 ? 0 : ends[record - 1];
   }
 
-  int valueBytes() {
-    return valueBytes;
+  int length(int record) {
+    return ends[record] - from(record);
   }
 
-  /** Of metric, type and tags together, from above what a key of the store has of them. */
-  int keyBytes() {
-    return keyBytes;
+  /** Where the tags begin in a record. */
+  int tagsAt(int record) {
+    return tagsAt[record];
   }
 
-  long key() {
-    return key;
+  long key(int record) {
+    return keys[record];
   }
 
-  private void room(int more) {
-    if (length + more > bytes.length) {
-      bytes = Arrays.copyOf(bytes, Math.max(2 * bytes.length, length + more));
-    }
+  /** Of the record that was begun last, as it came with the point. */
+  public int ttlS() {
+    return ttlS;
   }
 
-  @Override
-  public void write(int value) {
-    room(1);
-    bytes[length++] = (byte) value;
-  }
-
-  @Override
-  public void write(byte[] from) {
-    write(from, 0, from.length);
-  }
-
-  @Override
-  public void write(byte[] from, int at, int count) {
-    room(count);
-    System.arraycopy(from, at, bytes, length, count);
-    length += count;
-  }
-
-  @Override
-  public void writeBoolean(boolean value) {
-    write(value ? 1 : 0);
-  }
-
-  @Override
-  public void writeByte(int value) {
-    write(value);
-  }
-
-  @Override
-  public void writeShort(int value) {
-    room(Short.BYTES);
-    bytes[length++] = (byte) (value >>> 8);
-    bytes[length++] = (byte) value;
-  }
-
-  @Override
-  public void writeChar(int value) {
-    writeShort(value);
-  }
-
-  @Override
-  public void writeInt(int value) {
-    room(Integer.BYTES);
-    for (int shift = 24; shift >= 0; shift -= 8) {
-      bytes[length++] = (byte) (value >>> shift);
-    }
-  }
-
-  @Override
-  public void writeLong(long value) {
-    room(Long.BYTES);
-    for (int shift = 56; shift >= 0; shift -= 8) {
-      bytes[length++] = (byte) (value >>> shift);
-    }
-  }
-
-  @Override
-  public void writeFloat(float value) {
-    writeInt(Float.floatToIntBits(value));
-  }
-
-  @Override
-  public void writeDouble(double value) {
-    writeLong(Double.doubleToLongBits(value));
-  }
-
-  @Override
-  public void writeBytes(String text) {
-    write(text.getBytes(StandardCharsets.ISO_8859_1));
-  }
-
-  @Override
-  public void writeChars(String text) {
-    for (int i = 0; i < text.length(); i++) {
-      writeChar(text.charAt(i));
-    }
-  }
-
-  /** As java.io.DataOutput defines it: its own UTF-8, after a length of two bytes. */
-  @Override
-  public void writeUTF(String text) throws IOException {
-    int lengthAt = length;
-    room(2 + 3 * text.length());
-    length += 2;
-    for (int i = 0; i < text.length(); i++) {
-      char c = text.charAt(i);
-      if (c >= 1 && c < 0x80) {
-        bytes[length++] = (byte) c;
-      } else if (c < 0x800) {
-        bytes[length++] = (byte) (0xc0 | c >> 6);
-        bytes[length++] = (byte) (0x80 | c & 0x3f);
-      } else {
-        bytes[length++] = (byte) (0xe0 | c >> 12);
-        bytes[length++] = (byte) (0x80 | c >> 6 & 0x3f);
-        bytes[length++] = (byte) (0x80 | c & 0x3f);
-      }
-    }
-    int count = length - lengthAt - 2;
-    if (count > MAX_STRING_BYTES) {
-      throw new IOException("a string of " + count + " bytes, of " + MAX_STRING_BYTES + " at most");
-    }
-    bytes[lengthAt] = (byte) (count >>> 8);
-    bytes[lengthAt + 1] = (byte) count;
+  /** Of the record that was begun last, ms since 1970. */
+  public long time() {
+    return time;
   }
 }

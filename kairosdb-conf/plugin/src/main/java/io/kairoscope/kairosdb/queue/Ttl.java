@@ -68,6 +68,11 @@ final class Ttl {
     return null;
   }
 
+  /** Whether a point lives for ever with this time to live: then there is nothing to refuse. */
+  boolean isForEver(int ttlS) {
+    return ttlS >= 0 && effective(ttlS) == 0;
+  }
+
   /** Time to live from now on; 0 is for ever, and below 0 it is over. */
   int left(Point point, long nowMs) {
     int ttl = effective(point.ttlS());

@@ -8,7 +8,9 @@ import java.util.Random;
 /** Bodies that KairosDB takes, in any order of members and with any of its types. */
 final class Bodies {
   private static final String[] TEXTS = {
-    "m", "sensor.temperature", "ä", "日本", "a b", "\\u0041\\n", "x\\\"y", "😀", "a/b", "kairos=1"
+    "m", "sensor.temperature", "ä", "日本", "a b", "\\u0041\\n", "x\\\"y", "😀", "a/b", "kairos=1",
+    // Where the orders of characters, of their UTF-8 and of a record's encoding are not the same.
+    "\\u0000", "\\u0001", "\\uff5e", "\\ud83d\\ude00", "m\\u0000"
   };
 
   private final Random random;
@@ -42,7 +44,7 @@ final class Bodies {
     List<String> tags = new ArrayList<>();
     for (int i = random.nextInt(6); i >= 0; i--) {
       String value = random.nextInt(8) == 0 ? "" + random.nextInt() : text();
-      tags.add("\"" + i + TEXTS[random.nextInt(TEXTS.length)] + "\":" + value);
+      tags.add("\"" + TEXTS[random.nextInt(TEXTS.length)] + i + "\":" + value);
     }
     Collections.shuffle(tags, random);
     members.add("\"tags\":{" + String.join(",", tags) + "}");

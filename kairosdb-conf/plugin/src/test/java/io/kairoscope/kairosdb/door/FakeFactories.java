@@ -27,8 +27,9 @@ final class FakeFactories implements KairosDataPointFactory {
   }
 
   @Override
-  public DataPoint createDataPoint(String type, long time, KDataInput buffer) {
-    throw new UnsupportedOperationException();
+  public DataPoint createDataPoint(String type, long time, KDataInput buffer)
+      throws IOException {
+    return getFactoryForDataStoreType(type).getDataPoint(time, buffer);
   }
 
   @Override
@@ -38,7 +39,10 @@ final class FakeFactories implements KairosDataPointFactory {
 
   @Override
   public DataPointFactory getFactoryForDataStoreType(String type) {
-    throw new UnsupportedOperationException();
+    return factories.values().stream()
+        .filter(factory -> factory.getDataStoreType().equals(type))
+        .findAny()
+        .orElseThrow();
   }
 
   @Override

@@ -1,18 +1,18 @@
 package io.kairoscope.kairosdb.door;
 
 import com.google.common.collect.SetMultimap;
+import io.kairoscope.kairosdb.queue.Decoded;
 import io.kairoscope.kairosdb.queue.NotTakenError;
 import io.kairoscope.kairosdb.queue.PointQueue;
 import io.kairoscope.kairosdb.queue.QueueHealth;
+import io.kairoscope.kairosdb.queue.RecordBuffer;
 import io.kairoscope.kairosdb.queue.RefusedPointException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
-import java.util.SortedMap;
 import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.TimeUnit;
-import org.kairosdb.core.DataPoint;
 import org.kairosdb.core.DataPointSet;
 import org.kairosdb.core.queue.EventCompletionCallBack;
 import org.kairosdb.core.queue.QueueProcessor;
@@ -20,9 +20,7 @@ import org.kairosdb.events.DataPointEvent;
 
 /** A queue that does what a test says; a queue processor too, as KairosDB binds one. */
 class FakeQueue extends QueueProcessor implements PointQueue {
-  record Put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS) {}
-
-  final List<Put> puts = Collections.synchronizedList(new ArrayList<>());
+  final List<Decoded> puts = Collections.synchronizedList(new ArrayList<>());
   final List<String> calls = Collections.synchronizedList(new ArrayList<>());
   volatile boolean keeps = true;
   volatile long count;
@@ -67,31 +65,33 @@ class FakeQueue extends QueueProcessor implements PointQueue {
   }
 
   @Override
-  public void put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
-      throws RefusedPointException {
+  public void add(RecordBuffer records) throws RefusedPointException {
+    if (records.ttlS() < 0) {
+      throw new RefusedPointException("ttl is negative");
+    }
+    records.end();
+  }
+
+  @Override
+  public void put(RecordBuffer records) {
     if (fails != null) {
       throw fails;
     }
-    if (ttlS < 0) {
-      throw new RefusedPointException("ttl is negative");
-    }
-    if (puts.size() >= takes) {
+    List<Decoded> points = keeps ? Decoded.of(records, new FakeFactories()) : List.of();
+    int taken = Math.min(records.count(), Math.max(0, takes - puts.size()));
+    puts.addAll(points.subList(0, Math.min(taken, points.size())));
+    count += keeps ? 0 : taken;
+    Decoded.take(records, taken);
+    if (taken < records.count()) {
       throw new NotTakenError("the disk is full", null);
-    }
-    if (keeps) {
-      puts.add(new Put(metric, tags, point, ttlS));
-    } else {
-      count++;
     }
   }
 
   @Override
   public void put(DataPointEvent event) {
-    try {
-      put(event.getMetricName(), event.getTags(), event.getDataPoint(), event.getTtl());
-    } catch (RefusedPointException error) {
-      throw new IllegalStateException(error);
-    }
+    puts.add(
+        new Decoded(
+            event.getMetricName(), event.getTags(), event.getDataPoint(), event.getTtl()));
   }
 
   @Override

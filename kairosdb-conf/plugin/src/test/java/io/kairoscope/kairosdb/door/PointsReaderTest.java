@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.GsonBuilder;
+import io.kairoscope.kairosdb.queue.Decoded;
 import io.kairoscope.kairosdb.queue.NotTakenError;
 import io.kairoscope.kairosdb.queue.TestConfig;
 import java.io.ByteArrayInputStream;
@@ -297,7 +298,7 @@ class PointsReaderTest {
             "metric[13](name=n): Unregistered data point type 'no'",
             "metric[14](name=n).datapoints[0] must be an array of timestamp and value."),
         errors);
-    assertEquals(List.of("m", "last"), queue.puts.stream().map(FakeQueue.Put::metric).toList());
+    assertEquals(List.of("m", "last"), queue.puts.stream().map(Decoded::metric).toList());
     assertEquals(2, reader.taken());
     assertEquals(18, reader.refused());
   }
@@ -434,16 +435,6 @@ class PointsReaderTest {
     assertEquals(List.of("metric[0](name=m).datapoints is there twice."), errors);
     assertEquals(3, reader.refused());
     assertEquals(1, reader.taken());
-  }
-
-  @Test
-  void theSameTagsAreTheSameObject() throws IOException {
-    read(
-        "[{'name':'m','tags':{'a':'b','c':'d'},'timestamp':1,'value':1},"
-            + "{'name':'n','tags':{'a':'b','c':'d'},'timestamp':1,'value':1},"
-            + "{'name':'n','tags':{'a':'b','c':'e'},'timestamp':1,'value':1}]");
-    assertTrue(queue.puts.get(0).tags() == queue.puts.get(1).tags());
-    assertEquals(Map.of("a", "b", "c", "e"), queue.puts.get(2).tags());
   }
 
   /** Torn and altered bodies: an answer to each, in time, and a reader that works after it. */

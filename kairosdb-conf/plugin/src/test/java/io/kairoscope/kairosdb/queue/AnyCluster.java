@@ -11,6 +11,14 @@ import org.kairosdb.datastore.cassandra.ClusterConnection;
 public final class AnyCluster {
   private AnyCluster() {}
 
+  /** One that answers at once and keeps nothing of what it is sent. */
+  public static ClusterConnection forgetful(CassandraConfiguration configuration) {
+    FakeCluster cluster = new FakeCluster(configuration);
+    cluster.answersAtOnce = true;
+    cluster.keeps = false;
+    return cluster;
+  }
+
   /** Connected: its statements are answered at once; else as with start_async, before it is. */
   public static ClusterConnection of(CassandraConfiguration configuration, boolean connected) {
     if (connected) {

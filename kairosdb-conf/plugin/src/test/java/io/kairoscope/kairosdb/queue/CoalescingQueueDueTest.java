@@ -29,7 +29,7 @@ class CoalescingQueueDueTest {
     String name = "sensor.%05d".formatted(i);
     return RECORDS
         .of(metrics ? name : "m", ImmutableSortedMap.of("s", metrics ? "1" : name), 0, 0, 0)
-        .key();
+        .key(0);
   }
 
   @ParameterizedTest

@@ -36,7 +36,7 @@ class CoalescingQueueMemoryTest {
     long tail;
 
     @Override
-    public long append(byte[] bytes, int length, int tagsAt, long takenAt) {
+    public long append(byte[] bytes, int from, int length, int tagsAt, long takenAt) {
       return head++;
     }
 
@@ -63,12 +63,12 @@ class CoalescingQueueMemoryTest {
 
         @Override
         public int tagsAt() {
-          return loaded.tagsAt();
+          return loaded.tagsAt(0);
         }
 
         @Override
         public long takenAt() {
-          return loaded.key();
+          return loaded.key(0);
         }
 
         @Override

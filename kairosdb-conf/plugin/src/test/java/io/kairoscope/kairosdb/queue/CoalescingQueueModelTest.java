@@ -131,7 +131,7 @@ class CoalescingQueueModelTest {
       history.append(" put").append(series);
       long value = put.size();
       RecordBuffer record = records.of(series, time, value);
-      long dueMs = CoalescingQueue.dueMs(record.key(), clockMs, windowMs);
+      long dueMs = CoalescingQueue.dueMs(record.key(0), clockMs, windowMs);
       queue.put(record, wallMs);
       put.add(new Put(series, time, value, dueMs));
       assertTrue(dueMs >= clockMs && dueMs <= clockMs + windowMs, "not within the window");
@@ -152,9 +152,9 @@ class CoalescingQueueModelTest {
       history.append(" torn");
       // As it is found by the next start.
       if (random.nextBoolean()) {
-        file.append(new byte[0], 0, 0, wallMs);
+        file.append(new byte[0], 0, 0, 0, wallMs);
       } else {
-        file.append(new byte[30], 30, 0, wallMs);
+        file.append(new byte[30], 0, 30, 0, wallMs);
       }
       put.add(null);
       crash();

@@ -36,6 +36,7 @@ final class FakeCluster extends ClusterConnection {
   final List<SettableFuture<ResultSet>> answers = new ArrayList<>();
   final List<Host> hosts = new ArrayList<>();
   boolean answersAtOnce;
+  boolean keeps = true;
 
   private final RowSpec spec =
       new RowSpec(RowSpec.DEFAULT_ROW_WIDTH, TimeUnit.MILLISECONDS, false);
@@ -95,7 +96,9 @@ final class FakeCluster extends ClusterConnection {
 
   @Override
   public ResultSetFuture executeAsync(Statement statement) {
-    sent.add((BatchStatement) statement);
+    if (keeps) {
+      sent.add((BatchStatement) statement);
+    }
     SettableFuture<ResultSet> answer = SettableFuture.create();
     if (answersAtOnce) {
       answer.set(null);

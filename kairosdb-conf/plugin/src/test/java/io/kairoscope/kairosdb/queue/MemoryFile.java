@@ -19,12 +19,12 @@ final class MemoryFile implements PointFile {
   int readsLeft = -1;
 
   @Override
-  public synchronized long append(byte[] bytes, int length, int tags, long takenAt)
+  public synchronized long append(byte[] bytes, int from, int length, int tags, long takenAt)
       throws IOException {
     if (full) {
       throw new IOException("no space");
     }
-    records.add(Arrays.copyOf(bytes, length));
+    records.add(Arrays.copyOfRange(bytes, from, from + length));
     tagsAt.add(tags);
     times.add(takenAt);
     return records.size() - 1;

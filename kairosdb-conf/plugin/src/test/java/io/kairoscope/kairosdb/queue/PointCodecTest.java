@@ -67,11 +67,11 @@ class PointCodecTest {
       for (boolean noted : new boolean[] {true, false}) {
         MemoryFile file = new MemoryFile();
         RecordBuffer record = records.codec.record(METRIC, tags, point, 77);
-        file.append(record.bytes(), record.length(), noted ? record.tagsAt() : 0, 5);
+        file.append(record.bytes(), 0, record.length(), noted ? record.tagsAt(0) : 0, 5);
         PointFile.Reader reader = file.reader();
         assertTrue(reader.load(0));
         int tagsAt = records.codec.tagsAt(reader);
-        assertEquals(record.tagsAt(), tagsAt);
+        assertEquals(record.tagsAt(0), tagsAt);
         SeriesRecords back = new SeriesRecords(reader.bytes(), reader.length(), tagsAt);
         assertTrue(back.has(reader.bytes(), reader.length(), tagsAt));
         back.add(reader, tagsAt, 0, null);
@@ -100,23 +100,21 @@ class PointCodecTest {
               : tags("a", "" + random.nextInt(5), "b", "" + random.nextInt(3));
       boolean whole = random.nextBoolean();
       DataPoint point = whole ? new LongDataPoint(i, i) : new StringDataPoint(i, "x" + i);
-      RecordBuffer record = new RecordBuffer();
-      record.set(metric, tags, point, random.nextInt(9));
-      all.add(record);
+      all.add(new Records().codec.record(metric, tags, point, random.nextInt(9)));
       series.add(new Series(metric, tags, point.getDataStoreDataType()));
     }
     for (int i = 0; i < all.size(); i++) {
       RecordBuffer one = all.get(i);
-      SeriesRecords of = new SeriesRecords(one.bytes(), one.length(), one.tagsAt());
+      SeriesRecords of = new SeriesRecords(one.bytes(), one.length(), one.tagsAt(0));
       for (int j = 0; j < all.size(); j++) {
         RecordBuffer other = all.get(j);
         boolean same = series.get(i).equals(series.get(j));
-        assertEquals(same, of.has(other.bytes(), other.length(), other.tagsAt()));
-        assertEquals(same, one.key() == other.key());
+        assertEquals(same, of.has(other.bytes(), other.length(), other.tagsAt(0)));
+        assertEquals(same, one.key(0) == other.key(0));
         boolean sameMetric = series.get(i).metric().equals(series.get(j).metric());
         assertEquals(
             sameMetric,
-            RecordBuffer.metricKey(series.get(i).metric()) == RecordBuffer.metricOf(other.key()));
+            RecordBuffer.metricKey(series.get(i).metric()) == RecordBuffer.metricOf(other.key(0)));
       }
     }
   }
@@ -130,7 +128,7 @@ class PointCodecTest {
     for (byte[] none :
         List.of(new byte[0], new byte[60], Arrays.copyOf(record, record.length - 3), otherType)) {
       MemoryFile file = new MemoryFile();
-      file.append(none, none.length, 0, 5);
+      file.append(none, 0, none.length, 0, 5);
       PointFile.Reader reader = file.reader();
       reader.load(0);
       assertEquals(0, records.codec.tagsAt(reader));
@@ -144,8 +142,8 @@ class PointCodecTest {
     int type = new String(record, java.nio.charset.StandardCharsets.ISO_8859_1).indexOf("kairos_");
     record[type] = 'X';
     MemoryFile file = new MemoryFile();
-    file.append(record, record.length, 0, 5);
-    file.append(new byte[60], 60, 0, 5);
+    file.append(record, 0, record.length, 0, 5);
+    file.append(new byte[60], 0, 60, 0, 5);
     CoalescingQueue queue =
         new CoalescingQueue(file, records.codec, 0, 1 << 20, 0, () -> 0);
     assertEquals(2, queue.refill());

@@ -46,7 +46,7 @@ class QueueFileTest {
   }
 
   private static long append(QueueFile file, byte[] bytes) throws IOException {
-    return file.append(bytes, bytes.length, 0, System.currentTimeMillis());
+    return file.append(bytes, 0, bytes.length, 0, System.currentTimeMillis());
   }
 
   private static byte[] read(QueueFile file, long record) throws IOException {

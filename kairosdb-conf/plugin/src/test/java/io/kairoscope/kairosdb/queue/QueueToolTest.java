@@ -51,7 +51,7 @@ class QueueToolTest {
   private void put(QueueFile file, String metric, DataPoint point) throws Exception {
     RecordBuffer record =
         records.codec.record(metric, ImmutableSortedMap.of("a", "ü"), point, 77);
-    file.append(record.bytes(), record.length(), record.tagsAt(), 5_000 + point.getTimestamp());
+    file.append(record.bytes(), 0, record.length(), record.tagsAt(0), 5_000 + point.getTimestamp());
   }
 
   private List<JsonObject> run(String... arguments) throws IOException {

@@ -40,7 +40,7 @@ class TornFileTest {
 
   private static void append(QueueFile file, long index) throws IOException {
     byte[] bytes = record(index);
-    assertEquals(index, file.append(bytes, bytes.length, 7, 1_000 + index));
+    assertEquals(index, file.append(bytes, 0, bytes.length, 7, 1_000 + index));
   }
 
   private static Map<Long, byte[]> whole(QueueFile file) throws IOException {
