@@ -45,7 +45,8 @@ def _section(name: str, model: type[Section]) -> Iterator[str]:
     about = (model.__doc__ or "").partition("\n")[0]
     yield f"{name or 'experiment'}: {about[0].lower()}{about[1:]}"
     for key, info in named(model).items():
-        if info.json_schema_extra is None:  # A section of its own.
+        # A section of its own.
+        if info.json_schema_extra is None or (model is Experiment and key in sections()):
             continue
         yield ""
         yield from _field(key, info)
