@@ -3,7 +3,7 @@
 import sys
 
 import bench
-from kairoscope.cli.main import console
+from kairoscope.cli.options import console
 from kairoscope.errors import UserError
 
 try:

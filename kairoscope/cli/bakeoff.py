@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kairoscope import paths
-from kairoscope.cli.options import target_option
+from kairoscope.cli.options import console, target_option
 from kairoscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ def bakeoff(
     Runs, a document of each system, report.html and report.md are in a folder of results/bakeoff/.
     Interrupted, the same command goes on. For target local.
     """
-    from kairoscope.cli.main import console
     from kairoscope.hosts import operation
     from kairoscope.series import bakeoff as bakeoffs
     from kairoscope.series import bakeoff_page

@@ -10,15 +10,14 @@ from typing import Any
 import click
 
 from kairoscope import paths, run_folder
-from kairoscope.cli import known
 from kairoscope.cli.options import (
     check_thrown_away,
+    console,
     empty_option,
     make_plan,
     scale_options,
 )
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory
 
 
 class _WithMany(click.Command):
@@ -107,7 +106,6 @@ def compare(
     into: Path | None,
 ) -> None:
     """Compare runs with others: exit 0 same or better, 1 worse, 2 undecided or not comparable."""
-    from kairoscope.cli.main import console
     from kairoscope.compare import page, sides
 
     found = sides.of_folders(
@@ -155,8 +153,9 @@ def ab(
     **scale: str | None,
 ) -> None:
     """Run EXP1 and EXP2 in turn, A B B A …, and compare: exit as compare does."""
-    from kairoscope.cli.main import console
+    from kairoscope.cli import known
     from kairoscope.compare import page
+    from kairoscope.hosts import inventory
     from kairoscope.series import ab as series_of
     from kairoscope.series.driver import Verbs, Wanted
 
@@ -224,7 +223,6 @@ def _experiment(name: str) -> str:
 @click.option("--metric", help="One figure only, such as p99_ms or storage_us  [default: all]")
 def trend(experiment: str, metric: str | None) -> None:
     """Show where a figure of EXPERIMENT changed for good, over all its runs (history.jsonl)."""
-    from kairoscope.cli.main import console
     from kairoscope.compare import history, runs
     from kairoscope.compare import trend as trends
 

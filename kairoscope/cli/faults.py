@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kairoscope import paths, run_folder
-from kairoscope.cli.options import scale_options
+from kairoscope.cli.options import console, scale_options
 from kairoscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -54,7 +54,6 @@ def faults(
     faults.md are in a folder of results/faults/. Exit 0 all held, 1 a point was lost, 2 else.
     """
     from kairoscope import experiment as experiments
-    from kairoscope.cli.main import console
     from kairoscope.series import fault_page, fault_runs
     from kairoscope.series.driver import Verbs
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 
 from kairoscope import __version__, paths
 from kairoscope.cli.bakeoff import bakeoff
@@ -22,6 +21,7 @@ from kairoscope.cli.options import (
     Verbs,
     absolute,
     account_options,
+    console,
     deployment,
     enter,
     enter_kairosdb,
@@ -37,9 +37,6 @@ from kairoscope.cli.roles import role_commands
 from kairoscope.cli.search import search
 from kairoscope.cli.size import size
 from kairoscope.errors import UserError
-
-# Lines are not folded: a path or a figure cut in two cannot be copied or searched for.
-console = Console(highlight=False, soft_wrap=True)
 
 
 class _Group(Verbs):

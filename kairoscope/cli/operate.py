@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from kairoscope.cli.options import (
     Verbs,
     absolute,
+    console,
     deployment,
     enter_kairosdb,
     host_options,
@@ -24,8 +24,6 @@ from kairoscope.cli.options import (
 
 if TYPE_CHECKING:
     from kairoscope.deploy.operate.deployed import Deployed
-
-_console = Console(highlight=False, soft_wrap=True)
 
 
 @click.group("operate", cls=Verbs)
@@ -47,7 +45,7 @@ def _to_be(name: str, account: Path, backend: Path | None, inventory: Path | Non
     from kairoscope.hosts.deployed import deployed_stack
 
     enter_kairosdb(name)
-    return Deployed(deployment(name, deployed_stack(name), _console, account, backend, inventory))
+    return Deployed(deployment(name, deployed_stack(name), console, account, backend, inventory))
 
 
 def _as_is(name: str) -> Deployed:

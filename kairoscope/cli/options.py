@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Console
 
 from kairoscope import paths
 from kairoscope.errors import UserError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from kairoscope.deploy.deploy import Deployment
     from kairoscope.plan import Plan
+
+# Lines are not folded: a path or a figure cut in two cannot be copied or searched for.
+console = Console(highlight=False, soft_wrap=True)
 
 
 class Verbs(click.Group):

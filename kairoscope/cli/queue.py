@@ -6,11 +6,8 @@ import sys
 from pathlib import Path
 
 import click
-from rich.console import Console
 
-from kairoscope.cli.options import Verbs, enter_kairosdb, target_option
-
-_console = Console(highlight=False, soft_wrap=True)
+from kairoscope.cli.options import Verbs, console, enter_kairosdb, target_option
 
 
 @click.group("queue", cls=Verbs)
@@ -37,7 +34,7 @@ def inspect(target: str, node: str | None) -> None:
     from kairoscope.deploy.operate import queue
 
     enter_kairosdb(target)
-    sys.exit(0 if queue.inspect(target, node, _console) else 1)
+    sys.exit(0 if queue.inspect(target, node, console) else 1)
 
 
 @queue_commands.command()
@@ -49,7 +46,7 @@ def export(target: str, node: str | None, file: Path, *, dead: bool) -> None:
     from kairoscope.deploy.operate import queue
 
     enter_kairosdb(target)
-    queue.export(target, node, file, dead=dead, console=_console)
+    queue.export(target, node, file, dead=dead, console=console)
 
 
 @queue_commands.command()
@@ -81,4 +78,4 @@ def drop(
 
     choice = queue.Choice.of(metric=metric, dead=dead, everything=everything, yes=yes)
     enter_kairosdb(target)
-    queue.drop(target, node, choice, to, _console)
+    queue.drop(target, node, choice, to, console)

@@ -11,6 +11,7 @@ import click
 from kairoscope.cli.compare import share
 from kairoscope.cli.options import (
     check_thrown_away,
+    console,
     deployment,
     empty_option,
     enter,
@@ -90,7 +91,6 @@ def search(
     """
     from kairoscope import experiment as experiments
     from kairoscope.cli import known
-    from kairoscope.cli.main import console
     from kairoscope.hosts import deployed
     from kairoscope.series import command
 

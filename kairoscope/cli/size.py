@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from kairoscope.cli.options import console
 from kairoscope.errors import UserError
 
 _UNITS_S = {"h": 3600, "d": 86_400, "y": 365 * 86_400}
@@ -62,7 +63,6 @@ def size(
 ) -> None:
     """Say which nodes a number of sensors takes, and what they cost, with the arithmetic."""
     from kairoscope.cli.compare import run_path
-    from kairoscope.cli.main import console
     from kairoscope.sizing import figures, show
     from kairoscope.sizing.size import Need
     from kairoscope.sizing.size import size as sized

@@ -173,100 +173,111 @@ def items(tree: Any, key: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+class _Reader:
+    """Reads the files of a run folder; `missing` has those that were not there, or not whole."""
+
+    def __init__(self, run_dir: Path, read_lines: Lines) -> None:
+        self.missing: list[Missing] = []
+        self._run_dir = run_dir
+        self._read_lines = read_lines
+
+    def there(self, file: str) -> bool:
+        return (self._run_dir / file).exists()
+
+    def tree(self, file: str) -> Any:
+        if not self.there(file):
+            self._lost(file, "not there")
+            return None
+        try:
+            return run_folder.read_json(self._run_dir / file)
+        except (OSError, UserError) as error:
+            self._lost(file, f"unreadable ({error})")
+        return None
+
+    def object(self, file: str) -> Json:
+        value = self.tree(file)
+        if value is not None and not isinstance(value, dict):
+            self._lost(file, "unreadable (not a JSON object)")
+        return value if isinstance(value, dict) else {}
+
+    def object_if_there(self, file: str) -> Json:
+        return self.object(file) if self.there(file) else {}
+
+    def lines(self, file: str) -> tuple[Json, ...]:
+        try:
+            said = list(self._read_lines(self._run_dir / file))
+        except FileNotFoundError:
+            if file in _EXPECTED:
+                self._lost(file, "not there")
+            return ()
+        except OSError as error:
+            self._lost(file, f"unreadable ({error})")
+            return ()
+        if bad := said.count(None):
+            self.missing.append(Missing(file, f"{bad} unreadable line(s)", "what those lines said"))
+        return tuple(record for record in said if record is not None)
+
+    def _lost(self, file: str, why: str) -> None:
+        self.missing.append(Missing(file, why, _EXPECTED.get(file, "part of its content")))
+
+
 def read(run_dir: Path, read_lines: Lines = run_folder.lines) -> RunData:
     """Everything the report needs from `run_dir`; never raises for what is absent or damaged.
 
     `read_lines`: for who reads a folder again and again while it fills.
     """
-    missing: list[Missing] = []
-
-    def lost(file: str, why: str) -> None:
-        missing.append(Missing(file, why, _EXPECTED.get(file, "part of its content")))
-
-    def tree(file: str) -> Any:
-        path = run_dir / file
-        if not path.exists():
-            lost(file, "not there")
-            return None
-        try:
-            return run_folder.read_json(path)
-        except (OSError, UserError) as error:
-            lost(file, f"unreadable ({error})")
-        return None
-
-    def lines(file: str) -> tuple[Json, ...]:
-        try:
-            said = list(read_lines(run_dir / file))
-        except FileNotFoundError:
-            if file in _EXPECTED:
-                lost(file, "not there")
-            return ()
-        except OSError as error:
-            lost(file, f"unreadable ({error})")
-            return ()
-        if bad := said.count(None):
-            missing.append(Missing(file, f"{bad} unreadable line(s)", "what those lines said"))
-        return tuple(record for record in said if record is not None)
-
-    def objects(file: str) -> Json:
-        value = tree(file)
-        if value is not None and not isinstance(value, dict):
-            lost(file, "unreadable (not a JSON object)")
-        return value if isinstance(value, dict) else {}
-
+    files = _Reader(run_dir, read_lines)
     finals = [path.name for path in run_folder.worker_results(run_dir)]
     logs = [path.name for path in run_folder.worker_logs(run_dir)]
-    plan = objects(run_folder.PLAN)
-
-    def there(file: str) -> bool:
-        return (run_dir / file).exists()
-
-    on_scylla = plan.get("engine") == "scylla" or there(run_folder.SHARDS)
-    with_queries = bool(part(plan, "load", "queries")) or there(run_folder.QUERIES)
-    hosts = tree(run_folder.LOAD_HOSTS) if there(run_folder.LOAD_HOSTS) else []
-    looks = lines(run_folder.PROGRESS)
+    plan = files.object(run_folder.PLAN)
+    on_scylla = plan.get("engine") == "scylla" or files.there(run_folder.SHARDS)
+    with_queries = bool(part(plan, "load", "queries")) or files.there(run_folder.QUERIES)
+    hosts = files.tree(run_folder.LOAD_HOSTS) if files.there(run_folder.LOAD_HOSTS) else []
+    looks = files.lines(run_folder.PROGRESS)
     under_load = tuple(look for look in looks if look.get("stage") == "load")
     data = RunData(
         folder=run_dir.name,
-        manifest=objects(run_folder.MANIFEST),
+        manifest=files.object(run_folder.MANIFEST),
         plan=plan,
-        verdict=objects(run_folder.VERDICT),
-        ledger=objects(run_folder.LEDGER),
-        measurements=objects(run_folder.MEASUREMENTS),
-        latency=objects(run_folder.LATENCY_MERGED),
-        captures=_captures(run_dir, tree(run_folder.CAPTURES)),
-        window=objects(run_folder.STORE_WINDOW) if there(run_folder.STORE_WINDOW) else {},
-        queue=lines(run_folder.QUEUE),
-        processes=lines(run_folder.PROCESSES),
-        shards=lines(run_folder.SHARDS) if on_scylla else (),
-        events=lines(run_folder.EVENTS),
-        faults=lines(run_folder.FAULTS) if there(run_folder.FAULTS) else (),
-        counters=lines(run_folder.COUNTERS) if there(run_folder.COUNTERS) else (),
-        workers=tuple(objects(f"{run_folder.LOAD}/{name}") for name in finals),
+        verdict=files.object(run_folder.VERDICT),
+        ledger=files.object(run_folder.LEDGER),
+        measurements=files.object(run_folder.MEASUREMENTS),
+        latency=files.object(run_folder.LATENCY_MERGED),
+        captures=_captures(run_dir, files.tree(run_folder.CAPTURES)),
+        window=files.object_if_there(run_folder.STORE_WINDOW),
+        queue=files.lines(run_folder.QUEUE),
+        processes=files.lines(run_folder.PROCESSES),
+        shards=files.lines(run_folder.SHARDS) if on_scylla else (),
+        events=files.lines(run_folder.EVENTS),
+        faults=files.lines(run_folder.FAULTS) if files.there(run_folder.FAULTS) else (),
+        counters=files.lines(run_folder.COUNTERS) if files.there(run_folder.COUNTERS) else (),
+        workers=tuple(files.object(f"{run_folder.LOAD}/{name}") for name in finals),
         looks=looks,
-        progress=tuple(lines(f"{run_folder.LOAD}/{name}") for name in logs)
+        progress=tuple(files.lines(f"{run_folder.LOAD}/{name}") for name in logs)
         or ((under_load,) if under_load else ()),
-        spec=objects(run_folder.LOAD_SPEC) if there(run_folder.LOAD_SPEC) else {},
-        queries=objects(run_folder.QUERIES) if with_queries else {},
-        beside=objects(run_folder.BESIDE) if there(run_folder.BESIDE) else {},
+        spec=files.object_if_there(run_folder.LOAD_SPEC),
+        queries=files.object(run_folder.QUERIES) if with_queries else {},
+        beside=files.object_if_there(run_folder.BESIDE),
         hosts=tuple(map(part, hosts)) if isinstance(hosts, list) else (),
     )
-    if not finals:
-        missing.append(
-            Missing(f"{run_folder.LOAD}/worker-*.json", "not there", "what the loaders counted")
-        )
-    for log in logs:
-        if log.removesuffix("l") not in finals:
-            missing.append(
-                Missing(
-                    f"{run_folder.LOAD}/{log.removesuffix('l')}",
-                    "not there: this loader process did not end by itself",
-                    "its final counts",
-                )
-            )
     never = _never(part(data.manifest, "captures"))
-    missing = [each for each in missing if each.file not in never]
+    missing = [
+        each for each in (*files.missing, *_unfinished(finals, logs)) if each.file not in never
+    ]
     return RunData(**{**vars(data), "missing": tuple(missing)})
+
+
+def _unfinished(finals: list[str], logs: list[str]) -> Iterator[Missing]:
+    """What loader processes did not leave behind that began, by the files of those that did."""
+    if not finals:
+        yield Missing(f"{run_folder.LOAD}/worker-*.json", "not there", "what the loaders counted")
+    for final in (log.removesuffix("l") for log in logs):
+        if final not in finals:
+            yield Missing(
+                f"{run_folder.LOAD}/{final}",
+                "not there: this loader process did not end by itself",
+                "its final counts",
+            )
 
 
 def _never(captures: Json) -> set[str]:

@@ -117,6 +117,15 @@ def _ours(run: RunData) -> _Ours:
     )
 
 
+@dataclass(frozen=True)
+class _Theirs:
+    """What was published of one run of others."""
+
+    engine: str
+    setup: Json
+    figures: Json
+
+
 def _worst(rows: dict[str, Json], percentile: str) -> float | None:
     """The highest value over the nodes, in ms; 0.00 is an empty reservoir and does not count."""
     micros = [v for row in rows.values() if (v := number(row.get(percentile)))]
@@ -135,35 +144,48 @@ def _comparison(entry: Json, source: Json, ours: _Ours) -> Comparison:
 
 
 def _lines(entry: Json, ours: _Ours) -> tuple[Line, ...]:
-    setup, figures = part(entry, "setup"), part(entry, "figures")
-    theirs = str(entry.get("engine", "?"))
-    same_engine = ours.engine.lower() == theirs
-    same_rf = ours.cluster.get("replication_factor") == setup.get("replication_factor")
+    theirs = _Theirs(str(entry.get("engine", "?")), part(entry, "setup"), part(entry, "figures"))
+    same_engine = ours.engine.lower() == theirs.engine
     local = ours.target == "local"
     engine = "the same engine, another release of it" if same_engine else "another engine"
     where = "everything shares one machine here" if local else "compare the instance types"
-    cores = NONE if ours.storage_cores is None else units.significant(ours.storage_cores)
-    batch = f"{ours.kairosdb.get('batch_size', NONE)} / {ours.kairosdb.get('min_batch_size', NONE)}"
     store: Comparable = "partly" if same_engine and not local else "no"
-    coordinator = (
-        "same tool and place (write, at the store's coordinator; ours: worst node under load)"
+    return (
+        Line(
+            "Storage engine", theirs.engine, ours.engine, "partly" if same_engine else "no", engine
+        ),
+        *_machines(theirs, ours, "no" if local else "partly", where),
+        *_load(theirs, ours, where),
+        *_latencies(theirs, ours, store, f"{engine}; {where}"),
+        *_costs(theirs, ours),
     )
+
+
+def _machines(theirs: _Theirs, ours: _Ours, comparable: Comparable, where: str) -> tuple[Line, ...]:
+    """What the servers stood on, and how many there were."""
+    setup = theirs.setup
     nodes = f"{setup.get('storage_nodes')} storage + {setup.get('kairosdb_nodes')} KairosDB"
     our_nodes = (
         f"{ours.cluster.get('storage_nodes', NONE)} storage + "
         f"{ours.cluster.get('kairosdb_nodes', NONE)} KairosDB"
     )
     return (
-        Line("Storage engine", theirs, ours.engine, "partly" if same_engine else "no", engine),
         Line(
             "Hardware",
             f"storage {setup.get('storage_nodes')} × {setup.get('storage_hardware')}, KairosDB "
             f"{setup.get('kairosdb_hardware')}, loaders {setup.get('loader_hardware')}",
             f"{ours.target}: {ours.hardware}",
-            "no" if local else "partly",
+            comparable,
             where,
         ),
         Line("Nodes", nodes, our_nodes, *_equal(nodes, our_nodes)),
+    )
+
+
+def _load(theirs: _Theirs, ours: _Ours, where: str) -> tuple[Line, ...]:
+    """What was sent."""
+    figures = theirs.figures
+    return (
         Line(
             "Sensors",
             _figure(figures, "sensors"),
@@ -197,19 +219,29 @@ def _lines(entry: Json, ours: _Ours) -> tuple[Line, ...]:
             )
             + where,
         ),
+    )
+
+
+def _latencies(theirs: _Theirs, ours: _Ours, store: Comparable, but: str) -> tuple[Line, ...]:
+    """At the store and at the client; `store`: whether the former are comparable, `but` why not."""
+    figures = theirs.figures
+    coordinator = (
+        "same tool and place (write, at the store's coordinator; ours: worst node under load)"
+    )
+    return (
         Line(
             "Store write p95",
             _figure(figures, "coordinator_p95_ms"),
             units.milliseconds(ours.store_p95_ms),
             store,
-            f"{coordinator}, but {engine}; {where}",
+            f"{coordinator}, but {but}",
         ),
         Line(
             "Store write p99",
             _figure(figures, "coordinator_p99_ms"),
             units.milliseconds(ours.store_p99_ms),
             store,
-            f"{coordinator}, but {engine}; {where}",
+            f"{coordinator}, but {but}",
         ),
         Line(
             "Client p99",
@@ -223,6 +255,16 @@ def _lines(entry: Json, ours: _Ours) -> tuple[Line, ...]:
                 else "ours ends with the hand-over to the socket"
             ),
         ),
+    )
+
+
+def _costs(theirs: _Theirs, ours: _Ours) -> tuple[Line, ...]:
+    """What it took of the store, and in which batches it came there."""
+    setup, figures = theirs.setup, theirs.figures
+    same_rf = ours.cluster.get("replication_factor") == setup.get("replication_factor")
+    cores = NONE if ours.storage_cores is None else units.significant(ours.storage_cores)
+    batch = f"{ours.kairosdb.get('batch_size', NONE)} / {ours.kairosdb.get('min_batch_size', NONE)}"
+    return (
         Line(
             "CPU of a storage node",
             _figure(figures, "reactor_load"),

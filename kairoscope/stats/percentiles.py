@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from kairoscope.stats import bootstrap
 
@@ -140,7 +140,7 @@ def _of(values: Floats, figure: float, confidence: float, size: float) -> Interv
     """The interval of resampled `values`, its levels moved outwards for a small sample."""
     tail = (1 - confidence) / 2
     # A bootstrap's spread is that of a sample divided by n, not by n - 1, and its tails are normal.
-    outer = stats.norm.cdf(np.sqrt(size / (size - 1)) * stats.t.ppf(tail, size - 1))
+    outer = special.ndtr(np.sqrt(size / (size - 1)) * special.stdtrit(size - 1, tail))
     low, high = np.quantile(values, [outer, 1 - outer])
     return Interval(figure, min(float(low), figure), max(float(high), figure), confidence)
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+from scipy import special
 
 from kairoscope.stats.percentiles import CONFIDENCE, Interval
 
@@ -122,6 +122,6 @@ def mean(values: Sequence[float] | Floats, confidence: float = CONFIDENCE) -> In
     if len(looks) < 2 or size <= 1:
         return None
     error = float(looks.std(ddof=1)) / math.sqrt(size)
-    reach = float(stats.t.ppf((1 + confidence) / 2, size - 1)) * error
+    reach = float(special.stdtrit(size - 1, (1 + confidence) / 2)) * error
     middle = float(looks.mean())
     return Interval(middle, middle - reach, middle + reach, confidence)

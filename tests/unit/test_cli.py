@@ -1,6 +1,8 @@
 """What `kairoscope --help` has, and what it leaves to Ansible's roles."""
 
 import re
+import subprocess
+import sys
 
 from click.testing import CliRunner
 
@@ -35,3 +37,14 @@ def test_fields_of_an_experiment() -> None:
     done = CliRunner().invoke(main, ["experiment", "fields", "limits"])
     assert done.exit_code == 0
     assert done.output.startswith("limits: what makes a run a pass.\n")
+
+
+def test_what_a_command_needs_it_imports_itself() -> None:
+    """Each of these takes a good part of a second, and roles call commands once for every host."""
+    code = "import sys, kairoscope.cli.main; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=paths.CHECKOUT
+    )
+    loaded = set(done.stdout.split())
+    assert "click" in loaded
+    assert not loaded & {"aiohttp", "cassandra", "matplotlib", "numpy", "pydantic", "scipy", "yaml"}
