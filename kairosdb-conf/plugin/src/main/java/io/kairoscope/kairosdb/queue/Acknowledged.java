@@ -38,6 +38,11 @@ final class Acknowledged {
     return index < low || bits.get((int) (index - base));
   }
 
+  /** None from this one on is acknowledged; the one before it is, if any above `low` are. */
+  long end() {
+    return Math.max(low, base + bits.length());
+  }
+
   /** All indexes below this one are acknowledged, and this one is not. */
   long low() {
     return low;

@@ -449,7 +449,7 @@ final class CoalescingQueue {
    */
   List<Group> takeAgain(int most) throws IOException {
     List<Group> groups = new ArrayList<>();
-    Run run = kept.run(file.tail(), low(), this::entries);
+    Run run = kept.run(file.tail(), settledEnd(), this::entries);
     if (run != null) {
       run.next(most, reader, codec, groups, index -> {});
     }
@@ -471,6 +471,10 @@ final class CoalescingQueue {
       }
     }
     return entries;
+  }
+
+  private synchronized long settledEnd() {
+    return settled.end();
   }
 
   private synchronized long low() {

@@ -43,14 +43,21 @@ final class KeptPoints {
     asked = true;
   }
 
-  /** The run to go on with; null if there is nothing to write again, or all is under way. */
-  Run run(long tail, long low, Source source) throws IOException {
+  /**
+   * The run to go on with; null if there is nothing to write again, or all is under way.
+   *
+   * @param settledEnd behind the last that is settled. What was acknowledged last is of series that
+   *     were released before older points of others, so it lies between points that still wait;
+   *     these are written a little sooner then. Nothing that comes can have their write time, as
+   *     something later was released already.
+   */
+  Run run(long tail, long settledEnd, Source source) throws IOException {
     if (asked) {
       asked = false;
       // From the beginning, even if half of it was written: it was before this node went.
       active = true;
       from = tail;
-      end = low;
+      end = settledEnd;
       run = null;
     }
     if (run != null && run.isSettled()) {

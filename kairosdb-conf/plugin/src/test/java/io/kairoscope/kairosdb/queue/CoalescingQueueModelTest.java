@@ -66,6 +66,8 @@ class CoalescingQueueModelTest {
     final Set<Long> released = new HashSet<>();
     final List<Point> flying = new ArrayList<>();
     final Set<Long> readBack = new HashSet<>();
+    // When what was written again, in this life or another, had been taken.
+    final Map<Long, Long> rewritten = new HashMap<>();
     final Set<String> urgent = new HashSet<>();
 
     Model(long seed) throws IOException {
@@ -195,6 +197,14 @@ class CoalescingQueueModelTest {
         assertTrue(
             due || pressed || flushed || urgent.contains(group.series().metric()),
             "released before it is due");
+        for (var one : rewritten.entrySet()) {
+          Put earlier = put.get(one.getKey().intValue());
+          if (one.getKey() < point.index()
+              && earlier.series == was.series
+              && earlier.time == was.time) {
+            assertTrue(one.getValue() < point.takenAt(), "a tie with a value written again");
+          }
+        }
         // Whatever has the same time and came before must be written before it, or never.
         for (long index = point.index() + 1; index < put.size(); index++) {
           Put later = put.get((int) index);
@@ -257,17 +267,15 @@ class CoalescingQueueModelTest {
       return false;
     }
 
-    /** Writes again what is kept: all of it that is stored comes once more. */
+    /** Writes again what is kept: all that is stored comes once more, whatever is not before it. */
     void again() throws IOException {
       history.append(" again");
       queue.checkpoint();
       Set<Long> kept = new HashSet<>();
-      long low = file.tail;
-      while (settledAt.containsKey(low)) {
-        if (!replaced(low)) {
-          kept.add(low);
+      for (long index = file.tail; index < file.head(); index++) {
+        if (settledAt.containsKey(index) && !replaced(index)) {
+          kept.add(index);
         }
-        low++;
       }
       queue.rewrite();
       for (int round = 0; round < 10_000 && !kept.isEmpty(); round++) {
@@ -275,6 +283,7 @@ class CoalescingQueueModelTest {
         for (Group group : groups) {
           check(group, true);
           group.points().forEach(point -> kept.remove(point.index()));
+          group.points().forEach(point -> rewritten.put(point.index(), point.takenAt()));
           queue.done(group.points());
         }
         clockMs += 10_000;
