@@ -161,8 +161,10 @@ def _missing(system: System, step: str) -> Cell:
     """Of a step without figures: why."""
     if step in system.odd:
         return _none(system.odd[step])
+    if step in system.runs:
+        return _none(f"its run says: {system.runs[step].verdict['summary']}")
     if step in system.document["steps"]:
-        return _none("its run has no such figure: see there")
+        return _none("it has no such figure: see there")
     return _none("it was not brought to its end" if system.document["error"] else "not run yet")
 
 
