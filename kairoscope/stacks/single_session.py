@@ -156,7 +156,9 @@ class Captures:
         """Bytes of its data folder, once it has made visible what it took."""
         try:
             self._server.settle(self._host)
-            said = ssh.run(self._host, ["du", "-s", "-B1", str(self._server.data(self._host))])
+            look = ["du", "-s", "-B1", str(self._server.data(self._host))]
+            # On a host of its own the folder is another user's.
+            said = ssh.run(self._host, look, sudo=True)
         except (OSError, ValueError, ssh.RemoteError) as error:
             self._events.write(t=time.time(), what="disk not measured", detail=str(error))
             return None
