@@ -219,6 +219,7 @@ lint: $(VENV)/installed ## Run every linter
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/holes.py
 	$(BIN)/yamllint --strict .
 	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/ansible-lint --offline --strict
 	$(BIN)/shellcheck scripts/need scripts/ready scripts/narrate .ci/run

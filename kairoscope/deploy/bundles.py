@@ -125,6 +125,7 @@ def _sources() -> Iterator[Path]:
     for name in NAMES:
         yield bundle(name).manifest
         yield conf / "bundles" / name / "pom.xml"
+    yield conf / "libraries" / "pom.xml"
     yield conf / "plugin" / "pom.xml"
     yield from sorted(conf.glob("plugin/src/main/**/*.*"))
     yield Path(__file__)
