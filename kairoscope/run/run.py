@@ -211,6 +211,7 @@ def _manifest(
         "command": " ".join(sys.argv),
         "git": machine.git(),
         "machine": machine.machine(),
+        "booted": machine.booted(),
         "hosts": machine.hosts(hosts) if hosts.managed else [],
         "nodes": {
             role: [host.name for host in getattr(hosts, role)] for role in ("kairosdb", "storage")

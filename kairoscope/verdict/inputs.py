@@ -58,7 +58,7 @@ def read(folder: Path) -> Inputs:
     kairosdb, storage, expected, cpus = _machines(manifest, manifest_path)
     conditions = manifest.get("conditions", {})
     schedule = _schedule(folder)
-    booted = manifest["machine"].get("booted")
+    booted = manifest.get("booted")
     return Inputs(
         folder, plan, facts, kairosdb, storage, expected, cpus, booted, conditions, schedule
     )
