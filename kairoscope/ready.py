@@ -22,6 +22,8 @@ VERBS = (
     "add-kairosdb",
     "add-storage",
     "backup",
+    "check-backup",
+    "clear-snapshots",
     "decommission",
     "evidence",
     "remove-kairosdb",
@@ -30,7 +32,10 @@ VERBS = (
     "restore",
     "rolling-config",
     "rolling-restart",
+    "schedule-backups",
     "upgrade",
+    "upgrade-scylla",
+    "upgrade-system",
 )
 
 SETUP_DISK_MIB = 1_500
