@@ -19,15 +19,19 @@ from kairoscope.run_folder import stamp
 _NODES = ("storage_nodes", "kairosdb_nodes", "loader_hosts")
 
 
-def rolling_restart(target: Deployed, limit: str | None) -> None:
-    """Restart every server, or those of one host, one after another."""
-    verb = "rolling-restart"
+def _one_after_another(target: Deployed, verb: str, limit: str | None) -> None:
+    """Run the playbook of that name on every host, or one, where the others can do without it."""
     with changing(target):
         if limit:
             target.inventory.host(limit)
         target.refuse_unless_whole(verb, *safety.one_down(target.plan))
         target.playbook(verb, operate_limit=limit or "all")
         target.confirm(verb)
+
+
+def rolling_restart(target: Deployed, limit: str | None) -> None:
+    """Restart every server, or those of one host, one after another."""
+    _one_after_another(target, "rolling-restart", limit)
 
 
 def upgrade_system(target: Deployed, limit: str | None) -> None:
@@ -35,13 +39,7 @@ def upgrade_system(target: Deployed, limit: str | None) -> None:
 
     What must start anew does: a host for a newer kernel, a server for libraries that were replaced.
     """
-    verb = "upgrade-system"
-    with changing(target):
-        if limit:
-            target.inventory.host(limit)
-        target.refuse_unless_whole(verb, *safety.one_down(target.plan))
-        target.playbook(verb, operate_limit=limit or "all")
-        target.confirm(verb)
+    _one_after_another(target, "upgrade-system", limit)
 
 
 def rolling_config(target: Deployed, plan: Plan) -> None:
