@@ -19,6 +19,7 @@ QUEUE_SETTINGS = {
     "coalescing": (
         *("queue_window_ms", "queue_memory_mb", "queue_batch_kib", "queue_in_flight"),
         *("queue_disk_mb", "queue_disk_free_mb", "queue_keep_s", "queue_sync_ms"),
+        "queue_new_series_per_s",
     ),
 }
 """Fields of the section kairosdb that one of the two queues knows and the other does not."""

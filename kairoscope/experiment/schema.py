@@ -310,6 +310,14 @@ class KairosDB(Section):
         ge=0,
         le=1000,
     )
+    queue_new_series_per_s: int | None = described(
+        "series/s",
+        "New series that a node takes for good, beside as many as row_key_cache_size at once; "
+        "points of others are answered with 429.",
+        default=None,
+        ge=1,
+        le=1_000_000,
+    )
     queue_batch_kib: int | None = described(
         "KiB", "Size of one batch at most, as the store counts it.", default=None, ge=1, le=16_384
     )

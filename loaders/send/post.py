@@ -22,6 +22,7 @@ _SUCCESS = range(200, 300)
 _CLIENT_ERRORS = range(400, 500)
 _SERVER_ERRORS = range(500, 600)
 _UNAVAILABLE = 503
+_LATER = 429
 # Jetty closes connections that were idle for 30 s; a request must not meet that.
 _KEEP_IDLE_S = 15.0
 _PROBE_S = 2.0
@@ -154,9 +155,9 @@ class Post:
         if status == _ACKNOWLEDGED:
             return _ACK
         # A status that is neither 204 nor 4xx (a proxy's page, say) confirms nothing and refuses
-        # nothing.
+        # nothing; and 429 is "not now": nothing is wrong with the points, nor with the node.
         answer = Answer.FAILED
-        if status in _CLIENT_ERRORS:
+        if status in _CLIENT_ERRORS and status != _LATER:
             some = self._way.took_some(response.body)
             answer = Answer.PARTLY if some else Answer.REJECTED
         return Reply(

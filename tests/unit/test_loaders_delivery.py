@@ -312,6 +312,17 @@ async def test_retry_after_goes_all_the_way(tmp_path: Path) -> None:
     assert result["retries"] == 1
 
 
+async def test_what_comes_too_early_is_sent_again(tmp_path: Path) -> None:
+    async with Sink() as sink:
+        sink.first, sink.headers, sink.body = [429], {"Retry-After": "1"}, "new series"
+        spec = make(sink, sensors=1, ticks=1, warmup_ticks=0)
+        result = await work(spec, tmp_path)
+        first, second = sink.arrivals
+        assert second - first >= 1
+    assert result["acknowledged"] == 1
+    assert result["errors"] == {"http_429": 1}
+
+
 async def test_server_errors_are_tried_again(tmp_path: Path) -> None:
     async with Sink() as sink:
         sink.first, sink.body = [503, 500, 502, 503], "later"

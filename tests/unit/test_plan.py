@@ -344,6 +344,7 @@ def test_the_laptop_to_the_number() -> None:
         "queue_disk_mb": 4096,
         "queue_disk_free_mb": 300,
         "queue_sync_ms": 0,
+        "queue_new_series_per_s": 500,
         "queue_latest_expiry_s": 2_147_483_646,
         "connections_per_host": 2,
         "max_requests_per_connection": 12,
@@ -758,6 +759,7 @@ def test_kairosdb_is_told_of_its_queue(target: str, queue: str) -> None:
         "disk_free_mb": 300,
         "keep_s": 22,
         "sync_ms": 0,
+        "new_series_per_s": 500,
         **latest,
     }
     assert judge.planned_settings(plan).items() <= told.items()
@@ -881,6 +883,8 @@ def test_churn_makes_series_and_room_for_them() -> None:
     assert churn.setting("totals.series").arithmetic == (
         "180,000 sensors × (1 + 119 / 60 rounded up) = 540,000, at most"
     )
+    assert still.kairosdb["queue_new_series_per_s"] == 500
+    assert churn.kairosdb["queue_new_series_per_s"] == 180_000 / 2 / 60 * 2
     for key in ("row_key_cache_size", "string_cache_size"):
         assert churn.setting(f"kairosdb.{key}").arithmetic == (
             "180,000 series / 2 nodes × 2 with churn × 1.25 = 225,000"

@@ -78,7 +78,7 @@ def replicas(replication: Mapping[str, str]) -> dict[str, int]:
 
 _QUEUE_KEYS = (
     *("window_ms", "memory_mb", "disk_mb", "disk_free_mb", "keep_s", "sync_ms"),
-    "latest_expiry_s",
+    *("latest_expiry_s", "new_series_per_s"),
 )
 
 

@@ -51,6 +51,10 @@ MEMORY_STEP_MIB = 32
 INDEX_BYTES = 32
 # Of a store that is away: long enough to be noticed and mended by somebody who was asleep.
 OUTAGE_H = 4
+# 30,000 sensors that somebody plugs in within a minute. Should a new series cost the store what ten
+# points of others do, these are a tenth of what two cores sustain.
+NEW_SERIES_MIN = 500
+NEW_SERIES_HEADROOM = 2
 # Two pages of 50 MiB and the next one, already made; the pages of the index; and some.
 DISK_MIN_MIB = 512
 DISK_STEP_MIB = 64
@@ -219,6 +223,7 @@ def coalescing(draft: Draft, checkpoint_s: int, log: CommitLog) -> Queue:
         "queue_keep_s": keep_s,
         **_disk(draft, window_ms / 1000 + keep_s + checkpoint_s, keep_s),
         "queue_sync_ms": _sync(draft),
+        "queue_new_series_per_s": _new_series(draft),
         **_latest_expiry(draft),
     }
     return Queue(
@@ -396,6 +401,28 @@ def _sync(draft: Draft) -> int:
         "An acknowledged point is in the operating system's memory and survives a killed process; "
         "a power cut only from the moment the disk has it. Some ms here make every acknowledgement "
         "wait for that, all of those ms at once.",
+    )
+
+
+def _new_series(draft: Draft) -> int:
+    load = draft.experiment.load
+    born = load.sensors / draft.survivors / load.lifetime_s if load.lifetime_s else 0
+    wanted = math.ceil(born * NEW_SERIES_HEADROOM)
+    derived, bound = bounded(wanted, NEW_SERIES_MIN)
+    churn = (
+        f"{n(load.sensors)} sensors / {n(draft.survivors)} nodes / {n(load.lifetime_s)} s × "
+        f"{NEW_SERIES_HEADROOM} = {n(wanted)}"
+        if load.lifetime_s
+        else "0: sensors do not come and go"
+    )
+    return draft.derive(
+        "kairosdb.queue_new_series_per_s",
+        derived,
+        "series/s",
+        churn + bound,
+        "A new series costs a partition and three rows of the index, and drives others out of the "
+        "caches: a sender with a series for each point would take the store from all others. As "
+        "many as row_key_cache_size may come at once, so no start and no failed node is refused.",
     )
 
 

@@ -8,6 +8,7 @@ import javax.servlet.http.HttpServletResponse;
 /** Answers in KairosDB's form, {@code {"errors": […]}}, with what was taken beside it. */
 final class Answer {
   static final int TOO_LARGE = 413;
+  static final int TOO_MANY = 429;
 
   private Answer() {}
 
@@ -29,7 +30,7 @@ final class Answer {
     response.resetBuffer();
     headers(response);
     response.setStatus(status);
-    if (status == HttpServletResponse.SC_SERVICE_UNAVAILABLE) {
+    if (status == HttpServletResponse.SC_SERVICE_UNAVAILABLE || status == TOO_MANY) {
       response.setHeader("Retry-After", "1");
     }
     if (status == TOO_LARGE) {

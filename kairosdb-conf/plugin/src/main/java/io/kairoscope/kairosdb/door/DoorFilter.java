@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.util.List;
 import java.util.Locale;
+import java.util.concurrent.Semaphore;
 import java.util.zip.GZIPInputStream;
 import java.util.zip.ZipException;
 import javax.inject.Inject;
@@ -19,6 +20,7 @@ import javax.servlet.ServletRequest;
 import javax.servlet.ServletResponse;
 import javax.servlet.http.HttpServletRequest;
 import javax.servlet.http.HttpServletResponse;
+import org.eclipse.jetty.server.Request;
 import org.kairosdb.core.KairosDataPointFactory;
 import org.kairosdb.core.queue.QueueProcessor;
 import org.slf4j.Logger;
@@ -40,6 +42,12 @@ public final class DoorFilter implements Filter {
   private static final Logger logger = LoggerFactory.getLogger(DoorFilter.class);
   private static final String PATH = "/api/v1/datapoints";
   private static final String QUERY = PATH + "/query";
+  // What must be answered whatever else is asked: health, this node's own figures.
+  private static final List<String> ALWAYS =
+      List.of("/api/v1/health/", "/api/v1/kairoscope/", "/api/v1/version");
+  // Queries and the like at a time, of the 200 threads of the web server: KairosDB works on five
+  // queries, and has the others wait with their threads, so that points would find none.
+  private static final int OTHERS_AT_ONCE = 64;
   private static final int SERVER_ERROR = HttpServletResponse.SC_INTERNAL_SERVER_ERROR;
 
   private final PointQueue queue;
@@ -47,6 +55,9 @@ public final class DoorFilter implements Filter {
   private final long limit;
   private final boolean ingest;
   private final ThreadLocal<PointsReader> readers;
+  private final LargeRequests others;
+  private final Semaphore othersAtOnce = new Semaphore(OTHERS_AT_ONCE);
+  private final SlowBodies slow;
   private final OncePerSecond unavailableLog = new OncePerSecond();
   private final OncePerSecond errorLog = new OncePerSecond();
 
@@ -56,7 +67,13 @@ public final class DoorFilter implements Filter {
       KairosDataPointFactory factories,
       DoorSettings settings,
       DoorStats stats) {
-    this((PointQueue) queue, factories, settings, stats, Runtime.getRuntime().maxMemory() / 4);
+    this(
+        (PointQueue) queue,
+        factories,
+        settings,
+        stats,
+        SlowBodies.watched(stats.cut),
+        Runtime.getRuntime().maxMemory() / 4);
   }
 
   DoorFilter(
@@ -64,9 +81,12 @@ public final class DoorFilter implements Filter {
       KairosDataPointFactory factories,
       DoorSettings settings,
       DoorStats stats,
+      SlowBodies slow,
       long memory) {
     this.queue = queue;
     this.stats = stats;
+    this.slow = slow;
+    others = new LargeRequests(memory / 2);
     limit = settings.maxRequestBytes();
     ingest = settings.ingest();
     LargeRequests large = new LargeRequests(memory);
@@ -87,8 +107,8 @@ public final class DoorFilter implements Filter {
     String path = path(http);
     boolean points = ingest && "POST".equals(http.getMethod()) && isPoints(path);
     long sinceNs = System.nanoTime();
-    try {
-      serve(points, http, answer, chain);
+    try (SlowBodies.Body body = slow.begin(http::getRemoteAddr, () -> cut(http))) {
+      serve(points, http, answer, chain, body);
     } finally {
       Histogram times =
           points ? stats.ingestNs : path.startsWith(QUERY) ? stats.queryNs : stats.otherNs;
@@ -96,8 +116,16 @@ public final class DoorFilter implements Filter {
     }
   }
 
+  private static void cut(HttpServletRequest request) {
+    Request.getBaseRequest(request).getHttpChannel().getEndPoint().close();
+  }
+
   private void serve(
-      boolean points, HttpServletRequest http, HttpServletResponse answer, FilterChain chain)
+      boolean points,
+      HttpServletRequest http,
+      HttpServletResponse answer,
+      FilterChain chain,
+      SlowBodies.Body body)
       throws IOException, ServletException {
     if (http.getContentLengthLong() > limit) {
       if (points) {
@@ -112,9 +140,17 @@ public final class DoorFilter implements Filter {
           points ? 0 : -1,
           -1);
     } else if (points) {
-      take(http, answer);
+      take(http, answer, body);
+    } else if (ALWAYS.stream().anyMatch(path(http)::startsWith)) {
+      pass(http, answer, chain, body);
+    } else if (othersAtOnce.tryAcquire()) {
+      try {
+        pass(http, answer, chain, body);
+      } finally {
+        othersAtOnce.release();
+      }
     } else {
-      pass(http, answer, chain);
+      busy(answer, "More than " + OTHERS_AT_ONCE + " queries at once");
     }
   }
 
@@ -130,12 +166,18 @@ public final class DoorFilter implements Filter {
             || path.length() == PATH.length() + 1 && path.endsWith("/"));
   }
 
-  private void take(HttpServletRequest request, HttpServletResponse answer) throws IOException {
+  private void busy(HttpServletResponse answer, String why) throws IOException {
+    stats.busy.increment();
+    Answer.send(answer, HttpServletResponse.SC_SERVICE_UNAVAILABLE, List.of(why), -1, -1);
+  }
+
+  private void take(HttpServletRequest request, HttpServletResponse answer, SlowBodies.Body itsBody)
+      throws IOException {
     PointsReader reader = readers.get();
     Errors errors = new Errors();
     int status = HttpServletResponse.SC_NO_CONTENT;
     InputStream sent = request.getInputStream();
-    LimitedInput limited = new LimitedInput(sent, limit, "");
+    LimitedInput limited = new LimitedInput(sent, limit, "", itsBody);
     try (InputStream body = unpacked(request, limited)) {
       reader.read(body, errors);
     } catch (MalformedException | ZipException error) {
@@ -174,17 +216,17 @@ public final class DoorFilter implements Filter {
     stats.bytes.add(limited.count());
     answer(answer, status, errors, taken, reader);
     if (status != HttpServletResponse.SC_NO_CONTENT) {
-      drain(sent);
+      drain(new LimitedInput(sent, limit, "", itsBody));
     }
   }
 
   private void answer(
       HttpServletResponse answer, int status, Errors errors, long taken, PointsReader reader)
       throws IOException {
-    stats.refused.add(reader.refused());
+    stats.refused.add(reader.refused() - reader.postponed());
     int told = status;
     if (status == HttpServletResponse.SC_NO_CONTENT && errors.any()) {
-      told = HttpServletResponse.SC_BAD_REQUEST;
+      told = reader.postponed() > 0 ? Answer.TOO_MANY : HttpServletResponse.SC_BAD_REQUEST;
     }
     stats.answered(told, reader.taken());
     if (told == HttpServletResponse.SC_NO_CONTENT) {
@@ -205,7 +247,7 @@ public final class DoorFilter implements Filter {
     if (!packed) {
       return sent;
     }
-    return new LimitedInput(new GZIPInputStream(sent, 8 << 10), limit, " when unpacked");
+    return new LimitedInput(new GZIPInputStream(sent, 8 << 10), limit, " when unpacked", null);
   }
 
   private static String said(IOException error) {
@@ -240,10 +282,8 @@ public final class DoorFilter implements Filter {
   private void drain(InputStream sent) {
     byte[] nothing = new byte[8 << 10];
     try {
-      long left = limit;
-      int read = sent.read(nothing);
-      while (read > 0 && (left -= read) > 0) {
-        read = sent.read(nothing);
+      while (sent.read(nothing) > 0) {
+        // on, until it ends or is too much
       }
     } catch (IOException | RuntimeException gone) {
       logger.debug("The rest of a refused request could not be read", gone);
@@ -251,11 +291,17 @@ public final class DoorFilter implements Filter {
   }
 
   /** To KairosDB's own resources, which read a body whole. */
-  private void pass(HttpServletRequest request, HttpServletResponse answer, FilterChain chain)
+  private void pass(
+      HttpServletRequest request,
+      HttpServletResponse answer,
+      FilterChain chain,
+      SlowBodies.Body body)
       throws IOException, ServletException {
-    BoundedRequest bounded = new BoundedRequest(request, limit);
-    try {
+    BoundedRequest bounded = new BoundedRequest(request, limit, others, body);
+    try (bounded) {
       chain.doFilter(bounded, answer);
+    } catch (NotTakenError error) {
+      busy(answer, error.getMessage());
     } catch (IOException | ServletException | RuntimeException error) {
       if (bounded.tooLarge() == null || answer.isCommitted()) {
         throw error;

@@ -18,6 +18,7 @@ public final class DoorStats implements MetricSource {
     HttpServletResponse.SC_NO_CONTENT,
     HttpServletResponse.SC_BAD_REQUEST,
     Answer.TOO_LARGE,
+    Answer.TOO_MANY,
     HttpServletResponse.SC_INTERNAL_SERVER_ERROR,
     HttpServletResponse.SC_SERVICE_UNAVAILABLE
   };
@@ -34,6 +35,12 @@ public final class DoorStats implements MetricSource {
 
   /** Other requests that were too large. */
   final LongAdder tooLarge = new LongAdder();
+
+  /** Requests without points that were refused, as too many came at once. */
+  final LongAdder busy = new LongAdder();
+
+  /** Requests whose bodies were too slow in coming. */
+  final LongAdder cut = new LongAdder();
 
   /** Points over telnet that were taken, and lines that were not. */
   final LongAdder telnetPoints = new LongAdder();
@@ -99,6 +106,16 @@ public final class DoorStats implements MetricSource {
         "requests_too_large_total",
         "Requests without points that had too large a body.",
         tooLarge);
+    counter(
+        to,
+        "requests_busy_total",
+        "Requests without points that were refused, as too many came at once.",
+        busy);
+    counter(
+        to,
+        "requests_cut_total",
+        "Requests whose bodies were too slow in coming; their connections were cut.",
+        cut);
     counter(
         to,
         "query_stale_total",

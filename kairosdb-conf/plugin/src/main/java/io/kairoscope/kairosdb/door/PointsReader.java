@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.door;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
+import io.kairoscope.kairosdb.queue.NewSeriesException;
 import io.kairoscope.kairosdb.queue.PointQueue;
 import io.kairoscope.kairosdb.queue.RecordBuffer;
 import io.kairoscope.kairosdb.queue.RefusedPointException;
@@ -68,6 +69,7 @@ final class PointsReader {
   private int metricIndex;
   private long taken;
   private long refused;
+  private long postponed;
   private long reserved;
 
   /** A member of an object: what it is and where it stands; kind 0 if it is not there. */
@@ -92,9 +94,14 @@ final class PointsReader {
     return taken;
   }
 
-  /** Points of the last request that are not, as something is wrong with them. */
+  /** Points of the last request that are not, as something is wrong with them or their number. */
   long refused() {
     return refused;
+  }
+
+  /** Those of them that may come later, as their series are new and too many came. */
+  long postponed() {
+    return postponed;
   }
 
   /** How many names and values of tags there is room for. */
@@ -111,6 +118,7 @@ final class PointsReader {
     this.errors = errors;
     taken = 0;
     refused = 0;
+    postponed = 0;
     reserved = 0;
     metricIndex = 0;
     try {
@@ -459,6 +467,7 @@ final class PointsReader {
         values.write(records, itsType, value.kind, lexer.text, value.start, value.end);
         queue.add(records);
       } catch (Refusal | RefusedPointException error) {
+        postpone(error);
         wrong(1, ": " + error.getMessage());
       }
     }
@@ -497,6 +506,7 @@ final class PointsReader {
         values.write(records, ofPoint, (byte) (valueKind & ~HAS_TYPE), text, end, valueEnd);
         queue.add(records);
       } catch (Refusal | RefusedPointException error) {
+        postpone(error);
         wrongPoint(index, ": " + error.getMessage());
       }
       if (records.length() > AT_ONCE) {
@@ -541,6 +551,12 @@ final class PointsReader {
       return false;
     }
     return true;
+  }
+
+  private void postpone(Exception error) {
+    if (error instanceof NewSeriesException) {
+      postponed++;
+    }
   }
 
   private void wrong(long points, String what) {

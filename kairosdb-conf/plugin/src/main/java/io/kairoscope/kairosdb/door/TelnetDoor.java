@@ -5,7 +5,9 @@ import java.net.UnknownHostException;
 import java.util.List;
 import javax.inject.Inject;
 import javax.inject.Named;
+import org.jboss.netty.channel.Channel;
 import org.jboss.netty.channel.ChannelHandlerContext;
+import org.jboss.netty.channel.ChannelStateEvent;
 import org.jboss.netty.channel.ExceptionEvent;
 import org.jboss.netty.channel.MessageEvent;
 import org.kairosdb.core.KairosDataPointFactory;
@@ -66,10 +68,23 @@ public final class TelnetDoor extends TelnetServer {
         throw new Refusal("unknown command");
       }
       command.execute(event.getChannel(), line);
+      if (!event.getChannel().isWritable()) {
+        // It asks and does not read: what it asks next waits, as answers would fill the memory.
+        event.getChannel().setReadable(false);
+      }
     } catch (Throwable error) {
       // Errors too: netty would log each with its trace.
       stats.telnetErrors.increment();
       log.run(before -> log(context, line, error, before));
+    }
+  }
+
+  /** It reads again what it asked for. */
+  @Override
+  public void channelInterestChanged(ChannelHandlerContext context, ChannelStateEvent event) {
+    Channel channel = context.getChannel();
+    if (channel.isWritable() && !channel.isReadable()) {
+      channel.setReadable(true);
     }
   }
 

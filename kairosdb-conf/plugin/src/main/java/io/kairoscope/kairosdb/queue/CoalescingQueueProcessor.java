@@ -61,6 +61,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
   private final PointCodec codec;
   private final CoalescingQueue queue;
   private final Ttl ttl;
+  private final NewSeries newSeries;
   private final Writer writer;
   private final Deliveries deliveries;
   private final Syncer syncer;
@@ -92,6 +93,8 @@ public class CoalescingQueueProcessor extends QueueProcessor
     this.executor = executor;
     this.cluster = cluster;
     QueueSettings settings = QueueSettings.of(config);
+    newSeries =
+        new NewSeries(settings.knownSeries(), settings.newSeriesPerS(), System::nanoTime);
     boolean synced = settings.syncMs() > 0;
     file = new QueueFile(Path.of(path), pageBytes, settings.limits(), synced);
     syncer = synced ? new Syncer(file::force, file::head, settings.syncMs()) : null;
@@ -206,7 +209,9 @@ public class CoalescingQueueProcessor extends QueueProcessor
   @Override
   public void put(DataPointEvent event) {
     try {
-      put(event.getMetricName(), event.getTags(), event.getDataPoint(), event.getTtl());
+      // Of rollups and of KairosDB itself: no client makes up their series, and none would send
+      // again what is refused.
+      put(event.getMetricName(), event.getTags(), event.getDataPoint(), event.getTtl(), false);
     } catch (RefusedPointException refused) {
       throw new NotTakenError(
           "A point of " + event.getMetricName() + " was refused: " + refused.getMessage(), refused);
@@ -216,10 +221,19 @@ public class CoalescingQueueProcessor extends QueueProcessor
   /** What does not come as a record. */
   void put(String metric, SortedMap<String, String> tags, DataPoint point, int ttlS)
       throws RefusedPointException {
+    put(metric, tags, point, ttlS, true);
+  }
+
+  private void put(
+      String metric, SortedMap<String, String> tags, DataPoint point, int ttlS, boolean bounded)
+      throws RefusedPointException {
     RecordBuffer record;
     try {
       check(ttlS, point.getTimestamp());
       record = codec.record(metric, tags, point, ttlS);
+      if (bounded) {
+        known(record);
+      }
     } catch (RefusedPointException error) {
       stats.refused.increment();
       throw error;
@@ -232,6 +246,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
     try {
       check(records.ttlS(), records.time());
       records.end();
+      known(records);
     } catch (RefusedPointException error) {
       stats.refused.increment();
       throw error;
@@ -244,6 +259,14 @@ public class CoalescingQueueProcessor extends QueueProcessor
       if (refusal != null) {
         throw new RefusedPointException(refusal);
       }
+    }
+  }
+
+  /** Of the last record. */
+  private void known(RecordBuffer records) throws NewSeriesException {
+    if (!newSeries.take(records.key(records.count() - 1))) {
+      records.drop();
+      throw new NewSeriesException(newSeries.reason());
     }
   }
 
@@ -353,6 +376,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
   @Override
   public void tell(Exposition to) {
     metrics.tell(to);
+    newSeries.tell(to);
   }
 
   // The rest is for KairosDB's own delivery thread and its figures; it does not run.

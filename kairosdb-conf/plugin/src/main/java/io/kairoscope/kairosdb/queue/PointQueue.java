@@ -7,7 +7,8 @@ public interface PointQueue extends QueueDepth {
   /**
    * Ends the record that was begun, if it is a point that can be stored.
    *
-   * @throws RefusedPointException if no store can ever hold it: the sender's to mend
+   * @throws RefusedPointException if no store can ever hold it: the sender's to mend; if it is a
+   *     {@link NewSeriesException}, the sender's to send less often, or later
    */
   void add(RecordBuffer records) throws RefusedPointException;
 

@@ -15,6 +15,9 @@ import org.kairosdb.core.KairosRootConfig;
  * @param syncMs from one bringing of the file to the disk to the next, for which acknowledgements
  *     wait; 0 is not at all
  * @param latestExpiryS the last second since 1970 at which the store lets a point expire
+ * @param newSeriesPerS new series that are taken a second, beside as many as the cache of row keys
+ *     holds at once
+ * @param knownSeries entries of that cache
  */
 record QueueSettings(
     long windowMs,
@@ -25,7 +28,9 @@ record QueueSettings(
     long diskFreeBytes,
     long keepMs,
     long syncMs,
-    long latestExpiryS) {
+    long latestExpiryS,
+    int newSeriesPerS,
+    int knownSeries) {
   private static final String PREFIX = "kairosdb.kairoscope.queue.";
   private static final long WINDOW_MS = 15_000;
   private static final long MEMORY_MB = 128;
@@ -36,6 +41,10 @@ record QueueSettings(
   private static final long DISK_FREE_MB = 300;
   // The period of the store's commit log, and until its end is noticed.
   private static final long KEEP_S = 30;
+  // A tenth of what two cores sustain, if a new series costs what ten points do.
+  private static final int NEW_SERIES_PER_S = 500;
+  // KairosDB's default.
+  private static final int KNOWN_SERIES = 50_000;
 
   static QueueSettings of(KairosRootConfig config) {
     return new QueueSettings(
@@ -47,7 +56,9 @@ record QueueSettings(
         config.getLong(PREFIX + "disk_free_mb", DISK_FREE_MB) << 20,
         config.getLong(PREFIX + "keep_s", KEEP_S) * 1_000,
         config.getLong(PREFIX + "sync_ms", 0L),
-        config.getLong(PREFIX + "latest_expiry_s", Long.MAX_VALUE));
+        config.getLong(PREFIX + "latest_expiry_s", Long.MAX_VALUE),
+        config.getInt(PREFIX + "new_series_per_s", NEW_SERIES_PER_S),
+        config.getInt("kairosdb.datastore.cassandra.row_key_cache_size", KNOWN_SERIES));
   }
 
   QueueFile.Limits limits() {

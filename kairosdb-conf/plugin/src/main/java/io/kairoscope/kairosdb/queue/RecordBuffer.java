@@ -112,6 +112,11 @@ public final class RecordBuffer extends ByteSink {
     ends[count++] = length;
   }
 
+  /** Forgets the record that was ended last. */
+  public void drop() {
+    length = from(--count);
+  }
+
   /** What KairosDB's key escapes in names and values of tags: ':' and '='. */
   private static int escaped(ByteSink tags) {
     int escaped = 0;

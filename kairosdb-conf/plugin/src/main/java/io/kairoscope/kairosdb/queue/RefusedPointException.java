@@ -1,10 +1,11 @@
 package io.kairoscope.kairosdb.queue;
 
 /** A point that no store can ever hold; the message says why, to its sender. */
-public final class RefusedPointException extends Exception {
+public class RefusedPointException extends Exception {
   private static final long serialVersionUID = 1;
 
   public RefusedPointException(String message) {
-    super(message);
+    // Without a trace: whoever sends many such points must not have us make one for each.
+    super(message, null, false, false);
   }
 }

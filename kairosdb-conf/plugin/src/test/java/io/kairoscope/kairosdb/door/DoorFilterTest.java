@@ -39,6 +39,8 @@ import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CountDownLatch;
 import java.util.logging.LogManager;
 import java.util.zip.GZIPOutputStream;
 import org.junit.jupiter.api.AfterEach;
@@ -47,6 +49,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.kairosdb.core.CoreModule;
 import org.kairosdb.core.KairosRootConfig;
+import org.kairosdb.core.datapoints.DoubleDataPoint;
 import org.kairosdb.core.datastore.Datastore;
 import org.kairosdb.core.datastore.ServiceKeyStore;
 import org.kairosdb.core.http.WebServer;
@@ -216,6 +219,80 @@ class DoorFilterTest {
   }
 
   @Test
+  void tooManyNewSeriesAre429AndTheOthersAreTaken() throws Exception {
+    String later = POINT.replace("\"m\"", "\"new.1\"");
+    HttpResponse<String> answer = post("[" + POINT + "," + later + "," + POINT + "]");
+    assertEquals(429, answer.statusCode());
+    assertEquals("1", answer.headers().firstValue("Retry-After").get());
+    assertEquals(
+        "{\"errors\":[\"metric[1](name=new.1).datapoints[0]: its series is new\"],"
+            + "\"taken\":2,\"refused\":1}",
+        answer.body());
+    assertEquals(List.of("sync"), queue.calls);
+    // Also with what is wrong for good: sent again, that alone is left.
+    assertEquals(429, post("[" + BAD + "," + later + "]").statusCode());
+    assertEquals(2, requests(429));
+    assertEquals(2, points(429));
+    assertEquals(1, metric("ingest_refused_points_total"));
+  }
+
+  @Test
+  void whoHoldsMoreThanItsShareOfTheThreadsIsCut() throws Exception {
+    List<Socket> all = new ArrayList<>();
+    try {
+      for (int i = 0; i < SlowBodies.SLOW_OF_ONE + 20; i++) {
+        Socket socket = new Socket("127.0.0.1", port);
+        all.add(socket);
+        String path = i % 2 == 0 ? "" : "/query";
+        socket
+            .getOutputStream()
+            .write(
+                ("POST /api/v1/datapoints" + path + " HTTP/1.1\r\nHost: a\r\n"
+                        + "Content-Length: 100\r\n\r\n[")
+                    .getBytes(StandardCharsets.US_ASCII));
+      }
+      for (Socket socket : all.subList(0, 20)) {
+        socket.getInputStream().readAllBytes(); // until it is closed
+      }
+      assertEquals(204, post(POINT).statusCode());
+      assertTrue(metric("requests_cut_total") >= 20);
+    } finally {
+      for (Socket socket : all) {
+        socket.close();
+      }
+    }
+  }
+
+  @Test
+  void queriesLeaveThreadsForPoints() throws Exception {
+    datastore.hold = new CountDownLatch(1);
+    List<CompletableFuture<HttpResponse<String>>> held = new ArrayList<>();
+    try {
+      for (int i = 0; i < 64; i++) {
+        held.add(client.sendAsync(names(), BodyHandlers.ofString()));
+      }
+      while (datastore.calls.size() < 64) {
+        Thread.sleep(10);
+      }
+      HttpResponse<String> refused = client.send(names(), BodyHandlers.ofString());
+      assertEquals(503, refused.statusCode());
+      assertEquals("{\"errors\":[\"More than 64 queries at once\"]}", refused.body());
+      assertEquals(204, post(POINT).statusCode());
+      assertEquals(1, metric("requests_busy_total"));
+    } finally {
+      datastore.hold.countDown();
+    }
+    for (CompletableFuture<HttpResponse<String>> one : held) {
+      assertEquals(200, one.get().statusCode());
+    }
+  }
+
+  private HttpRequest names() {
+    return HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + "/api/v1/metricnames"))
+        .build();
+  }
+
+  @Test
   void anAnswerIsJsonWhateverTheNames() throws Exception {
     HttpResponse<String> answer =
         post("[{\"name\":\"a\\\"b\\\\c\\u0001\\u2028ä\",\"timestamp\":1,\"value\":1}]");
@@ -316,8 +393,10 @@ class DoorFilterTest {
     // The JVM of the tests has 512 MB; each of these would need 10 as KairosDB reads them.
     queue.keeps = false;
     String points = ",[1,1]".repeat(340_000).substring(1);
-    String body =
-        "{\"name\":\"m\",\"datapoints\":[" + points + "],\"tags\":{\"a\":\"b\"}}";
+    // One for all, or what the senders hold would be what fills the heap.
+    byte[] body =
+        ("{\"name\":\"m\",\"datapoints\":[" + points + "],\"tags\":{\"a\":\"b\"}}")
+            .getBytes(StandardCharsets.UTF_8);
     List<Thread> threads = new ArrayList<>();
     List<Integer> answers = Collections.synchronizedList(new ArrayList<>());
     for (int i = 0; i < 60; i++) {
@@ -325,7 +404,9 @@ class DoorFilterTest {
           new Thread(
               () -> {
                 try {
-                  answers.add(post(body).statusCode());
+                  answers.add(
+                      send("POST", "/api/v1/datapoints", BodyPublishers.ofByteArray(body))
+                          .statusCode());
                 } catch (Exception error) {
                   answers.add(-1);
                 }
@@ -357,6 +438,63 @@ class DoorFilterTest {
         send("POST", "/api/v1/datapoints/query/tags", BodyPublishers.ofString("{"));
     assertEquals(400, query.statusCode());
     assertEquals(0, queue.puts.size());
+  }
+
+  /** KairosDB's way from a query to its answer goes through many libraries. */
+  @Test
+  void queriesOfAllKindsAreAnsweredAsEver() throws Exception {
+    datastore.points =
+        List.of(
+            new DoubleDataPoint(1_000, 1.5),
+            new DoubleDataPoint(61_000, -2e-7),
+            new DoubleDataPoint(62_000, 3));
+    String minute = "{\"value\":1,\"unit\":\"minutes\"}";
+    String answered =
+        answer(
+            "\"tags\":{\"a\":[\"b\",\"c\"]},"
+                + "\"group_by\":[{\"name\":\"tag\",\"tags\":[\"a\"]}],"
+                + "\"aggregators\":[{\"name\":\"sum\",\"align_sampling\":true,\"sampling\":"
+                + minute
+                + "},{\"name\":\"scale\",\"factor\":2}]");
+    for (String part :
+        List.of(
+            "{\"queries\":[{\"sample_size\":3,\"results\":[{\"name\":\"m\",",
+            "{\"name\":\"tag\",\"tags\":[\"a\"],\"group\":{\"a\":\"b\"}}",
+            "\"tags\":{\"a\":[\"b\"]}",
+            "000,3],[6",
+            "000,5.9999996]]")) {
+      assertTrue(answered.contains(part), answered);
+    }
+    String sampling = ",\"sampling\":" + minute + "}]";
+    String group = "\"group_by\":[{\"range_size\":";
+    for (String more :
+        List.of(
+            "\"limit\":2,\"order\":\"desc\"",
+            group + "1,\"name\":\"value\"}]",
+            group + minute + ",\"name\":\"time\",\"group_count\":2}]",
+            "\"aggregators\":[{\"name\":\"percentile\",\"percentile\":0.9" + sampling,
+            "\"aggregators\":[{\"name\":\"least_squares\"" + sampling,
+            "\"aggregators\":[{\"name\":\"rate\",\"unit\":\"seconds\"}]",
+            "\"aggregators\":[{\"name\":\"filter\",\"filter_op\":\"lt\",\"threshold\":\"1\"}]")) {
+      assertTrue(answer(more).contains("\"values\":["), more);
+    }
+    HttpResponse<String> wrong = query("\"aggregators\":[{\"name\":\"none\"}]");
+    assertEquals(400, wrong.statusCode());
+    assertTrue(wrong.body().contains("metric[0].aggregators[0]"), wrong.body());
+  }
+
+  private String answer(String more) throws Exception {
+    HttpResponse<String> answer = query(more);
+    assertEquals(200, answer.statusCode(), answer.body());
+    return answer.body();
+  }
+
+  private HttpResponse<String> query(String more) throws Exception {
+    String body =
+        "{\"start_absolute\":0,\"end_absolute\":100000,\"metrics\":[{\"name\":\"m\","
+            + more
+            + "}]}";
+    return send("POST", "/api/v1/datapoints/query", BodyPublishers.ofString(body));
   }
 
   @Test

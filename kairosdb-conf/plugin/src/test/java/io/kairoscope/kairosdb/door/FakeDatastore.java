@@ -1,9 +1,14 @@
 package io.kairoscope.kairosdb.door;
 
 import io.kairoscope.kairosdb.queue.NotTakenError;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
+import org.kairosdb.core.DataPoint;
 import org.kairosdb.core.datastore.Datastore;
 import org.kairosdb.core.datastore.DatastoreMetricQuery;
 import org.kairosdb.core.datastore.QueryCallback;
@@ -15,6 +20,12 @@ import org.kairosdb.core.exception.DatastoreException;
 class FakeDatastore implements Datastore {
   final List<String> calls = Collections.synchronizedList(new ArrayList<>());
   volatile boolean fails;
+
+  /** What it answers to a query, as one series. */
+  volatile List<DataPoint> points = List.of();
+
+  /** Questions for names are answered then. */
+  volatile CountDownLatch hold = new CountDownLatch(0);
 
   private void call(String what) throws DatastoreException {
     calls.add(what);
@@ -31,6 +42,11 @@ class FakeDatastore implements Datastore {
   @Override
   public Iterable<String> getMetricNames(String prefix) throws DatastoreException {
     call("names");
+    try {
+      hold.await();
+    } catch (InterruptedException stop) {
+      throw new DatastoreException(stop);
+    }
     return List.of();
   }
 
@@ -48,6 +64,18 @@ class FakeDatastore implements Datastore {
   public void queryDatabase(DatastoreMetricQuery query, QueryCallback callback)
       throws DatastoreException {
     call("query " + query.getName());
+    if (points.isEmpty()) {
+      return;
+    }
+    try (QueryCallback.DataPointWriter writer =
+        callback.startDataPointSet(
+            points.get(0).getDataStoreDataType(), new TreeMap<>(Map.of("a", "b")))) {
+      for (DataPoint point : points) {
+        writer.addDataPoint(point);
+      }
+    } catch (IOException error) {
+      throw new DatastoreException(error);
+    }
   }
 
   @Override

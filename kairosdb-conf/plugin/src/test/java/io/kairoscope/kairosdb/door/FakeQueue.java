@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.door;
 
 import com.google.common.collect.SetMultimap;
 import io.kairoscope.kairosdb.queue.Decoded;
+import io.kairoscope.kairosdb.queue.NewSeriesException;
 import io.kairoscope.kairosdb.queue.NotTakenError;
 import io.kairoscope.kairosdb.queue.PointQueue;
 import io.kairoscope.kairosdb.queue.QueueHealth;
@@ -70,6 +71,10 @@ class FakeQueue extends QueueProcessor implements PointQueue {
       throw new RefusedPointException("ttl is negative");
     }
     records.end();
+    if (Decoded.lastMetric(records).startsWith("new.")) {
+      records.drop();
+      throw new NewSeriesException("its series is new");
+    }
   }
 
   @Override

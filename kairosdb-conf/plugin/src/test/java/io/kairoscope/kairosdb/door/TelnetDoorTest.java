@@ -9,6 +9,7 @@ import com.google.inject.Guice;
 import com.google.inject.Injector;
 import com.google.inject.util.Modules;
 import io.kairoscope.kairosdb.queue.TestConfig;
+import java.io.IOException;
 import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -17,6 +18,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -175,6 +177,39 @@ class TelnetDoorTest {
     }
     assertEquals(4_000, queue.puts.size());
     assertEquals(4_000, stats.telnetErrors.sum());
+  }
+
+  @Test
+  void whoAsksAndDoesNotReadIsNotListenedTo() throws Exception {
+    byte[] asked = "version\n".repeat(1 << 17).getBytes(StandardCharsets.US_ASCII);
+    int times = 64;
+    AtomicInteger written = new AtomicInteger();
+    try (Socket socket = new Socket("127.0.0.1", port)) {
+      Thread writer =
+          new Thread(
+              () -> {
+                try {
+                  while (written.get() < times) {
+                    socket.getOutputStream().write(asked);
+                    written.incrementAndGet();
+                  }
+                } catch (IOException closed) {
+                  // at the end
+                }
+              });
+      writer.start();
+      for (int before = -1; before < written.get(); Thread.sleep(1_000)) {
+        before = written.get();
+      }
+      assertTrue(written.get() < times, "all its questions are in memory, with their answers");
+      // Others are served, and so is it when it reads.
+      send("putm m 1 1 a=b");
+      assertEquals(1, queue.puts.size());
+      int before = written.get();
+      while (written.get() == before) {
+        assertTrue(socket.getInputStream().read(new byte[1 << 16]) > 0);
+      }
+    }
   }
 
   @Test

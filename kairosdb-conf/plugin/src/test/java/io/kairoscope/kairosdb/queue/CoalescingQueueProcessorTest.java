@@ -147,6 +147,37 @@ class CoalescingQueueProcessorTest {
   }
 
   @Test
+  void newSeriesAreTakenUpToABoundAndKnownOnesAlways() throws Exception {
+    Injector kairosDb = start(folder, Map.of("new_series_per_s", 1));
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    int known = 50_000; // KairosDB's own size of the cache of row keys
+    DoubleDataPoint point = new DoubleDataPoint(ROW_TIME, 1);
+    for (int i = 0; i < known; i++) {
+      queue.put("metric", ImmutableSortedMap.of("series", "s" + i), point, 0);
+    }
+    NewSeriesException refused =
+        assertThrows(
+            NewSeriesException.class,
+            () -> {
+              for (int i = known; i < 3 * known; i++) {
+                queue.put("metric", ImmutableSortedMap.of("series", "s" + i), point, 0);
+              }
+            });
+    assertEquals(
+        "its series is new, and more than 50000 at once and 1 a second are not taken; send it"
+            + " again later",
+        refused.getMessage());
+    for (int i = 0; i < known; i++) {
+      queue.put("metric", ImmutableSortedMap.of("series", "s" + i), point, 0);
+    }
+    Parsed metrics = new Parsed(kairosDb.getInstance(MetricsResource.class).metrics());
+    assertEquals(1, metrics.value("kairosdb_queue_new_series_refused_points_total"));
+    assertTrue(metrics.value("kairosdb_queue_new_series_total") >= known);
+    assertEquals(1, metrics.value("kairosdb_queue_refused_points_total"));
+  }
+
+  @Test
   void aBacklogIsStoredAfterAStartWithoutNewPoints() throws Exception {
     QueueProcessor killed = start(1_000_000).getInstance(QueueProcessor.class);
     for (int i = 0; i < POINTS; i++) {

@@ -52,6 +52,18 @@ public record Decoded(String metric, SortedMap<String, String> tags, DataPoint p
     return points;
   }
 
+  /** The metric of the record that was ended last. */
+  public static String lastMetric(RecordBuffer records) {
+    int last = records.count() - 1;
+    int from = records.from(last);
+    byte[] record = Arrays.copyOfRange(records.bytes(), from, from + records.length(last));
+    try {
+      return KDataInput.createInput(record).readUTF();
+    } catch (IOException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
   /** Notes that the first so many are in the file. */
   public static void take(RecordBuffer records, int count) {
     for (int i = records.taken(); i < count; i++) {

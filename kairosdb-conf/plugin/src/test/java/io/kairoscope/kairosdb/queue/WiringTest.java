@@ -53,7 +53,9 @@ class WiringTest {
             300L << 20,
             30_000,
             0,
-            Long.MAX_VALUE),
+            Long.MAX_VALUE,
+            500,
+            50_000),
         defaults);
     String prefix = "kairosdb.kairoscope.queue.";
     Map<String, ?> given = Map.of(prefix + "window_ms", 0, prefix + "keep_s", 0);
