@@ -112,9 +112,10 @@ def run(
         UserError: the target could not be brought to the experiment, or a load left no run.
     """
     left = record.left()
+    runs = len(record.done) + len(left)
     for number, cell in enumerate(left, len(record.done) + 1):
         wanted = Wanted(str(_file(folder, cell)))
-        console.print(f"\n[bold]{cell.name}[/] ({number} of {len(record.done) + len(left)})")
+        console.print(f"\n[bold]{cell.name}[/] ({number} of {runs})")
         if cell is left[0]:
             driver.prepare(wanted)
         began = time.time()

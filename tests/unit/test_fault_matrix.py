@@ -1,5 +1,7 @@
 """The matrix of faults: what is run, what cannot be had and why, and what a run came to."""
 
+import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +147,8 @@ class Driver:
 
 
 def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
-    folder, console = tmp_path / "faults", Console(quiet=True)
+    folder, printed = tmp_path / "faults", io.StringIO()
+    console = Console(file=printed, width=100)
     wanted = ["no fault", "kill storage-2", "kill kairosdb-1", "kill loader-1", "clock storage-2"]
     cells = [cell for cell in faults.matrix(BASE, LAB, NAMES) if cell.name in wanted]
     record = Record("faults", "lab", {"only": []}, cells)
@@ -163,6 +166,8 @@ def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
     assert "2 not run yet; 1 cannot be had" in fault_page.sentence(again)
     fault_runs.run(again, folder, Driver(), console, fault_page.write)
     assert list(again.done) == wanted[:4]
+    counts = re.findall(r"\(\d of \d\)", printed.getvalue())
+    assert counts == [f"({number} of 4)" for number in (1, 2, 3, 3, 4)]
     # The verdict of a run whose loader was killed is none.
     assert again.done["kill loader-1"].word == "passed wrongly"
     assert again.exit_status == 1
