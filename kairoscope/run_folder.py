@@ -22,6 +22,9 @@ from kairoscope.errors import UserError
 
 Record = dict[str, Any]
 
+Life = tuple[int, float]
+"""A process: its pid and when it started, as a container that boots again has the same pids."""
+
 # What the run writes before and while it loads.
 MANIFEST = "manifest.json"
 PLAN = "plan.json"
@@ -74,6 +77,11 @@ _CAPTURED = ("*.jsonl", f"{LOAD}/*", f"{LATENCY}/*.hlog", CAPTURES, READBACK)
 _NOT_CAPTURED = (LEDGER_GAPS, PROGRESS)
 
 _NAMED_FILES = 3
+
+
+def life(record: Mapping[str, Any]) -> Life:
+    """Of a record of `processes.jsonl`; older ones do not say when their process started."""
+    return int(record["pid"]), float(record.get("started_s", 0))
 
 
 def stamp(t: float) -> str:

@@ -42,15 +42,18 @@ def unit_state(unit: str) -> tuple[str, int]:
 
 
 def usage(pid: int | str) -> dict[str, Any] | None:
-    """CPU seconds and resident bytes of a process; None if it is gone."""
+    """CPU seconds and resident bytes of a process, and when it started; None if it is gone."""
     stat = text(f"/proc/{pid}/stat")
     if not stat:
         return None
-    # After the command's name, which may have blanks: fields 14 and 15 are user and system time.
+    # After the command's name, which may have blanks: fields 14 and 15 are user and system time,
+    # 22 when it started, in ticks since the machine did. A container that boots again gives its
+    # processes the same pids as before.
     fields = stat.rpartition(")")[2].split()
     rss = text(f"/proc/{pid}/statm").split()
     return {
         "pid": int(pid),
+        "started_s": int(fields[19]) / TICK,
         "cpu_s": (int(fields[11]) + int(fields[12])) / TICK,
         "rss_bytes": int(rss[1]) * PAGE if rss else 0,
     }

@@ -8,8 +8,9 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -17,7 +18,7 @@ from kairoscope.hosts import supervisor
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed
 from kairoscope.run import host_probe
-from kairoscope.run_folder import JsonLines
+from kairoscope.run_folder import JsonLines, Life, life
 
 # A run that fills the disk takes the store down with it (KairosDB's queue is memory-mapped: a full
 # disk kills the process). It is stopped while there is still room to write down what happened.
@@ -36,16 +37,17 @@ class Restarts:
     def __init__(self, events: JsonLines) -> None:
         """Nothing is known yet."""
         self._events = events
-        self._pids: dict[str, int] = {}
+        self._lives: dict[str, Life] = {}
 
-    def note(self, name: str, pid: int, state: str) -> None:
-        """A server's process as it is now; pid 0 if it has none."""
-        before = self._pids.get(name)
-        if before is not None and pid != before:
-            what = "process ended" if pid == 0 else "process started again"
-            detail = f"{name}: pid {before} → {pid or 'none'} ({state})"
+    def note(self, name: str, found: Mapping[str, Any] | None, state: str) -> None:
+        """A server's process as it is now, by `host_probe.usage`; None if it has none."""
+        now = life(found) if found else (0, 0.0)
+        before = self._lives.get(name)
+        if before is not None and now != before:
+            what = "process ended" if not found else "process started again"
+            detail = f"{name}: pid {before[0]} → {now[0] or 'none'} ({state})"
             self._events.write(t=time.time(), what=what, detail=detail)
-        self._pids[name] = pid
+        self._lives[name] = now
 
 
 class Processes:
@@ -78,9 +80,9 @@ class Processes:
             disk = folder_bytes(host.home) if with_disk else None
             for name, role in host.processes.items():
                 process = found.get(name)
-                pid = process.pid if process else 0
-                self._restarts.note(name, pid, process.state if process else "gone")
-                self._one(name, role, pid, disk)
+                usage = host_probe.usage(process.pid) if process and process.pid else None
+                self._restarts.note(name, usage, process.state if process else "gone")
+                self._one(name, role, usage, disk)
                 disk = None  # The folder of all of them, which is told once.
         # Workers on this machine are the children of their host's agent.
         for child in psutil.Process().children(recursive=True):
@@ -89,26 +91,13 @@ class Processes:
                 if "loaders.send.worker" in command:
                     # … -m loaders.send.worker SPEC INDEX OUTDIR
                     index = command[command.index("loaders.send.worker") + 2]
-                    self._one(f"loader-worker-{index}", "loader", child.pid, None)
+                    usage = host_probe.usage(child.pid)
+                    self._one(f"loader-worker-{index}", "loader", usage, None)
         self._machine({process.pid for process in found.values()} - {0})
 
-    def _one(self, name: str, role: str, pid: int, disk: int | None) -> None:
-        try:
-            process = psutil.Process(pid) if pid else None
-            if process is None:
-                return
-            cpu = process.cpu_times()
-            self._file.write(
-                t=time.time(),
-                name=name,
-                role=role,
-                pid=pid,
-                cpu_s=cpu.user + cpu.system,
-                rss_bytes=process.memory_info().rss,
-                disk_bytes=disk,
-            )
-        except psutil.Error:  # It ended between two looks; the next one notes it.
-            return
+    def _one(self, name: str, role: str, usage: dict[str, Any] | None, disk: int | None) -> None:
+        if usage:  # Or it ended between two looks; the next one notes it.
+            self._file.write(t=time.time(), name=name, role=role, **usage, disk_bytes=disk)
 
     def _machine(self, servers: set[int]) -> None:
         everything = host_probe.processes()
@@ -167,7 +156,7 @@ class HostProbes(Followed):
         t = found["t"]
         service = found.get("service")
         if "state" in found:
-            self._restarts.note(host.name, service["pid"] if service else 0, found["state"])
+            self._restarts.note(host.name, service, found["state"])
         if service:
             disk = found.get("disk_bytes")
             role = host.processes.get(host.name, host.role)

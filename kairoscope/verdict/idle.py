@@ -10,6 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
+from kairoscope.run_folder import Life, life
+
 LEAST_S = 6.0
 """Shorter is no silence worth a word: looks are two seconds apart."""
 
@@ -29,10 +31,10 @@ def silent(
         samples: records of processes.jsonl.
         start, end: when the load went on.
     """
-    looks: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    looks: dict[str, dict[Life, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
         if sample["role"] == "storage" and start <= sample["t"] <= end:
-            looks[sample["name"]][sample["pid"]].append((sample["t"], sample["cpu_s"]))
+            looks[sample["name"]][life(sample)].append((sample["t"], sample["cpu_s"]))
     found = []
     for name, lives in looks.items():
         since, length = max((_longest(life) for life in lives.values()), key=lambda each: each[1])

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kairoscope.run_folder import Life, life
 from kairoscope.stats import series
 from kairoscope.verdict.sustained import Outcome, Part
 
@@ -87,20 +88,20 @@ def replaced(records: Iterable[Mapping[str, Any]], node: str) -> list[Span]:
     Between its death and its answering again a queue takes nothing and stores nothing.
     """
     spans = []
-    before: tuple[float, int] | None = None
+    before: tuple[float, Life] | None = None
     for record in records:
         if record.get("name") == node and "pid" in record:
-            t, pid = float(record["t"]), int(record["pid"])
-            if before and pid != before[1]:
+            t, now = float(record["t"]), life(record)
+            if before and now != before[1]:
                 spans.append((before[0], t))
-            before = (t, pid)
+            before = (t, now)
     return spans
 
 
 def untold(told: Looks, window: Span, excused: Sequence[Span] = ()) -> str:
     """Why a node's depth is not known throughout the window; "" if it is.
 
-    `excused`: when its process was replaced; a hole with one in it is none.
+    `excused`: when its process was replaced or stood still; a hole with one in it is none.
     """
     start, end = window
     within = [t for t, _ in told if start <= t <= end]

@@ -17,6 +17,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kairoscope.run_folder import Life, life
+
 Floats = npt.NDArray[np.float64]
 
 LEAST_COVERED = 0.95
@@ -62,7 +64,7 @@ class Usage:
 
     def __init__(self, samples: Iterable[dict[str, Any]]) -> None:
         """`samples` are records of processes.jsonl; those of machines only say when was looked."""
-        looks: dict[str, dict[int, list[tuple[float, float]]]] = defaultdict(
+        looks: dict[str, dict[Life, list[tuple[float, float]]]] = defaultdict(
             lambda: defaultdict(list)
         )
         times = []
@@ -74,7 +76,7 @@ class Usage:
                 hosts[sample["name"].removeprefix("host ")] = sample["t"]
             if "cpu_s" in sample:
                 self.role[sample["name"]] = sample["role"]
-                looks[sample["name"]][sample["pid"]].append((sample["t"], sample["cpu_s"]))
+                looks[sample["name"]][life(sample)].append((sample["t"], sample["cpu_s"]))
         self._seen = (min(times, default=0.0), max(times, default=0.0))
         self._processes = {
             name: _process(list(lives.values()), hosts.get(name, self._seen[1]), self._seen[1])

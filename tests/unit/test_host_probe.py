@@ -44,13 +44,15 @@ def test_it_tells_of_this_machine_and_ends_with_its_reader(tmp_path: Path) -> No
     assert second["host"]["mem_available_bytes"] > 0
     # Of the whole machine: those of a test beside this one, if there are any.
     for worker in second["workers"].values():
-        assert set(worker) == {"pid", "cpu_s", "rss_bytes"}
+        assert set(worker) == {"pid", "started_s", "cpu_s", "rss_bytes"}
 
 
 def test_usage_of_a_process() -> None:
     own = host_probe.usage(os.getpid())
     assert own is not None
     assert own["pid"] == os.getpid()
+    started = psutil.Process().create_time() - psutil.boot_time()
+    assert abs(own["started_s"] - started) < SAME_START_S
     assert own["cpu_s"] > 0
     assert own["rss_bytes"] > 1_000_000
     assert host_probe.usage(2**22 + 1) is None

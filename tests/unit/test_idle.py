@@ -61,10 +61,13 @@ def test_before_and_after_the_load_a_node_may_do_nothing() -> None:
     assert idle.silent(looks(stopped=(90, 120)), 1000, 1092) == []
 
 
-def test_a_process_that_was_started_again_is_another() -> None:
+@pytest.mark.parametrize("other", [{"pid": 8}, {"started_s": 1030.0}])
+def test_a_process_that_was_started_again_is_another(other: dict[str, Any]) -> None:
+    """A container that boots again has the same pids."""
     again = looks()
+    first = again[30]["cpu_s"]
     for look in again[30:]:
-        look["pid"], look["cpu_s"] = 8, look["cpu_s"] - again[30]["cpu_s"] + 0.01
+        look |= {"cpu_s": look["cpu_s"] - first + 0.01, **other}
     assert idle.silent(again, 1000, 1120) == []
 
 
