@@ -358,7 +358,11 @@ def _grown(
 ) -> list[sustained.Part]:
     """The part *queue* of each step."""
     processes = list(run_folder.records(run.folder / run_folder.PROCESSES))
-    excused = {node: queue.replaced(processes, node) for node in run.kairosdb}
+    carried = faults.happened(run_folder.records(run.folder / run_folder.FAULTS))
+    excused = {
+        node: queue.replaced(processes, node) + faults.stood_still(carried, node)
+        for node in run.kairosdb
+    }
     kept_s = run.plan.kairosdb.get("queue_window_ms", 0) / 1000
     limit = run.plan.experiment.limits.queue_growth
     return steps.queue_parts(

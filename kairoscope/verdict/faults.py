@@ -134,6 +134,15 @@ def frozen_loaders(faults: Sequence[Happened], loaders: Sequence[str]) -> list[s
     ]
 
 
+def stood_still(faults: Sequence[Happened], host: str) -> list[tuple[float, float]]:
+    """When a host stood still on purpose, epoch s: it took nothing then, and could not be asked."""
+    return [
+        (fault.begun_t, math.inf if fault.undone_t is None else fault.undone_t)
+        for fault in faults
+        if fault.action == "freeze" and host in fault.hosts and fault.begun_t is not None
+    ]
+
+
 def remarks(judged: Sequence[Judged]) -> list[str]:
     """A sentence on each, for the verdict."""
     return [f"Fault {each.happened.number}, {each.happened.text}: {each.said}" for each in judged]

@@ -1,6 +1,7 @@
 """Faults of an experiment: what is refused, what is done and undone, and what they came to."""
 
 import dataclasses
+import json
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -322,6 +323,25 @@ def test_a_loader_that_stood_still_makes_no_verdict(tmp_path: Path) -> None:
     judged = run.judge()
     assert judged.verdict == "invalid"
     assert "loader-2 stood still, by fault 1" in judged.reasons[0]
+
+
+@pytest.mark.parametrize(("frozen", "outcome"), [("kairosdb-1", "pass"), ("storage-1", "unknown")])
+def test_a_node_that_stood_still_on_purpose_could_not_tell_its_queue(
+    tmp_path: Path, frozen: str, outcome: str
+) -> None:
+    run = run_of(tmp_path)
+    run.read_back()
+    at = run.began_s + 9.5
+    path = tmp_path / run_folder.QUEUE
+    looks = [json.loads(line) for line in path.read_text().splitlines()]
+    path.unlink()
+    file = JsonLines(path)
+    for look in looks:
+        if look["node"] != "kairosdb-1" or not at < look["t"] < at + 7:
+            file.write(**look)
+    stood = killed(at, text=f"freeze {frozen}", action="freeze", hosts=[frozen])
+    fault_lines(tmp_path, stood, ("begun", at), ("undone", at + 6.5))
+    assert run.judge().parts["queue"].outcome == outcome
 
 
 @pytest.mark.parametrize(
