@@ -29,6 +29,9 @@ AFTER_S = 5
 """Of usual load between the least that an experiment asks for and the fault."""
 LASTS_S = 10
 """As long as a reboot of a host of the lab, and twice load.failover_after_s."""
+STARTS_S = 45
+"""Longer is the load in which all storage nodes start again at the same time: on the lab they share
+the cores, take half a minute instead of ten seconds, and find a queue of all that came meanwhile."""
 LOSS_PERCENT = 20
 """As bad as a network is that is still called one; 5 % TCP hides nearly."""
 
@@ -118,7 +121,11 @@ def of_cell(experiment: Experiment, cell: Cell) -> Document:
         fault["for"] = f"{LASTS_S}s"
     if cell.action == "loss":
         fault["percent"] = float(LOSS_PERCENT)
-    return _with(experiment, cell.slug, [] if cell.action == CONTROL else [fault])
+    document = _with(experiment, cell.slug, [] if cell.action == CONTROL else [fault])
+    if cell.on == "storage" and cell.action in ("kill", "restart"):
+        usual_s = experiment.load.ticks * experiment.load.period_ms // 1000
+        document["load"] = _length(document["load"], usual_s + STARTS_S)
+    return document
 
 
 def least_s(experiment: Experiment) -> int:
@@ -157,8 +164,13 @@ def sequence(
         given.append(fault)
         at += lasts + gap
     document = _with(experiment, f"random-{seed}", given)
-    load = {k: v for k, v in document["load"].items() if k not in ("points", "steps")}
-    return document | {"load": load | {"duration_s": length}}
+    return document | {"load": _length(document["load"], length)}
+
+
+def _length(load: Document, duration_s: int) -> Document:
+    return {k: v for k, v in load.items() if k not in ("points", "steps")} | {
+        "duration_s": duration_s
+    }
 
 
 def came(run: str, cell: Cell, verdict: Mapping[str, Any], book: Mapping[str, Any]) -> Came:

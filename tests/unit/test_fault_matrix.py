@@ -49,6 +49,8 @@ def test_every_cell_that_can_be_had_is_an_experiment_that_its_target_takes() -> 
         for cell in faults.matrix(BASE, known.target(target).levers, NAMES):
             if not cell.why:
                 document = faults.of_cell(BASE, cell)
+                longer = cell.name in ("kill storage", "restart storage")
+                assert document["load"]["duration_s"] == 75 + longer * faults.STARTS_S
                 made = known.plan(Experiment.model_validate(document), target)
                 assert [fault.text.split(" %")[0] for fault in made.experiment.faults] == (
                     []
