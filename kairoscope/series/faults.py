@@ -31,7 +31,7 @@ LASTS_S = 10
 """As long as a reboot of a host of the lab, and twice load.failover_after_s."""
 STARTS_S = 45
 """Longer is the load in which all storage nodes start again at the same time: on the lab they share
-the cores, take half a minute instead of ten seconds, and find a queue of all that came meanwhile."""
+the cores, take half a minute instead of ten seconds, and find what came meanwhile in the queue."""
 LOSS_PERCENT = 20
 """As bad as a network is that is still called one; 5 % TCP hides nearly."""
 
