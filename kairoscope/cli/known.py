@@ -6,6 +6,7 @@ from kairoscope import plan as plans
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
 from kairoscope.plan import Plan
+from kairoscope.stacks.gnocchi.stack import Gnocchi
 from kairoscope.stacks.graphite.stack import Graphite
 from kairoscope.stacks.influxdb.stack import InfluxDB
 from kairoscope.stacks.kairosdb.stack import KairosDB
@@ -19,9 +20,19 @@ from kairoscope.targets.own import Own
 from kairoscope.targets.target import Target
 
 TARGETS: tuple[Target, ...] = (Local(), LabTarget(), Aws(), Own())
-STACKS: tuple[Stack, ...] = (KairosDB(), Graphite(), InfluxDB(), QuestDB(), VictoriaMetrics())
+STACKS: tuple[Stack, ...] = (
+    *(KairosDB(), Graphite(), Gnocchi(), InfluxDB(), QuestDB(), VictoriaMetrics()),
+)
 
-BAKE_OFF = ("laptop", "laptop-stock", "graphite-1", "influxdb", "questdb", "victoriametrics")
+BAKE_OFF = (
+    "laptop",
+    "laptop-stock",
+    "graphite-1",
+    "gnocchi",
+    "influxdb",
+    "questdb",
+    "victoriametrics",
+)
 """Experiments that a bake-off has in turn, ours first."""
 
 

@@ -61,9 +61,10 @@ def owned(state: Path) -> list[psutil.Process]:
             any("supervisord" in part or part.endswith("/java") for part in command[:3])
             or is_scylla(command)
         )
-        # Of programs that we brought, and run where they are, with files in it.
-        brought = command[:1] and command[0].startswith(f"{paths.BUNDLES}/")
-        ours |= bool(brought) and any(marker in part for part in command[1:])
+        # Of programs that we brought, and run where they are, with files in it. Some make one title
+        # of all that, with words before it.
+        brought = command[:1] and f"{paths.BUNDLES}/" in command[0]
+        ours |= bool(brought) and any(marker in part for part in command)
         # Monitoring's programs are in it themselves.
         watches = any(
             part.startswith((f"{marker}opt/monitoring-", f"{marker}opt/node-exporter-"))

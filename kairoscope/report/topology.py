@@ -29,6 +29,7 @@ _PROTOCOLS = {
     "line": "line protocol",
     "plaintext": "plaintext",
     "pickle": "pickle",
+    "measures": "measures",
 }
 
 

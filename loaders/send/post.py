@@ -17,7 +17,6 @@ from loaders.send.connection import Address, BrokenAnswerError, HttpConnection, 
 from loaders.send.encode import Encoder
 from loaders.send.protocol import Answer, Batch, Reply
 
-_ACKNOWLEDGED = 204
 _SUCCESS = range(200, 300)
 _CLIENT_ERRORS = range(400, 500)
 _SERVER_ERRORS = range(500, 600)
@@ -44,6 +43,7 @@ class Way:
         health: path that says whether a node serves.
         took_some: whether the body of a refusal says that other points of the request were taken.
         gzip: whether bodies are compressed.
+        acknowledged: the status that acknowledges.
     """
 
     path: str
@@ -52,6 +52,7 @@ class Way:
     health: str
     took_some: Callable[[bytes], bool]
     gzip: bool = False
+    acknowledged: int = 204
 
 
 class Post:
@@ -152,9 +153,9 @@ class Post:
 
     def _judged(self, response: Response) -> Reply:
         status = response.status
-        if status == _ACKNOWLEDGED:
+        if status == self._way.acknowledged:
             return _ACK
-        # A status that is neither 204 nor 4xx (a proxy's page, say) confirms nothing and refuses
+        # A status that is neither that nor 4xx (a proxy's page, say) confirms nothing and refuses
         # nothing; and 429 is "not now": nothing is wrong with the points, nor with the node.
         answer = Answer.FAILED
         if status in _CLIENT_ERRORS and status != _LATER:

@@ -34,10 +34,11 @@ from loaders.record.tally import Outcome, Tally
 from loaders.schedule import cut, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
-from loaders.schedule.spec import LINE, LoadSpec
+from loaders.schedule.spec import LINE, MEASURES, LoadSpec
 from loaders.send.delivery import Delivery
 from loaders.send.failover import NODE_DOWN, Event, Failover
 from loaders.send.line import Line
+from loaders.send.measures import Measures
 from loaders.send.protocol import Batch, Protocol
 from loaders.send.rest import Rest
 from loaders.send.telnet import Telnet
@@ -350,7 +351,7 @@ class Worker:
 def _protocol(schedule: Schedule, groups: list[Group], credentials: Credentials | None) -> Protocol:
     if not schedule.spec.acknowledges:
         return Telnet(schedule, groups)
-    kind = Line if schedule.spec.protocol == LINE else Rest
+    kind = {LINE: Line, MEASURES: Measures}.get(schedule.spec.protocol, Rest)
     return kind(schedule, groups, credentials)
 
 

@@ -14,13 +14,22 @@ from harness import SMALL, but, changed, running_load, wait_for
 from kairoscope import run_folder
 from kairoscope.cli import known
 from kairoscope.hosts import supervisor
+from kairoscope.run import host_probe
+from loaders.schedule.spec import CARBON
 
 PROTOCOLS = {
+    "gnocchi": "measures",
     "graphite": "plaintext",
     "influxdb": "line",
     "questdb": "line",
     "victoriametrics": "line",
 }
+ACKNOWLEDGE = {name for name, protocol in PROTOCOLS.items() if protocol not in CARBON}
+PROCESSES = {
+    "gnocchi": {part: part for part in ("api", "metricd", "postgresql", "redis")},
+    "graphite": {"cache-a": "cache"},
+}
+"""Of those that are more than one, or have their own names: the role of each."""
 # A program that is built or fetched for the first time takes its time.
 FETCH_S = 1800
 SENSORS, SECONDS = 100, 6
@@ -85,15 +94,18 @@ def loaded(home: Home, *, killed_after_s: float | None = None) -> Run:
         if killed_after_s is not None:
             wait_for("the load", (folder / run_folder.LOAD_SPEC).exists)
             time.sleep(max(0.0, run.spec().start_ms / 1000 + killed_after_s - time.time()))
-            os.kill(server(home), signal.SIGKILL)
+            for pid in servers(home):
+                os.kill(pid, signal.SIGKILL)
         run.end()
         return run
 
 
-def server(home: Home) -> int:
-    (process,) = supervisor.processes(home.state / "supervisor") or []
-    assert process.pid
-    return process.pid
+def servers(home: Home) -> list[int]:
+    """Of one system, and all that descend from it: a pool of workers goes with its master."""
+    pids = [process.pid for process in supervisor.processes(home.state / "supervisor") or []]
+    assert pids
+    assert all(pids)
+    return sorted(host_probe.tree(set(pids), host_probe.processes()))
 
 
 def test_from_experiment_to_verdict(name: str, there: Home) -> None:
@@ -108,12 +120,12 @@ def test_from_experiment_to_verdict(name: str, there: Home) -> None:
     assert {outcomes[part] for part in outcomes.keys() - spared} == {"pass"}
     points = SENSORS * SECONDS
     assert ledger["scheduled"] == ledger["rows_by_cql"] == points
-    assert ledger["stored" if PROTOCOLS[name] == "line" else "unknown_stored"] == points
+    assert ledger["stored" if name in ACKNOWLEDGE else "unknown_stored"] == points
     assert all("error" not in look for look in run.lines("counters.jsonl"))
     measured = run.json("measurements.json")
-    role, process = ("cache", "cache-a") if name == "graphite" else (name, f"{name}-1")
-    assert measured["cpu_us_per_point"][role] > 0
-    assert measured["rss_max_bytes"][process] > 0
+    for process, role in PROCESSES.get(name, {f"{name}-1": name}).items():
+        assert measured["cpu_us_per_point"][role] > 0
+        assert measured["rss_max_bytes"][process] > 0
     versions = run.json("manifest.json")["versions"]
     assert re.search(r"\d+\.\d+", versions[name])
 
@@ -122,22 +134,27 @@ def test_from_experiment_to_verdict(name: str, there: Home) -> None:
 def test_what_a_kill_takes_is_found_and_nothing_else(
     name: str, there: Home, record_property: Any
 ) -> None:
-    """What each promises: InfluxDB and QuestDB keep what they acknowledged; VictoriaMetrics has its
-    last seconds in memory; Graphite acknowledges nothing and here has more to write than it may."""
-    more = {"system": {"max_updates_per_second": 20}} if name == "graphite" else {}
+    """What each promises: InfluxDB, QuestDB and, with a log, Gnocchi keep what they acknowledged;
+    VictoriaMetrics has its last seconds in memory; Graphite acknowledges nothing and here has more
+    to write than it may."""
+    system = {
+        "graphite": {"max_updates_per_second": 20},
+        "gnocchi": {"incoming_log": "everysec"},
+    }
+    more = {"system": system[name]} if name in system else {}
     deployed(there, experiment(name, seconds=40, **more))
     assert f"{name}-1:" in there.well("status")
     assert sum(changed(there.well("deploy", there.deployed, timeout_s=420)).values()) == 0
     run = loaded(there, killed_after_s=20)
     ledger = run.json("ledger.json")
-    acknowledges = PROTOCOLS[name] == "line"
+    acknowledges = name in ACKNOWLEDGE
     lost = ledger["missing" if acknowledges else "unknown_missing"]
     claimed = ledger["acknowledged" if acknowledges else "unknown"]
     row = f"{name} | kill -9 after 20 s | {claimed} | {lost} | {ledger['failed_logged']}"
     record_property("killed", row)
     assert run.events("process started again") or run.events("process ended")
     assert claimed > SENSORS * 20
-    if name in ("influxdb", "questdb"):
+    if name in ("gnocchi", "influxdb", "questdb"):
         assert lost == 0
     else:
         assert lost > 0

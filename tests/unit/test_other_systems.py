@@ -44,13 +44,14 @@ from loaders.schedule import spec as specs
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import Step
 from loaders.schedule.values import ValueType, values
-from loaders.send.encode import Encoder, line_text, path_of, plaintext_text
+from loaders.send.encode import Encoder, line_text, measures_text, path_of, plaintext_text
 from loaders.send.line import Line
 from loaders.send.pickled import PickleEncoder
 from loaders.send.protocol import Answer, Batch
 from loaders.send.worker import Worker
 
 EXPERIMENTS = {
+    "gnocchi": "gnocchi",
     "graphite": "graphite-1",
     "influxdb": "influxdb",
     "questdb": "questdb",
@@ -131,6 +132,10 @@ def test_a_plan_says_what_an_acknowledgement_is_and_what_is_not_judged(name: str
         ("graphite-1", "rate: 1", "rate: 2", "Graphite keeps whole seconds"),
         ("graphite-1", "duration_s: 60", "duration_s: 3600", "must be at least 4,200"),
         ("graphite-1", "metric: temp", "metric: a/temp", "they become files"),
+        ("gnocchi", "metric: temp", "metric: a/temp", "Gnocchi takes none"),
+        ("gnocchi", "rate: 1", "rate: 2", "Gnocchi keeps whole seconds"),
+        ("gnocchi", "duration_s: 60", "duration_s: 3600", "must be at least 4,200"),
+        ("gnocchi", "load:", "system: {incoming_log: yes}\nload:", "must be one of none, everysec"),
         ("graphite-1", "load:", "system: {caches: 2}\nload:", "takes a relay in front"),
         ("graphite-1", "load:", "system: {resolution_s: 7}\nload:", "whole steps of 7 s"),
         ("graphite-replay", "replay_queue_points: 0", "seed: 1", "asks for KairosDB's queue: 0"),
@@ -289,6 +294,25 @@ def test_lines_of_plaintext_have_seconds() -> None:
                 wanted.append(f"temp.a.b.sensor.{one.number} {value} {at}")
     assert wanted
     assert sorted(said) == sorted(wanted)
+
+
+@pytest.mark.parametrize("kind", ["long", "double"])
+def test_measures_are_metrics_of_one_resource(kind: str) -> None:
+    schedule, said = lines(kind, measures_text)
+    wanted: dict[str, list[Any]] = {}
+    for one in schedule.series():
+        if one.worker == 0:
+            for tick in (2, 3):
+                ms = schedule.timestamp_ms(one.rank, tick)
+                value = float(ValueType(kind).text(int(values(one.number, [ms])[0])))
+                point = {"timestamp": ms / 1000, "value": value}
+                wanted.setdefault(f"temp.a.b.sensor.{one.number}", []).append(point)
+    found: dict[str, list[Any]] = {}
+    for body in map(json.loads, said):
+        assert list(body) == ["kairoscope"]
+        found |= body["kairoscope"]
+    assert wanted
+    assert found == wanted
 
 
 @pytest.mark.parametrize("kind", ["long", "double"])
@@ -591,6 +615,45 @@ def test_what_questdb_answers_becomes_points(monkeypatch: pytest.MonkeyPatch) ->
     }
     assert questdb.server.count(host(), schedule) == schedule.points
     assert any("FROM 'temp' WHERE timestamp >= 1700000000000000 AND" in query for query in given)
+
+
+def test_what_gnocchi_answers_becomes_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = small()
+    spec = replace(made.spec, start_ms=1_790_000_000_000, protocol="measures")
+    schedule = Schedule(spec)
+    held: dict[str, list[tuple[int, float]]] = {"id-of-another": [(1_790_000_001, 5.0)]}
+    wanted, names = {}, {"temp.other.1": "id-of-another"}
+    for one, times, found in points_of(schedule):
+        name, wanted[one.number] = f"temp.sensor.{one.number}", list(zip(times, found, strict=True))
+        names[name] = f"id-{one.number}"
+        # Of an earlier run, too, within the same second.
+        held[names[name]] = [(1_789_999_999, 1.0)] + [(t // 1000, v) for t, v in wanted[one.number]]
+    names["temp.sensor.99"], held["id-99"] = "id-99", []  # made, and nothing aggregated
+    asked_for: list[Any] = []
+
+    def get(url: str, given: Any = None, timeout_s: float = 0) -> bytes:
+        assert url.endswith("/v1/resource/generic/kairoscope")
+        return json.dumps({"metrics": names}).encode()
+
+    def send(method: str, url: str, document: Any = None) -> bytes:
+        asked_for.append((method, url.partition("/v1/")[2]))
+        verb, *references = document["operations"]
+        assert verb == "metric"
+        measures: dict[str, Any] = {}
+        for id, how in references:
+            points = [(t, v if how == "last" else 1.0) for t, v in held[id]]
+            texts = [(np.datetime64(t, "s").item().isoformat() + "+00:00", v) for t, v in points]
+            measures[id] = {how: [[text, 1.0, v] for text, v in texts]}
+        return json.dumps({"measures": measures}).encode()
+
+    monkeypatch.setattr(asked, "get", get)
+    monkeypatch.setattr(asked, "send", send)
+    gnocchi: Any = known.stack("gnocchi")
+    read = {one.number: got.tolist() for one, got in gnocchi.server.read(host(), schedule)}
+    assert read == {number: [list(pair) for pair in of] for number, of in wanted.items()}
+    # As it counts: what it has of the time it was asked for.
+    assert gnocchi.server.count(host(), schedule) == schedule.points + 3
+    assert set(asked_for) == {("POST", "aggregates?start=1790000000&stop=1790000004")}
 
 
 def test_what_graphite_has_in_its_files_becomes_points(tmp_path: Path) -> None:

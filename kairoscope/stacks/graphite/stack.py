@@ -3,9 +3,6 @@
 Not there yet: graphite-web.
 """
 
-import os
-import shutil
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,8 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from kairoscope import live, paths
-from kairoscope.errors import UserError
+from kairoscope import paths
 from kairoscope.hosts.machines import Layout
 from kairoscope.plan import Plan
 from kairoscope.plan.amounts import n
@@ -28,7 +24,6 @@ from loaders.schedule.spec import CARBON, PICKLE
 
 VERSION = "1.1.10"
 _OF_DEBIAN = (topology.C_RELAY, "haproxy")
-_PYTHON = (3, 11)
 _REQUIREMENTS = Path(__file__).parent / "requirements.lock"
 # A whisper file: its head, one archive's head, a time and a float for each point it has room for.
 _HEAD_BYTES, _POINT_BYTES = 28, 12
@@ -189,31 +184,9 @@ class Graphite(Single):
         balancer of Debian's packages."""
         for name in _OF_DEBIAN:
             fetched.from_debian(console, name, name, _folder(name))
-        folder = self.program.folder
-        done = folder / "complete"
-        if done.exists() and done.read_text() == _REQUIREMENTS.read_text():
-            return
-        python = sys.executable if sys.version_info[:2] == _PYTHON else shutil.which("python3.11")
-        if not python:
-            raise UserError(
-                "Graphite needs a python3.11: carbon 1.1.10 does not start on later ones"
-            )
-        advice = "Is there a way to PyPI?"
-        paths.BUNDLES.mkdir(parents=True, exist_ok=True)
-        with live.stage(console, "pip brings carbon and whisper", usual="a minute"):
-            fetched.run([python, "-m", "venv", "--clear", str(folder)], paths.BUNDLES, advice)
-            fetched.run(
-                [
-                    *(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"),
-                    *("--disable-pip-version-check", "--no-deps", "--require-hashes"),
-                    *("-r", str(_REQUIREMENTS)),
-                ],
-                paths.BUNDLES,
-                advice,
-                # Its setup.py would install to /opt/graphite.
-                env={**os.environ, "GRAPHITE_NO_PREFIX": "True"},
-            )
-            done.write_text(_REQUIREMENTS.read_text())
+        # Carbon's setup.py would install to /opt/graphite.
+        env = {"GRAPHITE_NO_PREFIX": "True"}
+        fetched.from_pypi(console, self.title, _REQUIREMENTS, self.program.folder, env)
 
 
 def _folder(package: str) -> Path:

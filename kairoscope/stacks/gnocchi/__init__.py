@@ -1,0 +1,1 @@
+"""Gnocchi 4: measures by REST, aggregated behind it."""

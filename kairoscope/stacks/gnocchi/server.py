@@ -1,0 +1,131 @@
+"""What is asked of Gnocchi, by its REST interface (gnocchi.osci.io, REST API usage).
+
+All sensors are metrics of one resource, by their dotted paths; a metric has an aggregate for each
+of the methods of its archive policy, and what it was aggregated from is not kept.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kairoscope.hosts.inventory import Host
+from kairoscope.stacks import asked
+from kairoscope.stacks.compared import numbers, pattern
+from kairoscope.stacks.single_session import Found, series_by_key
+from loaders.schedule.due import Schedule
+from loaders.schedule.spec import LoadSpec
+from loaders.schedule.values import ValueType
+from loaders.send.encode import RESOURCE, path_of
+
+# The methods of the role's archive policy: of one point both are exact.
+_LAST, _COUNT = "last", "count"
+# Metrics asked for at once: some thousand points in an answer.
+_AT_ONCE = 100
+_SETTLE_S, _LOOK_S = 60, 0.5
+
+# [time as text, granularity, value] each.
+Aggregate = list[tuple[str, float, float]]
+
+
+class GnocchiServer:
+    """See `kairoscope.stacks.single_session.Server`."""
+
+    def version(self, host: Host) -> str:
+        """Of its build."""
+        return str(json.loads(asked.get(host.url))["build"])
+
+    def _status(self, host: Host) -> dict[str, Any]:
+        said = asked.get(f"{host.url}/v1/status", {"details": "false"}, timeout_s=10)
+        status: dict[str, Any] = json.loads(said)
+        return status
+
+    def trouble(self, host: Host) -> str:
+        """Why it does not answer; its index is not there, or nobody aggregates."""
+        asked.get(f"{host.url}/v1/archive_policy_rule/{RESOURCE}")
+        processors = self._status(host)["metricd"]["processors"]
+        return "" if processors else "no metricd: what it takes is not aggregated"
+
+    def counters(self, host: Host) -> dict[str, float]:
+        """What waits, and what its metricd have done since they started, added up."""
+        status = self._status(host)
+        waiting, found = status["storage"]["summary"], dict[str, float]()
+        found["metrics waiting"] = float(waiting["metrics"])
+        found["bundles waiting"] = float(waiting["measures"])
+        for told in status["metricd"]["statistics"].values():
+            for name, value in told.items():
+                found[name] = found.get(name, 0) + float(value)
+        return found
+
+    def waiting(self, host: Host) -> int | None:
+        """Bundles that are not aggregated yet: what a request had of one metric, whatever its
+        points are."""
+        return int(self._status(host)["storage"]["summary"]["measures"])
+
+    def settle(self, host: Host) -> None:
+        """Wait until all is aggregated, for a while."""
+        deadline = time.monotonic() + _SETTLE_S
+        while self.waiting(host) and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+
+    def _metrics(self, host: Host) -> dict[str, str]:
+        """Ids of all metrics by name."""
+        said = json.loads(asked.get(f"{host.url}/v1/resource/generic/{RESOURCE}"))
+        metrics: dict[str, str] = said["metrics"]
+        return metrics
+
+    def _aggregates(
+        self, host: Host, spec: LoadSpec, metrics: dict[str, str], method: str
+    ) -> Iterator[tuple[str, Aggregate]]:
+        """By metric's name, in the load's time."""
+        window = f"start={spec.start_ms // 1000}&stop={-(-spec.end_ms // 1000)}"
+        names = list(metrics)
+        for first in range(0, len(names), _AT_ONCE):
+            part = names[first : first + _AT_ONCE]
+            wanted = {"operations": ["metric", *([metrics[name], method] for name in part)]}
+            said = asked.send("POST", f"{host.url}/v1/aggregates?{window}", wanted)
+            measures = json.loads(said)["measures"]
+            for name in part:
+                yield name, measures[metrics[name]][method]
+
+    def read(self, host: Host, schedule: Schedule) -> Found:
+        """The last of each second, which is all there is. Of a second the rest, which is the same
+        for all points of a series, comes from the schedule."""
+        spec = schedule.spec
+        kind, known = ValueType(spec.value_type), series_by_key(schedule, path_of)
+        there = {name: id for name, id in self._metrics(host).items() if name in known}
+        for name, points in self._aggregates(host, spec, there, _LAST):
+            one = known[name]
+            # Its times end in "+00:00", which numpy does not take.
+            seconds = np.array([text[:19] for text, _, _ in points], dtype="datetime64[s]")
+            ms = seconds.astype(np.int64) * 1000
+            ms += schedule.timestamp_ms(one.rank, one.ticks.start) % 1000
+            stored = np.array([value for _, _, value in points], dtype=np.float64)
+            inside = (ms >= spec.start_ms) & (ms < spec.end_ms)
+            yield one, np.stack([ms[inside], numbers(kind, stored[inside])], axis=1)
+
+    def count(self, host: Host, schedule: Schedule) -> int:
+        """By its own aggregate, of all metrics that may be the load's."""
+        spec = schedule.spec
+        ours = re.compile(pattern(path_of(spec.metric, spec.tags)))
+        there = {name: id for name, id in self._metrics(host).items() if ours.fullmatch(name)}
+        return sum(
+            int(value)
+            for _, points in self._aggregates(host, spec, there, _COUNT)
+            for _, _, value in points
+        )
+
+    def data(self, host: Host) -> Path:
+        """Where its aggregates are; beside them are the index and what waits, which do not grow
+        with points."""
+        return host.home / "data" / "metrics"
+
+    def empty(self, host: Host) -> None:
+        """Delete the resource with all its metrics, whose files a metricd removes later, and make
+        it anew."""
+        asked.send("DELETE", f"{host.url}/v1/resource/generic/{RESOURCE}")
+        asked.send("POST", f"{host.url}/v1/resource/generic", {"id": RESOURCE})
