@@ -43,10 +43,19 @@ _NOT_OF_THE_LOAD = {"queries", "latency_limit_ms", "hosts", "workers", "workers_
 
 def _load(run: Run) -> Facets:
     load = at(run.plan, "load") or {}
-    asked = at(run.plan, "experiment", "queries")
+    asked = queries(run)
     faults = at(run.plan, "experiment", "faults") or []
     same = {k: v for k, v in load.items() if k not in _NOT_OF_THE_LOAD}
     return same | {"queries": asked, "faults": faults}
+
+
+def queries(run: Run) -> Any:
+    """The experiment's queries; without what is followed beside them if there are none, as in plans
+    from before there was that."""
+    asked = at(run.plan, "experiment", "queries")
+    if not isinstance(asked, dict) or asked.get("rate"):
+        return asked
+    return {k: v for k, v in asked.items() if k != "followed"}
 
 
 def _cluster(run: Run) -> Facets:

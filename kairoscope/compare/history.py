@@ -45,6 +45,8 @@ def like(run: Run) -> str:
     asked.pop("description", None)
     if not asked.get("faults"):  # As plans have it that were made before there could be any.
         asked.pop("faults", None)
+    if "queries" in asked:
+        asked["queries"] = comparable.queries(run)
     facets = comparable.MACHINE.facets(run)
     whole = [asked, run.plan.get("engine"), run.plan.get("stack"), facets]
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:12]

@@ -616,6 +616,16 @@ class Queries(Section):
         ge=1,
         le=86_400,
     )
+    followed: int = described(
+        "sensors",
+        "Sensors of each loader host that are asked for once a second beside the queries: so it is "
+        "known when each of their points was first found, and whether one was found and then no "
+        "more. 0 for none. Eight are some of each of a few KairosDB nodes, and an answer has some "
+        "hundred points.",
+        default=8,
+        ge=0,
+        le=1000,
+    )
 
 
 class Limits(Section):

@@ -127,7 +127,8 @@ def opened(run: RunData, found: Verdict) -> frozenset[str]:
         names.add("parts")
     if found.word == "invalid":
         names.add("target")  # has how late the loaders were
-    if number(part(run.queries, "answers").get("wrong")):
+    vanished = number(part(run.queries, "followed").get("vanished"))
+    if number(part(run.queries, "answers").get("wrong")) or vanished:
         names.add("queries")
     if items(run.verdict, "faults"):
         names.add("faults")

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kairoscope import __version__
-from kairoscope.report import first, screen, shards, topology, units, view
+from kairoscope.report import first, followed, screen, shards, topology, units, view
 from kairoscope.report.charts import Chart, latency_from, latency_to
 from kairoscope.report.data import GOING_ON, RunData, items, part
 from kairoscope.report.reference import Comparison
@@ -124,6 +124,10 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "query_latency": view.query_latency(run),
         "query_answers": view.query_answers(run),
         "query_notes": view.query_notes(run),
+        "followed_counts": followed.counts(run),
+        "followed_times": followed.times(run),
+        "followed_notes": followed.notes(run),
+        "followed_vanished": followed.vanished(run),
         "queue_note": view.queue_note(run),
         "warmup_points": view.warmup_points(run),
         "captures": view.captures(run),

@@ -17,6 +17,7 @@ from kairoscope.verdict import (
     conditions,
     drain,
     faults,
+    followed,
     idle,
     inputs,
     latencies,
@@ -116,7 +117,8 @@ def failing(folder: Path) -> str | None:
     late, _ = _sent_late(run, schedule)
     if limits := [*late, *_loader_limits(run, schedule, latency)]:
         return limits[0]
-    parts, _ = _parts(run, schedule, window, latency, found, book)
+    seen = followed.of_run(schedule, run.load)
+    parts, _ = _parts(run, schedule, window, latency, found, book, seen)
     failed = [part.text for part in parts.values() if part.outcome == "fail"]
     return failed[0] if failed else None
 
@@ -164,13 +166,13 @@ def judge(folder: Path) -> Conclusion:
             ),
         ),
     }
-    asked_for = list[str]()
+    asked_for, seen = list[str](), followed.of_run(schedule, run.load)
     if schedule.spec.queries is not None:
-        documents[run_folder.QUERIES] = _queries(run, schedule, window)
+        documents[run_folder.QUERIES] = _queries(run, schedule, window, seen)
         asked_for = remarks.of_queries(documents[run_folder.QUERIES]["answers"])
     if run.facts.captured:
         incomplete += _not_captured(run, schedule, window, measured)
-    parts, of_steps = _parts(run, schedule, window, latency, found, book)
+    parts, of_steps = _parts(run, schedule, window, latency, found, book, seen)
     limits = run.plan.experiment.limits
     late, latest_s = _sent_late(run, schedule)
     others = [*_loader_limits(run, schedule, latency), *condition.not_ours(limits)]
@@ -181,6 +183,7 @@ def judge(folder: Path) -> Conclusion:
     if late and not others and not of_steps:
         judged.despite = sustained.despite_lateness(parts, latest_s, window[1] - window[0])
     judged.steps = of_steps
+    judged.followed = followed.summary(seen) if seen else {}
     came_to = (
         faults.judge(carried, _under_faults(run, schedule, window, latency)) if carried else []
     )
@@ -296,6 +299,7 @@ def _parts(
     latency: dict[str, Any],
     found: Outcomes,
     book: Ledger,
+    seen: dict[str, Any] | None,
 ) -> tuple[dict[str, sustained.Part], list[dict[str, Any]]]:
     """The five parts of the verdict, and of a load of several rates what each step came to."""
     limits = run.plan.experiment.limits
@@ -335,7 +339,7 @@ def _parts(
     if spec.queries is not None:
         answers = outcomes.answers(run.load, spec.hosts)
         arrived = timely.with_queries(arrived, answers, limits)
-        wrong_answers = int(answers["wrong"])
+        wrong_answers = int(answers["wrong"]) + (seen["wrong"] if seen else 0)
     last_due = window[1] if spec.replay else spec.end_ms / 1000
     ends = [said["ended_ms"] / 1000 for said in outcomes.finals(run.load, spec.workers)]
     parts = {
@@ -345,7 +349,9 @@ def _parts(
         "drain": drain.drain_part(
             run.facts.drain, told, last_due, max([last_due, *ends]), limits.drain_s
         ),
-        "readback": sustained.readback_part(book, wrong_answers, _unseen_replicas(run)),
+        "readback": sustained.readback_part(
+            book, wrong_answers, _unseen_replicas(run), followed.in_words(seen)
+        ),
     }
     # What such servers, or such a protocol, cannot tell.
     for name, why in run.expected.not_judged.items():
@@ -466,11 +472,15 @@ def _loader_limits(run: Inputs, schedule: Schedule, latency: dict[str, Any]) -> 
     return [*set_since, *([waited] if waited else [])]
 
 
-def _queries(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> dict[str, Any]:
-    """What became of the queries beside the load, and how long they took."""
+def _queries(
+    run: Inputs, schedule: Schedule, window: tuple[float, float], seen: dict[str, Any] | None
+) -> dict[str, Any]:
+    """What became of the queries beside the load and how long they took; and of what was
+    followed."""
     return {
         "answers": outcomes.answers(run.load, schedule.spec.hosts),
         "latency": latencies.of_queries(schedule, window, run.folder),
+        **({"followed": seen} if seen else {}),
     }
 
 

@@ -42,6 +42,7 @@ class Verdict:
         despite: parts that failed though the loader was late, by more than its lateness explains.
         steps: of a load of several rates what each came to; see `steps.documents`.
         faults: what each fault of the experiment came to; see `faults.Judged`.
+        followed: what became of the points of followed sensors; see `followed.summary`.
     """
 
     verdict: Word
@@ -53,6 +54,7 @@ class Verdict:
     despite: list[str] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
     faults: list[dict[str, Any]] = field(default_factory=list)
+    followed: dict[str, Any] = field(default_factory=dict)
 
     @property
     def summary(self) -> str:
@@ -72,6 +74,7 @@ class Verdict:
             **({"despite": self.despite} if self.despite else {}),
             **({"steps": self.steps} if self.steps else {}),
             **({"faults": self.faults} if self.faults else {}),
+            **({"followed": self.followed} if self.followed else {}),
         }
 
 
@@ -80,19 +83,24 @@ def not_judged(limit: float, unit: str, why: str) -> Part:
     return Part(None, limit, unit, "not judged", why)
 
 
-def readback_part(ledger: Ledger, wrong_answers: int = 0, unseen_replicas: int = 0) -> Part:
+def readback_part(
+    ledger: Ledger, wrong_answers: int = 0, unseen_replicas: int = 0, vanished: str = ""
+) -> Part:
     """Acknowledged points that came back with the right value, of all acknowledged ones.
 
     A point that no query finds counts as missing, even if some replica has it; the text says of how
     many that is so. Where nothing is acknowledged it is all points sent.
     `wrong_answers`: queries beside the load that were answered with wrong values;
-    `unseen_replicas`: of a point that one replica answered for, how many others there are.
+    `unseen_replicas`: of a point that one replica answered for, how many others there are;
+    `vanished`: what queries had found and then missed, in words: read back or not, it was lost to
+    whoever asked meanwhile.
     """
     claimed, stored = ledger.claimed, ledger.claimed_stored
     what = "acknowledged" if ledger.acknowledges else "sent"
     unit = f"fraction of {what}"
     queries = "query" if wrong_answers == 1 else "queries"
     wrong = f"{wrong_answers:,} {queries} gave wrong values" if wrong_answers else ""
+    wrong = "; ".join(filter(None, (wrong, vanished)))
     if stored is None:
         text = "the points were not read back"
         if wrong:

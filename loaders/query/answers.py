@@ -44,6 +44,7 @@ class Judgement:
             and a row is three weeks: another run may have left them. So they are counted, and not
             held against the answer.
         first_missing, first_wrong, first_extra: the first few of each.
+        absent: of a query for raw points the timestamps (ms) that were not there, by series.
     """
 
     checked: int = 0
@@ -53,6 +54,7 @@ class Judgement:
     first_missing: list[dict[str, Any]] = field(default_factory=list)
     first_wrong: list[dict[str, Any]] = field(default_factory=list)
     first_extra: list[dict[str, Any]] = field(default_factory=list)
+    absent: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
@@ -168,6 +170,7 @@ def _compare(
                 1, what="value", series=number, t=timestamp, expected=expected, got=stored
             )
     if wanted:
+        judgement.absent[number] = list(wanted)
         judgement.note_missing(len(wanted), series=number, t=min(wanted), points=len(wanted))
 
 

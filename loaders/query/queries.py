@@ -25,7 +25,7 @@ import bisect
 import functools
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -66,7 +66,7 @@ class Query:
     """One query of the run.
 
     Attributes:
-        number: k, counted over the whole run.
+        number: k, counted over the whole run; -1 for one beside those of the run (`for_places`).
         kind: RAW, AGGREGATED or TAGS.
         node: index into the spec's nodes.
         planned_us: when it is due, epoch µs.
@@ -161,6 +161,24 @@ class QueryLoad:
             from_ms = max(until_ms - wanted.last_s * 1000, spec.start_ms)
         entries = tuple(self._entries(kind, number, from_ms, until_ms))
         return Query(number, kind, node, planned_us, from_ms, until_ms, entries)
+
+    def for_places(
+        self, slots: Sequence[int], node: int, planned_us: int, from_ms: int
+    ) -> Query | None:
+        """A query for all raw points of some sensors' places from `from_ms` until it is due.
+
+        With churn a place has several series in the span. None if there are no points in it.
+        """
+        until_ms, numbers = planned_us // 1000, list[int]()
+        for slot in slots:
+            rank = int(self.schedule.rank_of[slot])
+            within = self.schedule.ticks_within(rank, from_ms, until_ms)
+            ticks = range(max(within.start, self._first_tick[rank]), within.stop)
+            if ticks:
+                first, last = (self._generation(rank, tick) for tick in (ticks[0], ticks[-1]))
+                numbers += [slot + g * self._spec.sensors for g in range(first, last + 1)]
+        entries = tuple(self._together(numbers))
+        return Query(-1, RAW, node, planned_us, from_ms, until_ms, entries) if entries else None
 
     def path(self, query: Query) -> str:
         """Where a query is posted to, below the node's base URL."""
@@ -264,9 +282,12 @@ class QueryLoad:
         ticks = range(max(within.start, self._first_tick[rank]), within.stop)
         # In a span shorter than the period there may be no point; then there is none to find.
         tick = ticks[pick % len(ticks)] if ticks else min(ticks.start, self._spec.ticks - 1)
+        return slot + self._generation(rank, tick) * self._spec.sensors
+
+    def _generation(self, rank: int, tick: int) -> int:
+        """How often the sensors of a rank have been replaced before a tick."""
         lifetime = self._spec.lifetime_ticks
-        generation = (tick + self._age[rank]) // lifetime if lifetime else 0
-        return slot + generation * self._spec.sensors
+        return (tick + self._age[rank]) // lifetime if lifetime else 0
 
     # Which points those series have.
 

@@ -24,6 +24,11 @@ def answers_path(outdir: Path, host: int) -> Path:
     return outdir / f"queries-{host}.answers.jsonl"
 
 
+def followed_path(outdir: Path, host: int) -> Path:
+    """Every read of the sensors that are followed, and what it did not find."""
+    return outdir / f"queries-{host}.followed.jsonl"
+
+
 def result_path(outdir: Path, host: int) -> Path:
     """The final figures; only there if the reader came to its end."""
     return outdir / f"queries-{host}.json"
@@ -35,7 +40,7 @@ def remove_old(outdir: Path, host: int) -> None:
     Raises:
         OSError: a file cannot be removed.
     """
-    for path in (progress_path, histogram_path, answers_path, result_path):
+    for path in (progress_path, histogram_path, answers_path, followed_path, result_path):
         path(outdir, host).unlink(missing_ok=True)
 
 
@@ -45,9 +50,10 @@ class QueryFiles(OutputFiles):
     def __init__(self, outdir: Path, host: int, start_ms: int) -> None:
         """Create the files; intervals count from `start_ms` (epoch)."""
         self._answers_path = answers_path(outdir, host)
+        self._followed_path = followed_path(outdir, host)
         super().__init__(
             result_path(outdir, host),
-            [progress_path(outdir, host), self._answers_path],
+            [progress_path(outdir, host), self._answers_path, self._followed_path],
             {LATENCY: histogram_path(outdir, host)},
             start_ms,
             "#[Queries: here each point is a query]\n",
@@ -56,3 +62,7 @@ class QueryFiles(OutputFiles):
     def answer(self, record: dict[str, Any]) -> None:
         """Append an answer that was not right."""
         self.append(self._answers_path, record)
+
+    def followed(self, record: dict[str, Any]) -> None:
+        """Append a read of what is followed."""
+        self.append(self._followed_path, record)

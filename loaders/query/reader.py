@@ -7,6 +7,10 @@ and its latency counts from then until the whole answer has been read. A KairosD
 is not avoided: the queries meant for it fail. At most `MAX_IN_FLIGHT` queries wait for an answer or
 for being judged; one that is due beyond that is not sent, and counted.
 
+Beside those a few sensors are followed (`loaders.query.following`): every second one KairosDB node
+is asked for all of their latest points, and none again before it has answered. These reads are in
+no count and no latency of the queries.
+
 It is stopped as a worker is (`loaders.send.worker`), and has the same exit statuses.
 """
 
@@ -30,6 +34,7 @@ import aiohttp
 from loaders import process
 from loaders.credentials import Credentials
 from loaders.query.answers import FAILED, LATE, RIGHT, WRONG, AnswerError, Judgement, judge
+from loaders.query.following import Following
 from loaders.query.queries import KINDS, TAGS, Query, QueryLoad
 from loaders.query.query_files import QueryFiles
 from loaders.record.recorder import Recorder
@@ -90,6 +95,7 @@ class Reader:
         self._tally = _Tally()
         self._recorder = Recorder(spec, self._clock.now_us())
         self._files = QueryFiles(outdir, host, spec.start_ms)
+        self._following = Following(self._load, host)
 
         self._due_us: int | None = None  # of the query that is to be sent next
         self._asking: set[asyncio.Task[None]] = set()
@@ -112,23 +118,26 @@ class Reader:
         cpu_start_s = time.process_time()
         gc.freeze()  # what exists by now stays: the collector need not walk through it
         timeout = aiohttp.ClientTimeout(total=self._spec.request_timeout_s)
-        connector = aiohttp.TCPConnector(limit=MAX_IN_FLIGHT)
+        connector = aiohttp.TCPConnector(limit=MAX_IN_FLIGHT + len(self._spec.nodes))
         async with aiohttp.ClientSession(timeout=timeout, connector=connector) as http:
-            pacer = self._watched(self._pace(http))
+            nodes = range(len(self._spec.nodes)) if self._following else ()
+            askers = {self._watched(self._follow(http, node)) for node in nodes}
+            askers.add(self._watched(self._pace(http)))
             reporter = self._watched(
                 process.every_second(self._clock, self._spec.start_ms, self._report, self.stop)
             )
             try:
-                await self._until_stop({pacer})
+                await self._until_stop(askers)
                 while self._asking and not self._stopping.is_set():
                     await self._until_stop(set(self._asking))
                 stopped_early = self._stopping.is_set()
-                pacer.cancel()
+                for asker in askers:
+                    asker.cancel()
                 if self._asking and not self._failure:
                     await asyncio.wait(self._asking, timeout=_GRACE_S)
             finally:
                 # Cancelled queries settle themselves, as stopped.
-                rest = [pacer, reporter, *self._asking]
+                rest = [*askers, reporter, *self._asking]
                 for task in rest:
                     task.cancel()
                 await asyncio.gather(*rest, return_exceptions=True)
@@ -142,6 +151,7 @@ class Reader:
                 # Before it knew of an earlier end it may have gone beyond.
                 "scheduled": max(self._due(self._end_us - 1), self._tally.begun()),
                 **self._tally.result(),
+                "followed": self._following.to_json(),
                 "send_error_us": self._recorder.send_error_us(),
                 "cpu_s": round(time.process_time() - cpu_start_s, 3),
                 "stopped_early": stopped_early,
@@ -231,6 +241,33 @@ class Reader:
                     }
                     | _off(judgement or Judgement())
                 )
+
+    async def _follow(self, http: aiohttp.ClientSession, node: int) -> None:
+        """Ask one node for the followed sensors in its turn; a turn that comes before it has
+        answered is left out."""
+        while True:
+            due_us = self._following.due_us(node, self._clock.now_us())
+            while (wait_us := due_us - self._clock.now_us()) > 0 and due_us < self._end_us:
+                await asyncio.sleep(min(wait_us / 1e6, _LONGEST_SLEEP_S))
+            if due_us >= self._end_us:
+                return
+            query = self._following.query(node, self._clock.now_us())
+            if query is not None:
+                self._files.followed(await self._look(http, query))
+
+    async def _look(self, http: aiohttp.ClientSession, query: Query) -> dict[str, Any]:
+        """Ask for the followed sensors; what to write down of it."""
+        reply = await self._answer(http, query, json.dumps(self._load.body(query)).encode())
+        ended_us = self._clock.now_us()
+        if reply.body is None:
+            return self._following.unanswered(query, ended_us, reply.text)
+        try:
+            judgement = await asyncio.get_running_loop().run_in_executor(
+                self._judges, judge, self._load, query, reply.body, ended_us // 1000
+            )
+        except AnswerError as error:
+            return self._following.unanswered(query, ended_us, f"HTTP 200, but {error}")
+        return self._following.answered(query, ended_us, judgement)
 
     async def _answer(self, http: aiohttp.ClientSession, query: Query, body: bytes) -> _Reply:
         url = self._spec.nodes[query.node].rstrip("/") + self._load.path(query)

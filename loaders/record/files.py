@@ -43,6 +43,11 @@ def events_path(outdir: Path, worker: int) -> Path:
     return outdir / f"worker-{worker}.events.jsonl"
 
 
+def followed_path(outdir: Path, worker: int) -> Path:
+    """When requests with sensors that are followed were acknowledged."""
+    return outdir / f"worker-{worker}.followed.jsonl"
+
+
 def result_path(outdir: Path, worker: int) -> Path:
     """The final figures; only there if the worker came to its end."""
     return outdir / f"worker-{worker}.json"
@@ -61,6 +66,7 @@ def remove_old(outdir: Path, worker: int) -> None:
         service_path,
         outcomes_path,
         events_path,
+        followed_path,
         result_path,
     ):
         path(outdir, worker).unlink(missing_ok=True)
@@ -162,13 +168,15 @@ class OutputFiles:
 class WorkerFiles(OutputFiles):
     """Open output files of one worker."""
 
-    def __init__(self, outdir: Path, worker: int, start_ms: int) -> None:
-        """Create the files; intervals count from `start_ms` (epoch)."""
+    def __init__(self, outdir: Path, worker: int, start_ms: int, *, follows: bool = False) -> None:
+        """Create the files; intervals count from `start_ms` (epoch). `follows`: some sensors."""
         self._outcomes_path = outcomes_path(outdir, worker)
         self._events_path = events_path(outdir, worker)
+        self._followed_path = followed_path(outdir, worker)
+        logs = [progress_path(outdir, worker), self._outcomes_path, self._events_path]
         super().__init__(
             result_path(outdir, worker),
-            [progress_path(outdir, worker), self._outcomes_path, self._events_path],
+            [*logs, self._followed_path] if follows else logs,
             {
                 LATENCY: histogram_path(outdir, worker),
                 WAIT: wait_path(outdir, worker),
@@ -194,3 +202,10 @@ class WorkerFiles(OutputFiles):
     def event(self, record: dict[str, Any]) -> None:
         """Append an event."""
         self.append(self._events_path, record)
+
+    def followed(self, group: int, ticks: range, at_us: int) -> None:
+        """Append when (epoch µs) consecutive ticks of a group were acknowledged."""
+        self.append(
+            self._followed_path,
+            {"t": at_us / 1e6, "group": group, "tick": ticks.start, "ticks": len(ticks)},
+        )

@@ -30,6 +30,8 @@ SILENT = (TELNET_PUT, TELNET_PUTM, *CARBON)
 
 LATER: dict[str, Any] = {"connection_per_request": False}
 """Fields that specifications of earlier runs do not have, and what they did."""
+LATER_OF_QUERIES: dict[str, Any] = {"followed": 0}
+"""The same of their queries."""
 
 SPREAD, ALIGNED = "spread", "aligned"
 PACINGS = (SPREAD, ALIGNED)
@@ -59,6 +61,8 @@ class Queries:
         lag_s: how old a point must be before it is expected in an answer.
         sensors: random sensors in one query for raw points.
         bucket_s: length of a bucket in queries that aggregate; divides last_s.
+        followed: sensors of each loader host that are asked for again and again beside those
+            (`loaders.query.follow`); 0 for none, as in runs of before.
     """
 
     rate: float
@@ -66,6 +70,7 @@ class Queries:
     lag_s: int
     sensors: int
     bucket_s: int
+    followed: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,7 +237,10 @@ class LoadSpec:
             raise ValueError(f"steps: must be a list, not {data['steps']!r}")
         data["steps"] = [Step(**_fields("steps", Step, step)) for step in data["steps"]]
         if data["queries"] is not None:
-            data["queries"] = Queries(**_fields("queries", Queries, data["queries"]))
+            queries = data["queries"]
+            if isinstance(queries, dict):
+                queries = LATER_OF_QUERIES | queries
+            data["queries"] = Queries(**_fields("queries", Queries, queries))
         return cls(**data)
 
 
@@ -418,6 +426,8 @@ def _queries(value: Any) -> str:
         return "must have whole numbers of at least 1 for last_s, sensors and bucket_s"
     if _integer(0)(value.lag_s) or value.last_s % value.bucket_s:
         return "must have a lag_s of at least 0 and a last_s that is a multiple of bucket_s"
+    if _integer(0)(value.followed):
+        return "must have a whole number of at least 0 for followed"
     return ""
 
 

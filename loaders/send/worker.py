@@ -31,7 +31,7 @@ from loaders.record.files import WorkerFiles
 from loaders.record.recorder import Recorder
 from loaders.record.silence import Silences
 from loaders.record.tally import Outcome, Tally
-from loaders.schedule import cut, shard
+from loaders.schedule import cut, follow, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
 from loaders.schedule.spec import LINE, MEASURES, LoadSpec
@@ -90,7 +90,9 @@ class Worker:
         self._clock = Clock()
         warm_ms = self._schedule.timestamp_ms(0, spec.warmup_ticks)
         self._tally = Tally(silences=Silences(warm_ms * 1000))
-        self._files = WorkerFiles(outdir, index, spec.start_ms)
+        places = set(follow.places(spec, index // spec.workers_per_host))
+        self._followed = {g.index for g in self._groups if not places.isdisjoint(g.slots.tolist())}
+        self._files = WorkerFiles(outdir, index, spec.start_ms, follows=bool(self._followed))
         self._recorder = Recorder(spec, self._clock.now_us())
         self._protocol = protocol or _protocol(self._schedule, self._groups, credentials)
         self._failover = Failover(
@@ -277,8 +279,10 @@ class Worker:
         else:
             self._recorder.ended(batch.last, latency_us, points, done=arrived, node=ending.node)
             self._recorder.parts(batch.last, ending.wait_us, ending.service_us, points)
+        ticks = range(batch.first, batch.first + batch.count)
+        if batch.group.index in self._followed and ending.outcome is Outcome.ACKNOWLEDGED:
+            self._files.followed(batch.group.index, ticks, ending.at_us)
         if not arrived:
-            ticks = range(batch.first, batch.first + batch.count)
             self._files.outcome(batch.group.index, ticks, ending.outcome, ending.reason, points)
 
     def _give_up_unstarted(self) -> None:

@@ -182,8 +182,18 @@ def fleet(folder: Path) -> Path:
         for t in range(21, SECONDS)
         if t not in range(70, 76)
     ]
+    followed = {"sensors": 16, "reads": 236, "unanswered": 9, "wrong": 0, "every_s": 1.04}
+    followed |= {"longest_apart_s": 11.2, "points": 1440, "found": 1430, "stale": 7}
+    followed |= {"never_found": 1, "unread": 9, "vanished": 0, "found_again": 0}
+    visible = {"count": 1190, "p50_ms": 610.0, "p90_ms": 980.0, "p99_ms": 1240.0, "max_ms": 11400.0}
+    followed |= {"visible": visible, "vanished_points": []}  # type: ignore[dict-item]
     _write(
-        run / "queries.json", {"answers": answers, "latency": {**latency, "intervals": intervals}}
+        run / "queries.json",
+        {
+            "answers": answers,
+            "latency": {**latency, "intervals": intervals},
+            "followed": followed,
+        },
     )
     return run
 

@@ -58,6 +58,22 @@ def test_a_run_with_faults_is_another_kind_and_one_without_is_not(tmp_path: Path
     assert load[0] == load[1] != load[2]
 
 
+@pytest.mark.parametrize("rate", [0.0, 2.0])
+def test_a_run_that_follows_sensors_is_another_kind_if_it_has_queries(
+    tmp_path: Path, rate: float
+) -> None:
+    like, load = [], []
+    for name, followed in (("old", {}), ("new", {"followed": 8})):
+        path = finished(tmp_path, name) / run_folder.PLAN
+        plan = json.loads(path.read_text())
+        plan["experiment"]["queries"] = {"rate": rate, "last_s": 60} | followed
+        path.write_text(json.dumps(plan))
+        run = runs.read(path.parent)
+        like.append(history.like(run))
+        load.append(comparable.FACTORS[0].facets(run))
+    assert (like[0] == like[1], load[0] == load[1]) == ((True, True) if not rate else (False,) * 2)
+
+
 def test_a_run_is_put_beside_the_last_twenty_like_it(tmp_path: Path) -> None:
     for i in range(22):
         remembered(tmp_path, f"run-{i:02d}", at=i, cpu=1 + i / 100)

@@ -38,9 +38,10 @@ from sink import Sink
 from loaders import emulator
 from loaders.record import files, histograms
 from loaders.record.tally import Outcome, Tally
+from loaders.schedule import follow
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Schedule
-from loaders.schedule.spec import LoadSpec, Step
+from loaders.schedule.spec import LoadSpec, Queries, Step
 from loaders.send import throttle
 from loaders.send.delivery import Delivery, Ending
 from loaders.send.protocol import Answer, Batch, Reply
@@ -367,6 +368,26 @@ async def test_each_outcome_is_that_of_its_request(tmp_path: Path) -> None:
         503: ("unknown", "HTTP 503"),
     }
     assert listed == {point: words[status] for point, status in bad.items()}
+
+
+async def test_when_followed_sensors_were_acknowledged_is_kept(tmp_path: Path) -> None:
+    queries = Queries(rate=1, last_s=1, lag_s=1, sensors=1, bucket_s=1, followed=2)
+    async with Sink() as sink:
+        spec = make(sink, ticks=6, retry_for_s=0, queries=queries)
+        sink.first = [204, 503, 204, 204, 400]
+        before_s = time.time()
+        await work(spec, tmp_path)
+    kept = lines(files.followed_path(tmp_path, 0))
+    assert all(before_s - 1 < row["t"] < time.time() + 1 for row in kept)
+    places = set(follow.places(spec, 0))
+    # Two of the four groups, and of the two requests that had no 204 those that are theirs.
+    groups = {g.index for g in Schedule(spec).groups(0) if places & set(g.slots.tolist())}
+    assert len(groups) == 2
+    due = {(group, tick) for group in groups for tick in range(6)}
+    lost = {(row["group"], row["tick"]) for row in outcomes(tmp_path)}
+    assert {(row["group"], row["tick"]) for row in kept} == due - lost
+    assert len(lost) == 2
+    assert due & lost
 
 
 @pytest.mark.parametrize("status", [500, 302, 200])

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,15 @@ from aiohttp import web
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from kairoscope.verdict.followed import of_run
 from loaders.process import EXIT_FILES, EXIT_USAGE, PARENT_VARIABLE
-from loaders.query import query_files
+from loaders.query import following, query_files
 from loaders.query.answers import LATE, RIGHT, WRONG, AnswerError, Judgement, judge, series_number
+from loaders.query.following import Following
 from loaders.query.queries import AGGREGATED, KINDS, RAW, TAGS, Query, QueryLoad
 from loaders.query.reader import MAX_IN_FLIGHT, Reader
 from loaders.record import histograms
-from loaders.schedule import cut, naming
+from loaders.schedule import cut, follow, naming
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec, Queries, Step
 from loaders.schedule.values import ValueType, values
@@ -1005,6 +1008,138 @@ async def test_two_hosts_share_the_queries(tmp_path: Path) -> None:
     assert abs(one["right"] - two["right"]) <= 1
 
 
+# What is followed
+
+
+@thorough
+@given(specs(), st.integers(1, 6), st.data())
+def test_every_scheduled_point_of_followed_sensors_is_asked_for(
+    spec: LoadSpec, followed: int, data: st.DataObject
+) -> None:
+    assert spec.queries
+    spec = replace(spec, queries=replace(spec.queries, followed=followed))
+    schedule = Schedule(spec)
+    load = QueryLoad(schedule)
+    host = data.draw(st.integers(0, spec.hosts - 1))
+    one, node = Following(load, host), data.draw(st.integers(0, len(spec.nodes) - 1))
+    now_us = one.due_us(node, data.draw(st.integers(0, spec.end_ms * 1000)))
+    query = one.query(node, now_us)
+    points = {
+        (series.number, schedule.timestamp_ms(series.rank, tick)): tick
+        for series in schedule.series()
+        if series.number % spec.sensors in follow.places(spec, host)
+        for tick in series.ticks
+        if schedule.timestamp_ms(series.rank, tick) < now_us // 1000
+    }
+    if query is None:
+        assert not points
+        return
+    assert query.planned_us == now_us
+    assert query.from_ms <= max(spec.start_ms, now_us // 1000 - 60_000)
+    points = {point: tick for point, tick in points.items() if point[1] >= query.from_ms}
+    assert set(asked_points(load, query)) == points.keys()
+    lost = data.draw(st.sets(st.sampled_from(sorted(points)))) if points else set()
+    kairos = filled(schedule)
+    for series, timestamp in lost:
+        del kairos.row(spec, series)[timestamp]
+    record = one.answered(query, now_us + 7, ask(load, query, kairos))
+    assert (record["begun"], record["ended"]) == (now_us / 1e6, (now_us + 7) / 1e6)
+    found = [
+        (each["series"], tick, any(tick in range(*span) for span in each["absent"]))
+        for each in record["series"]
+        for tick in range(*each["ticks"])
+    ]
+    assert sorted(found) == sorted(
+        (series, tick, (series, t) in lost) for (series, t), tick in points.items()
+    )
+
+
+def test_nodes_are_asked_by_turns_a_second_apart() -> None:
+    spec = make(nodes=[f"http://127.0.0.{i}:8080" for i in (1, 2, 3)])
+    one = Following(QueryLoad(Schedule(spec)), 0)
+    start_us = spec.start_ms * 1000
+    assert [one.due_us(node, 0) - start_us for node in range(3)] == [10**6, 2 * 10**6, 3 * 10**6]
+    for now_us, due_us in ((10**6 - 1, 10**6), (10**6, 4 * 10**6), (9 * 10**6, 10 * 10**6)):
+        assert one.due_us(0, start_us + now_us) == start_us + due_us
+
+
+FOLLOWED = Queries(rate=40, last_s=2, lag_s=1, sensors=3, bucket_s=1, followed=3)
+
+
+def history(spec: LoadSpec, outdir: Path) -> Document:
+    """What the verdict makes of a reader's files."""
+    found = of_run(Schedule(spec), outdir)
+    assert found
+    return found
+
+
+async def test_points_that_vanish_are_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "EVERY_US", 50_000)
+    async with serving(queries=FOLLOWED) as (spec, server):
+        place = follow.places(spec, 0)[1]
+        row = server.kairos.row(spec, place)
+        times = sorted(row)
+
+        async def vanish(_: Reader) -> None:
+            path = query_files.followed_path(tmp_path, 0)
+            while not path.read_text().count("\n"):
+                await asyncio.sleep(0.01)
+            taken = {t: row.pop(t) for t in times[2:4]}
+            reads = path.read_text().count("\n")
+            while path.read_text().count("\n") < reads + 3:
+                await asyncio.sleep(0.01)
+            row[times[2]] = taken[times[2]]
+
+        result = await read(spec, tmp_path, vanish)
+    found = history(spec, tmp_path)
+    assert (found["vanished"], found["found_again"]) == (2, 1)
+    assert {point["timestamp_ms"] for point in found["vanished_points"]} == set(times[2:4])
+    assert result["followed"] == {
+        **{"sensors": 3, "reads": found["reads"], "unanswered": 0, "wrong": 0}
+    }
+    assert len({id(each) for each in server.arrivals}) == result["sent"] + found["reads"]
+
+
+async def test_a_failed_read_of_what_is_followed_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "EVERY_US", 50_000)
+    async with serving(queries=FOLLOWED) as (spec, server):
+
+        async def fail(_: Reader) -> None:
+            path = query_files.followed_path(tmp_path, 0)
+            for status, text in ((500, "no"), (200, "<html>"), (200, "")):
+                reads = path.read_text().count("\n")
+                while path.read_text().count("\n") < reads + 2:
+                    await asyncio.sleep(0.01)
+                server.status, server.text = status, text
+
+        await read(spec, tmp_path, fail)
+    found = history(spec, tmp_path)
+    reasons = {row.get("unanswered") for row in lines(query_files.followed_path(tmp_path, 0))}
+    assert {"HTTP 500: no", None} < reasons
+    assert found["unanswered"] >= 2
+    assert (found["vanished"], found["found"] > 0) == (0, True)
+
+
+async def test_a_wrong_value_of_what_is_followed_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "EVERY_US", 50_000)
+    async with serving(queries=replace(FOLLOWED, lag_s=60)) as (spec, server):
+        row = server.kairos.row(spec, follow.places(spec, 0)[0])
+        first = min(row)
+        row[first] += 1
+        result = await Reader(spec, 0, tmp_path).run()
+    # No point is old enough for a query, and yet it went on to the end.
+    assert result["sent"] == 0
+    assert result["followed"]["wrong"] == result["followed"]["reads"] > 0
+    record = lines(query_files.followed_path(tmp_path, 0))[0]
+    assert (record["wrong"], record["first_wrong"][0]["t"]) == (1, first)
+
+
 async def test_a_schedule_without_room_for_a_query(tmp_path: Path) -> None:
     spec = lively("http://127.0.0.1:9", steps=[Step(100, 5)])
     result = await Reader(spec, 0, tmp_path).run()
@@ -1093,6 +1228,7 @@ def test_old_files_are_removed(tmp_path: Path) -> None:
             query_files.progress_path,
             query_files.histogram_path,
             query_files.answers_path,
+            query_files.followed_path,
             query_files.result_path,
         )
     ]
@@ -1100,6 +1236,7 @@ def test_old_files_are_removed(tmp_path: Path) -> None:
         "queries-3.jsonl",
         "queries-3.hlog",
         "queries-3.answers.jsonl",
+        "queries-3.followed.jsonl",
         "queries-3.json",
     }
     for path in paths:

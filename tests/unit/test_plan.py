@@ -919,6 +919,7 @@ def test_queries_are_shown_whole_or_as_off() -> None:
         "lag_s": 20,
         "sensors": 10,
         "bucket_s": 10,
+        "followed": 8,
     }
     lag = plan.setting("queries.lag_s")
     assert (lag.origin, lag.arithmetic) == ("derived", "15 s in KairosDB's queue + 5 s = 20")

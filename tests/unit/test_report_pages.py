@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import report_samples
 
-from kairoscope.report import write
+from kairoscope.report import first, write
 from kairoscope.report.advice import ADVICE
+from kairoscope.report.data import read
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 CHARTS = ["throughput", "client-latency", "percentiles", "store-latency", "queue", "cpu"]
@@ -486,6 +487,11 @@ def test_all_that_a_fleet_has_is_shown(tmp_path: Path) -> None:
         assert "17 were not yet (0.028 %)." in text
         assert "after a window of 10 s at most" in text
         assert "p99 131 ms 180 2" in text
+        assert "7 missed by a query that was asked after their acknowledgement" in text
+        assert "p99 1.24 s 1,190" in text
+        assert "16 sensors were asked for 236 times, 1.04 s apart, at most 11.2 s" in text
+        assert "9 reads had no answer, which says nothing." in text
+        assert "found again" not in text.split("Followed")[1].split("of those in the")[0]
     assert in_order(
         page.text.split("Events", 1)[1],
         "process ended kairosdb-2",
@@ -500,6 +506,24 @@ def test_all_that_a_fleet_has_is_shown(tmp_path: Path) -> None:
     assert throughput["marks"] == [65, 70, 88]
     assert [s["label"] for s in queries["series"]] == ["median", "max"]
     assert queries["x"] == [t for t in range(21, 120) if t not in range(70, 76)]
+
+
+def test_points_that_vanished_are_named(tmp_path: Path) -> None:
+    run = report_samples.fleet(tmp_path)
+    queries = json.loads((run / "queries.json").read_text())
+    point = {"series": "s{sensor=s-7}", "timestamp_ms": 1_763_719_685_250, "acknowledged_t": None}
+    times = {"found_t": 1_763_719_687.1, "missed_t": 1_763_719_690.2, "found_again": True}
+    queries["followed"] |= {"vanished": 1, "found_again": 1, "vanished_points": [point | times]}
+    (run / "queries.json").write_text(json.dumps(queries))
+    page, _, markdown = report(run)
+    for text in (page.text, markdown.replace("|", "").replace("  ", " ")):
+        assert "1 found, and missed by a later query" in text
+        assert (
+            "s{sensor=s-7} 2025-11-21 10:08:05.250 UTC – 2025-11-21 10:08:07.100 UTC "
+            "2025-11-21 10:08:10.200 UTC yes" in text
+        )
+    found = first.verdict(read(run))
+    assert "queries" in first.opened(read(run), found)
 
 
 def test_plain_runs_have_no_sections_for_what_they_lack(tmp_path: Path) -> None:

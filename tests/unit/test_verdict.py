@@ -238,6 +238,14 @@ def test_wrong_answers_to_queries_fail_the_readback():
     assert sustained.readback_part(unread, wrong_answers=3).outcome == "fail"
 
 
+def test_what_vanished_meanwhile_fails_the_readback_whatever_came_back():
+    part = sustained.readback_part(whole(), vanished="1 point was missed")
+    assert (part.outcome, part.figure) == ("fail", 1.0)
+    assert part.text.endswith("; 1 point was missed")
+    unread = dataclasses.replace(whole(), stored=None)
+    assert sustained.readback_part(unread, vanished="1 point was missed").outcome == "fail"
+
+
 def test_a_ledger_that_does_not_balance_says_where():
     assert "rows counted" in sustained.readback_part(whole(rows_by_cql=990)).text
 
