@@ -40,8 +40,8 @@ ADVICE = {
     ),
     "readback": Advice(
         "points that were acknowledged are not in the store as they were sent, or no query finds "
-        "them",
+        "them, or one found them and a later one did not",
         "ledger.json for which equation does not hold, ledger-gaps.jsonl for which series and "
-        "times, and events.jsonl for what ended then",
+        "times, queries.json for what vanished, and events.jsonl for what ended then",
     ),
 }

@@ -66,7 +66,7 @@ def vanished(run: RunData) -> Table:
         (
             str(point.get("series")),
             *(
-                units.clock(point.get(key), millis=True)
+                units.clock(point.get(key), millis=True).removesuffix(" UTC")
                 for key in ("timestamp_ms", "acknowledged_t", "found_t", "missed_t")
             ),
             "yes" if point.get("found_again") else "no",
@@ -74,7 +74,7 @@ def vanished(run: RunData) -> Table:
         for point in items(_of(run), "vanished_points")
         if isinstance(point, dict)
     ]
-    head = ("vanished", "its time", "acknowledged", "found", "missed", "found again")
+    head = ("vanished", "its time (UTC)", "acknowledged", "found", "missed", "found again")
     return Table(head, tuple(rows))
 
 

@@ -519,8 +519,8 @@ def test_points_that_vanished_are_named(tmp_path: Path) -> None:
     for text in (page.text, markdown.replace("|", "").replace("  ", " ")):
         assert "1 found, and missed by a later query" in text
         assert (
-            "s{sensor=s-7} 2025-11-21 10:08:05.250 UTC – 2025-11-21 10:08:07.100 UTC "
-            "2025-11-21 10:08:10.200 UTC yes" in text
+            "s{sensor=s-7} 2025-11-21 10:08:05.250 – 2025-11-21 10:08:07.100 "
+            "2025-11-21 10:08:10.200 yes" in text
         )
     found = first.verdict(read(run))
     assert "queries" in first.opened(read(run), found)
