@@ -167,6 +167,7 @@ BAD: dict[str, list[Any]] = {
         *(QUERIES | {"bucket_s": bad} for bad in (0, -1, 1.5, 7)),
         *(QUERIES | {"sensors": bad} for bad in (0, -1, 1.5)),
         *(QUERIES | {"lag_s": bad} for bad in (-1, 1.5, None)),
+        *(QUERIES | {"followed": bad} for bad in (-1, 1.5, None, True)),
     ],
 }
 
