@@ -12,7 +12,7 @@ from kairoscope import __version__
 from kairoscope.report import first, followed, screen, shards, topology, units, view
 from kairoscope.report.charts import Chart, latency_from, latency_to
 from kairoscope.report.data import GOING_ON, RunData, items, part
-from kairoscope.report.reference import Comparison
+from kairoscope.report.published import Comparison
 from kairoscope.report.units import NONE
 
 _SYMBOLS = {

@@ -2,36 +2,16 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
-from kairoscope.report import units
+from kairoscope.report import other_figures, units
 from kairoscope.report.data import Json, RunData, items, part
+from kairoscope.report.published import Comparable, Comparison, Line, figure
 from kairoscope.report.units import NONE, number
 
-Comparable = Literal["yes", "partly", "no"]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One figure, as published and as this run has it; whether they may be compared, and why."""
-
-    figure: str
-    published: str
-    ours: str
-    comparable: Comparable
-    why: str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A published experiment beside this run; `loader` says how it was loaded."""
-
-    title: str
-    source: str
-    loader: str
-    lines: tuple[Line, ...]
+_KAIROSDB = "kairosdb"
 
 
 @dataclass(frozen=True)
@@ -59,16 +39,12 @@ class _Ours:
 
 
 def compare(run: RunData, reference_dir: Path) -> tuple[Comparison, ...]:
-    """The run beside the published experiment that it names, or beside all if it names none.
-
-    All that there are so far are of KairosDB: a run of another system that names none has nothing
-    beside it.
+    """The run beside the published experiment that it names, or beside all of its stack if it names
+    none.
 
     Files of `reference_dir` that are not readable are left out: a report must not fail over them.
     """
     wanted = part(run.plan, "experiment").get("reference")
-    if wanted is None and not run.of_kairosdb:
-        return ()
     ours = _ours(run)
     found = []
     for path in sorted(reference_dir.glob("*.yml")):
@@ -77,8 +53,13 @@ def compare(run: RunData, reference_dir: Path) -> tuple[Comparison, ...]:
         except (OSError, ValueError, yaml.YAMLError):
             continue
         for entry in items(document, "experiments"):
-            if isinstance(entry, dict) and wanted in (None, entry.get("id")):
-                found.append(_comparison(entry, part(document, "source"), ours))
+            if not isinstance(entry, dict):
+                continue
+            stack = entry.get("stack", _KAIROSDB)
+            if entry.get("id") == wanted or (wanted is None and stack == run.stack):
+                of_kairosdb = stack == _KAIROSDB
+                lines = _lines(entry, ours) if of_kairosdb else other_figures.lines(entry, run)
+                found.append(_comparison(entry, part(document, "source"), lines))
     return tuple(found)
 
 
@@ -132,14 +113,14 @@ def _worst(rows: dict[str, Json], percentile: str) -> float | None:
     return max(micros) / 1000 if micros else None
 
 
-def _comparison(entry: Json, source: Json, ours: _Ours) -> Comparison:
+def _comparison(entry: Json, source: Json, lines: tuple[Line, ...]) -> Comparison:
     return Comparison(
         title=str(entry.get("title", entry.get("id", "?"))),
         source=f"Published by {source.get('publisher', 'others')}: “{source.get('title', '?')}”, "
         f"{source.get('published', '?')}, {source.get('url', 'no address')}. Not measured here; "
         "figures as published are rounded, derived ones carry their arithmetic.",
         loader=str(source.get("loader", "")),
-        lines=_lines(entry, ours),
+        lines=lines,
     )
 
 
@@ -188,7 +169,7 @@ def _load(theirs: _Theirs, ours: _Ours, where: str) -> tuple[Line, ...]:
     return (
         Line(
             "Sensors",
-            _figure(figures, "sensors"),
+            figure(figures, "sensors"),
             units.count(ours.load.get("sensors")),
             *_equal(
                 number(part(figures, "sensors").get("value")), number(ours.load.get("sensors"))
@@ -196,19 +177,19 @@ def _load(theirs: _Theirs, ours: _Ours, where: str) -> tuple[Line, ...]:
         ),
         Line(
             "Data points",
-            _figure(figures, "points"),
+            figure(figures, "points"),
             units.count(ours.points),
             *_near(part(figures, "points").get("value"), ours.points),
         ),
         Line(
             "Duration",
-            _figure(figures, "duration_s"),
+            figure(figures, "duration_s"),
             units.duration(ours.duration_s),
             *_near(part(figures, "duration_s").get("value"), ours.duration_s),
         ),
         Line(
             "Points per second",
-            _figure(figures, "points_per_s"),
+            figure(figures, "points_per_s"),
             units.count(ours.points_per_s),
             "no",
             "theirs is what a closed loop got through, "
@@ -231,14 +212,14 @@ def _latencies(theirs: _Theirs, ours: _Ours, store: Comparable, but: str) -> tup
     return (
         Line(
             "Store write p95",
-            _figure(figures, "coordinator_p95_ms"),
+            figure(figures, "coordinator_p95_ms"),
             units.milliseconds(ours.store_p95_ms),
             store,
             f"{coordinator}, but {but}",
         ),
         Line(
             "Store write p99",
-            _figure(figures, "coordinator_p99_ms"),
+            figure(figures, "coordinator_p99_ms"),
             units.milliseconds(ours.store_p99_ms),
             store,
             f"{coordinator}, but {but}",
@@ -267,7 +248,7 @@ def _costs(theirs: _Theirs, ours: _Ours) -> tuple[Line, ...]:
     return (
         Line(
             "CPU of a storage node",
-            _figure(figures, "reactor_load"),
+            figure(figures, "reactor_load"),
             f"{cores} cores, mean per node",
             "no",
             "reactor load is the busy share of ScyllaDB's own polling cores; ours is CPU time that "
@@ -281,14 +262,14 @@ def _costs(theirs: _Theirs, ours: _Ours) -> tuple[Line, ...]:
         ),
         Line(
             "Disk, all replicas",
-            _figure(figures, "disk_bytes_all_replicas"),
+            figure(figures, "disk_bytes_all_replicas"),
             units.byte_size(ours.disk_bytes),
             "no",
             "grows with the number of points; compare bytes per point",
         ),
         Line(
             "Bytes per point, all replicas",
-            _figure(figures, "bytes_per_point_all_replicas"),
+            figure(figures, "bytes_per_point_all_replicas"),
             units.byte_size(ours.bytes_per_point),
             "partly" if same_rf else "no",
             ("same replication factor; " if same_rf else "another replication factor; ")
@@ -301,19 +282,6 @@ def _costs(theirs: _Theirs, ours: _Ours) -> tuple[Line, ...]:
             *_equal(f"{setup.get('batch_size')} / {setup.get('min_batch_size')}", batch),
         ),
     )
-
-
-def _figure(figures: Json, name: str) -> str:
-    """A published figure in its authors' words, or ours with ≈; a derived one with arithmetic."""
-    figure = part(figures, name)
-    unit = str(figure.get("unit", ""))
-    value = units.quantity(figure.get("value"), unit)
-    if "below" in figure:
-        value = f"< {units.quantity(figure['below'], unit)}"
-    text = str(figure.get("as_published", f"≈ {value}"))
-    if figure.get("status") == "derived":
-        return f"{text} (derived: {figure.get('arithmetic', '?')})"
-    return text if figure else NONE
 
 
 def _equal(theirs: Any, ours: Any) -> tuple[Comparable, str]:

@@ -42,6 +42,7 @@ class Gnocchi(Single):
     name = "gnocchi"
     title = "Gnocchi"
     protocols = (MEASURES,)
+    replays = True
     program = Program(name, VERSION, ("bin/gnocchi-metricd",))
     listens = {"REST": 8041, "postgresql": 5432, "redis": 6379}  # noqa: RUF012
     told = Told(

@@ -1,0 +1,66 @@
+"""Published figures of systems other than KairosDB beside a run of the same system.
+
+A figure's place in results/reference/ says what of a run stands beside it: `points_per_request`, a
+rate by which points were taken in such requests; `cpu_of`, a rate of one core of a role.
+"""
+
+from kairoscope.report import units
+from kairoscope.report.data import Json, RunData, part
+from kairoscope.report.published import Comparable, Line, figure
+from kairoscope.report.units import NONE, number
+
+_Beside = tuple[str, Comparable, str]
+
+
+def lines(entry: Json, run: RunData) -> tuple[Line, ...]:
+    """What it stood on and how it was set, then figure by figure."""
+    setup, figures = part(entry, "setup"), part(entry, "figures")
+    machine, target = part(run.manifest, "machine"), str(run.manifest.get("target") or "?")
+    hardware = (
+        f"{target}: {units.count(machine.get('cpus'))} CPUs, "
+        f"{units.byte_size(machine.get('memory_bytes'))} of memory"
+    )
+    where = "everything shares one machine here" if target == "local" else "another machine"
+    version = str(part(run.manifest, "versions").get(run.stack) or NONE)
+    settings = ", ".join(f"{key} {value}" for key, value in part(run.plan, "kairosdb").items())
+    return (
+        Line("Hardware", str(setup.get("hardware", NONE)), hardware, "no", where),
+        Line("Version", str(setup.get("version", NONE)), version, "no", "another release"),
+        Line("Settings", str(setup.get("settings", NONE)), settings, "no", "as each was set"),
+        *(
+            Line(
+                str(part(figures, name).get("what", name)), figure(figures, name), *_beside(of, run)
+            )
+            for name in figures
+            if (of := part(figures, name))
+        ),
+    )
+
+
+def _beside(of: Json, run: RunData) -> _Beside:
+    """What the run has of it, whether that may be compared, and why."""
+    if "points_per_request" in of:
+        return _taken(number(of["points_per_request"]), run)
+    if role := of.get("cpu_of"):
+        cost = number(part(run.measurements, "cpu_us_per_point").get(str(role)))
+        if run.load.get("replay"):
+            return NONE, "no", "a history is taken before it is done with: not of the measured time"
+        if not cost:
+            return NONE, "no", "not measured"
+        ours = f"{units.count(1e6 / cost)} points/s"
+        return ours, "partly", f"a core's: one second divided by the CPU time of {role} for a point"
+    return NONE, "no", "not measured here"
+
+
+def _taken(points_per_request: float | None, run: RunData) -> _Beside:
+    """A rate beside one of as many points in a request."""
+    sensors = number(run.load.get("sensors_per_request")) or 0
+    mine = sensors * (number(run.load.get("points_per_request")) or 0)
+    if mine != points_per_request:
+        return NONE, "no", f"this load has {units.count(mine)} points in a request"
+    achieved = number(part(run.measurements, "points_per_s").get("achieved"))
+    ours = NONE if achieved is None else f"{units.count(achieved)} points/s"
+    series = "" if sensors == 1 else f"; of {units.count(sensors)} series in a request here"
+    if run.load.get("replay"):
+        return ours, "partly", f"both as fast as they were taken{series}"
+    return ours, "no", f"ours is what was scheduled, theirs as fast as it was taken{series}"

@@ -1,0 +1,75 @@
+"""Published figures of other systems beside their runs."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import yaml
+
+from kairoscope import paths
+from kairoscope.report import data as report_data
+from kairoscope.report import reference
+
+FILE = paths.REFERENCE / "gnocchi-2017.yml"
+RUN = report_data.RunData(
+    folder="x",
+    plan={
+        "stack": "gnocchi",
+        "experiment": {"load": {"sensors_per_request": 1, "points_per_request": 1000}},
+        "kairosdb": {"api_processes": 2},
+    },
+    manifest={"versions": {"gnocchi": "4.7.1"}, "target": "local"},
+    measurements={
+        "points_per_s": {"achieved": 123_456.0},
+        "cpu_us_per_point": {"metricd": 500.0, "api": 9.0},
+    },
+)
+
+
+def lines(run: report_data.RunData) -> dict[str, tuple[str, str, str]]:
+    (found,) = reference.compare(run, paths.REFERENCE)
+    assert "Julien Danjou" in found.source
+    return {line.figure: (line.published, line.ours, line.comparable) for line in found.lines}
+
+
+def test_what_was_derived_is_what_its_arithmetic_says() -> None:
+    (entry,) = yaml.safe_load(FILE.read_text(encoding="utf-8"))["experiments"]
+    for name, figure in entry["figures"].items():
+        assert figure["approximate"] is True, name
+        assert ("arithmetic" in figure) == (figure["status"] == "derived"), name
+        if figure["status"] == "derived":
+            found = re.fullmatch(r"([\d,]+) measures × ([\d.]+) requests/s", figure["arithmetic"])
+            assert found is not None, name
+            measures = int(found[1].replace(",", ""))
+            assert figure["value"] == pytest.approx(measures * float(found[2])), name
+            assert figure.get("points_per_request", measures) == measures, name
+
+
+def test_a_rate_stands_beside_that_of_as_many_points_in_a_request() -> None:
+    told = lines(RUN)
+    published = "≈ 405,380 points/s (derived: 1,000 measures × 405.38 requests/s)"
+    assert told["Accepted, 1,000 measures a request"] == (published, "123,456 points/s", "no")
+    assert told["Accepted, 100 measures a request"][1:] == ("–", "no")
+    assert told["Metrics created"] == ("≈ 1,473 metrics/s", "–", "no")
+    assert told["Version"][1] == "4.7.1"
+    assert told["Settings"][1] == "api_processes 2"
+    load = {"sensors_per_request": 10, "points_per_request": 100, "replay": True}
+    asked = replace(RUN, plan={**RUN.plan, "experiment": {"load": load}})
+    assert lines(asked)["Accepted, 1,000 measures a request"][1:] == ("123,456 points/s", "partly")
+    # Its metricd is busy after the load, too.
+    assert lines(asked)["Aggregated by metricd"][1:] == ("–", "no")
+
+
+def test_what_a_core_does_is_of_its_role_alone() -> None:
+    aggregated = lines(RUN)["Aggregated by metricd"]
+    assert aggregated == ("roughly 700 measures/s with 1 CPU", "2,000 points/s", "partly")
+    unseen = replace(RUN, measurements={})
+    assert lines(unseen)["Aggregated by metricd"][1:] == ("–", "no")
+
+
+def test_figures_stand_beside_runs_of_their_own_system() -> None:
+    of_another = replace(RUN, plan={**RUN.plan, "stack": "other"})
+    assert reference.compare(of_another, paths.REFERENCE) == ()
+    titles = [each.title for each in reference.compare(report_data.RunData("x"), paths.REFERENCE)]
+    assert len(titles) == 2
+    assert not any("Gnocchi" in title for title in titles)
