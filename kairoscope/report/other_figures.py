@@ -1,7 +1,8 @@
 """Published figures of systems other than KairosDB beside a run of the same system.
 
-A figure's place in results/reference/ says what of a run stands beside it: `points_per_request`, a
-rate by which points were taken in such requests; `cpu_of`, a rate of one core of a role.
+A figure in results/reference/ says what of a run stands beside it: `points_per_request`, a rate by
+which points were taken in such requests; `taken`, the same in whatever requests; `cpu_of`, a rate
+of one core of a role; `cores_of`, the CPU of a process of a role.
 """
 
 from kairoscope.report import units
@@ -41,14 +42,12 @@ def _beside(of: Json, run: RunData) -> _Beside:
     """What the run has of it, whether that may be compared, and why."""
     if "points_per_request" in of:
         return _taken(number(of["points_per_request"]), run)
+    if of.get("taken"):
+        return _rate(run), "no", "theirs is the most, ours what this run came to"
+    if role := of.get("cores_of"):
+        return _cores(str(role), run)
     if role := of.get("cpu_of"):
-        cost = number(part(run.measurements, "cpu_us_per_point").get(str(role)))
-        if run.load.get("replay"):
-            return NONE, "no", "a history is taken before it is done with: not of the measured time"
-        if not cost:
-            return NONE, "no", "not measured"
-        ours = f"{units.count(1e6 / cost)} points/s"
-        return ours, "partly", f"a core's: one second divided by the CPU time of {role} for a point"
+        return _of_a_core(str(role), run)
     return NONE, "no", "not measured here"
 
 
@@ -58,9 +57,34 @@ def _taken(points_per_request: float | None, run: RunData) -> _Beside:
     mine = sensors * (number(run.load.get("points_per_request")) or 0)
     if mine != points_per_request:
         return NONE, "no", f"this load has {units.count(mine)} points in a request"
-    achieved = number(part(run.measurements, "points_per_s").get("achieved"))
-    ours = NONE if achieved is None else f"{units.count(achieved)} points/s"
+    ours = _rate(run)
     series = "" if sensors == 1 else f"; of {units.count(sensors)} series in a request here"
     if run.load.get("replay"):
         return ours, "partly", f"both as fast as they were taken{series}"
     return ours, "no", f"ours is what was scheduled, theirs as fast as it was taken{series}"
+
+
+def _rate(run: RunData) -> str:
+    achieved = number(part(run.measurements, "points_per_s").get("achieved"))
+    return NONE if achieved is None else f"{units.count(achieved)} points/s"
+
+
+def _cores(role: str, run: RunData) -> _Beside:
+    """The fullest of a role's processes."""
+    names = {str(record.get("name")) for record in run.processes if record.get("role") == role}
+    told = part(run.measurements, "cpu_cores")
+    found = [cores for name in names if (cores := number(told.get(name))) is not None]
+    if not found:
+        return NONE, "no", f"no {role} here, or not measured"
+    return f"{units.percent(max(found))} of a core", "no", "the fullest of them, at this run's rate"
+
+
+def _of_a_core(role: str, run: RunData) -> _Beside:
+    """Points/s that a core of a role would do."""
+    cost = number(part(run.measurements, "cpu_us_per_point").get(role))
+    if run.load.get("replay"):
+        return NONE, "no", "a history is taken before it is done with: not of the measured time"
+    if not cost:
+        return NONE, "no", "not measured"
+    ours = f"{units.count(1e6 / cost)} points/s"
+    return ours, "partly", f"a core's: one second divided by the CPU time of {role} for a point"

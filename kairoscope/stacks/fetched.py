@@ -97,7 +97,7 @@ def from_pypi(
         return
     python = sys.executable if sys.version_info[:2] == _PYTHON else shutil.which("python3.11")
     if not python:
-        raise UserError(f"{title} needs a python3.11: it does not start on later ones")
+        raise UserError(f"{title} needs a python3.11: its packages are pinned for that one")
     advice = "Is there a way to PyPI?"
     paths.BUNDLES.mkdir(parents=True, exist_ok=True)
     with live.stage(console, f"pip brings {title}", usual="a minute"):

@@ -60,6 +60,26 @@ def test_a_rate_stands_beside_that_of_as_many_points_in_a_request() -> None:
     assert lines(asked)["Aggregated by metricd"][1:] == ("–", "no")
 
 
+def test_graphites_processes_stand_beside_theirs() -> None:
+    processes = tuple({"name": f"cache-{n}", "role": "cache"} for n in "ab")
+    run = replace(
+        RUN,
+        plan={"stack": "graphite", "experiment": {"reference": "graphite-4-2020"}},
+        processes=processes,
+        measurements={
+            "points_per_s": {"achieved": 1_000.0},
+            "cpu_cores": {"cache-a": 0.1, "cache-b": 0.2, "loader-worker-0": 0.9},
+        },
+    )
+    (found,) = reference.compare(run, paths.REFERENCE)
+    told = {line.figure: (line.published, line.ours, line.comparable) for line in found.lines}
+    assert told["Points taken at most"] == ("2.4 million/min", "1,000 points/s", "no")
+    assert told["CPU of a cache"] == ("20 % of a core", "20 % of a core", "no")
+    assert told["CPU of a relay"] == ("above 90 % of a core", "–", "no")
+    unnamed = replace(run, plan={"stack": "graphite"})
+    assert len(reference.compare(unnamed, paths.REFERENCE)) == 3
+
+
 def test_what_a_core_does_is_of_its_role_alone() -> None:
     aggregated = lines(RUN)["Aggregated by metricd"]
     assert aggregated == ("roughly 700 measures/s with 1 CPU", "2,000 points/s", "partly")

@@ -30,7 +30,7 @@ _HEAD_BYTES, _POINT_BYTES = 28, 12
 # Of a cache: Twisted and some hundred thousand points; of a relay and its queues.
 _CACHE_MIB, _RELAY_MIB = 512, 128
 # What was published of a host with eight cores: one cache alone, and HAProxy, four relays and eight
-# caches, in points/s (Walmart's, in 2017; Azure Standard_D4_v2, one metric a point).
+# caches, in points/s (Walmart's, in 2020; Azure Standard_D4_v2, one metric a point).
 _PUBLISHED = {1: 40_000, 8: 100_000}
 _PUBLISHED_CORES = 8
 # What is left to the read-back before the ring of a file goes round.
