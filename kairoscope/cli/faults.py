@@ -105,16 +105,21 @@ def _started(folder: Path, wanted: Experiment, target: str, asked: dict[str, Any
             "experiment without any, or run this one by itself: make load"
         )
     made = known.plan(wanted, target)
-    levers, names = known.target(target).levers, hosts_there(wanted, made.roles)
+    where = known.target(target)
+    levers, names = where.levers, hosts_there(wanted, made.roles)
     if not levers:
         having = ", ".join(each.name for each in known.TARGETS if each.levers)
         raise UserError(f"Target {target} has no levers; these targets have some: {having}")
+
+    def lacks(action: str, on: str) -> str:
+        return where.lacks(action, on, made.engine, secured=made.security["enabled"])
+
     sequence = None
     if asked["minutes"] is not None:
         cells = [series_of.Cell(fault_runs.RANDOM, f"seed {asked['seed']}")]
-        sequence = series_of.sequence(wanted, levers, names, asked["minutes"], asked["seed"])
+        sequence = series_of.sequence(wanted, levers, names, lacks, asked["minutes"], asked["seed"])
     else:
-        every = series_of.matrix(wanted, levers, names)
+        every = series_of.matrix(wanted, levers, names, lacks)
         cells = series_of.chosen(every, asked["only"])
         if not cells:
             there = ", ".join(dict.fromkeys(cell.name for cell in every))

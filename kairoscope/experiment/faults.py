@@ -17,11 +17,19 @@ ACTIONS: dict[str, str] = {
     "restart": "it is ended in good order and started again",
     "partition": "no packet passes between it and the other hosts of the deployment",
     "loss": "a share of its packets is lost, each way, by chance",
+    "fill-disk": "the disk of its data is filled until nothing is left",
 }
 """Every action that some target has a lever for, and what it does to its host."""
 
-LASTING = ("freeze", "partition", "loss")
+LASTING = ("freeze", "partition", "loss", "fill-disk")
 """Those that need to be told how long."""
+
+OF_SERVERS: dict[str, str] = {
+    "restart": "a loader host has no server that would be started again; kill shows what its end "
+    "does",
+    "fill-disk": "a loader host has no disk of data; a run ends itself where a disk is nearly full",
+}
+"""Those that cannot happen to a loader host, and why."""
 
 GROUPS = ("storage", "kairosdb", "loader")
 """Groups of hosts; a fault on one is on all of its hosts at the same time."""
@@ -47,10 +55,11 @@ def _on(action: str) -> Any:
     return described(
         "",
         f"The host of which {text}."
-        if action in ("partition", "loss")
+        if action in ("partition", "loss", "fill-disk")
         else f"The host that this happens to: {text}.",
         allowed=_HOST_WORDS,
         absent="another action",
+        alias=action,
         default=None,
         pattern=r"^[a-z][a-z0-9]*(-[0-9]{1,4})?$",
     )
@@ -82,6 +91,7 @@ class Fault(Section):
     restart: str | None = _on("restart")
     partition: str | None = _on("partition")
     loss: str | None = _on("loss")
+    fill_disk: str | None = _on("fill-disk")
     percent: float | None = described(
         "%",
         "Of loss: how many of a hundred packets are lost, each way.",
@@ -94,12 +104,12 @@ class Fault(Section):
     @property
     def action(self) -> str:
         """The one action that it has."""
-        return next(action for action in ACTIONS if getattr(self, action) is not None)
+        return next(action for action in ACTIONS if getattr(self, _field(action)) is not None)
 
     @property
     def on(self) -> str:
         """The host or group that it happens to."""
-        return str(getattr(self, self.action))
+        return str(getattr(self, _field(self.action)))
 
     @property
     def at_s(self) -> float:
@@ -115,6 +125,10 @@ class Fault(Section):
     def text(self) -> str:
         """In a few words: "kill storage-2", "loss storage-2 5 %"."""
         return f"{self.action} {self.on}" + (f" {self.percent:g} %" if self.percent else "")
+
+
+def _field(action: str) -> str:
+    return action.replace("-", "_")
 
 
 def hosts_of(on: str, names: Sequence[str]) -> list[str]:
@@ -169,11 +183,8 @@ def _one(name: str, fault: Mapping[str, Any]) -> Iterator[Problem]:
             f"restart takes none, got {got(lasts)}: it lasts until the host is back; to keep one "
             "down, take kill",
         )
-    if action == "restart" and fault[action].partition("-")[0] == "loader":
-        yield Problem(
-            (f"{name}.restart",),
-            "a loader host has no server that would be started again; kill shows what its end does",
-        )
+    if action in OF_SERVERS and fault[action].partition("-")[0] == "loader":
+        yield Problem((f"{name}.{action}",), OF_SERVERS[action])
     percent = fault.get("percent")
     if action == "loss" and percent is None:
         yield Problem(

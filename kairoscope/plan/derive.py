@@ -44,7 +44,7 @@ def make(
     for_storage = stack.store(draft, servers, time.time() if now is None else now)
     for_security = _security(draft, target)
     for_target = target.settings(draft, for_load, secured=for_security["enabled"])
-    faults.record(draft, target, stack, levers or {})
+    faults.record(draft, target, stack, levers or {}, secured=for_security["enabled"])
     for section in ("limits", "capture", "assume"):
         draft.given(section)
     stack.notices(draft, target, servers)

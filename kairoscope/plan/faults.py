@@ -12,7 +12,7 @@ Levers = Mapping[str, Sequence[str]]
 """Actions that each target has a lever for, by the target's name."""
 
 
-def record(draft: Draft, target: Target, stack: Stack, levers: Levers) -> None:
+def record(draft: Draft, target: Target, stack: Stack, levers: Levers, *, secured: bool) -> None:
     """Record each fault; refuse one on a host that there is not, or that nothing here can do."""
     names = hosts_there(draft.experiment, stack.roles)
     for number, fault in enumerate(draft.experiment.faults, 1):
@@ -29,6 +29,8 @@ def record(draft: Draft, target: Target, stack: Stack, levers: Levers) -> None:
                 f"target {target.name} has no lever for {fault.action}; it has "
                 f"{', '.join(target.levers) or 'none'}. {_having(fault.action, having)}",
             )
+        elif why := target.lacks(fault.action, fault.on, draft.engine, secured=secured):
+            draft.refuse(where, why)
         lasting = f", undone {n(fault.for_s)} s later" if fault.for_ is not None else ""
         of = f" ({', '.join(hosts)})" if len(hosts) > 1 else ""
         draft.add(

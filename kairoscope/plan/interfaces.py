@@ -29,6 +29,9 @@ class Target(Protocol):
     def levers(self) -> Sequence[str]:
         """Actions of `experiment.faults` that it can carry out."""
 
+    def lacks(self, action: str, on: str, engine: str, *, secured: bool) -> str:
+        """Why it cannot carry out one of `levers` on a host or group; "" if it can."""
+
     def shape(self, draft: Draft) -> None:
         """Refuse what cannot be had there; UserError if nothing can be computed then."""
 

@@ -5,20 +5,21 @@ plays again: pure. `fault_runs` makes the runs.
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from kairoscope.experiment import Experiment
-from kairoscope.experiment.faults import ACTIONS, BEFORE_S, LASTING, hosts_of
+from kairoscope.experiment.faults import ACTIONS, BEFORE_S, LASTING, OF_SERVERS, hosts_of
 from kairoscope.verdict import ledger
 
 Document = dict[str, Any]
+Lacks = Callable[[str, str], str]
+"""Why a target that has the lever cannot do an action to a host or group; "" if it can."""
 Word = Literal["held", "lost", "not as before", "incomplete", "passed wrongly"]
 
 NOWHERE = {
     "delay": "no target has the lever: not every kernel can delay packets (netem)",
-    "fill-disk": "no target has the lever: hosts of the targets have no data disk of their own",
     "clock": "no target has the lever: the hosts share this machine's clock",
     "slow-disk": "no target has the lever: nothing stands between file system and disk",
     "expire-certificate": "no target has the lever: the target's certificates hold for years",
@@ -80,12 +81,14 @@ class Came:
     said: str
 
 
-def matrix(experiment: Experiment, levers: Sequence[str], names: Sequence[str]) -> list[Cell]:
+def matrix(
+    experiment: Experiment, levers: Sequence[str], names: Sequence[str], lacks: Lacks
+) -> list[Cell]:
     """All cells: each action on one host of each kind and on all storage nodes at once.
 
     Args:
         experiment: that each is done to.
-        levers: of the target.
+        levers, lacks: of the target.
         names: of its hosts.
     """
     hosts = [on for on in (_one("storage", names), _one("kairosdb", names)) if on]
@@ -96,8 +99,9 @@ def matrix(experiment: Experiment, levers: Sequence[str], names: Sequence[str]) 
             why = NOWHERE.get(action, "")
             if not why and action not in levers:
                 why = "this target has no lever for it"
-            if not why and action == "restart" and on.startswith("loader"):
-                why = "a loader has no server that would be started again; see kill"
+            if not why and on.startswith("loader"):
+                why = OF_SERVERS.get(action, "")
+            why = why or lacks(action, on)
             cells.append(Cell(action, on, why))
     return cells
 
@@ -139,7 +143,12 @@ def _with(experiment: Experiment, slug: str, given: Sequence[Document]) -> Docum
 
 
 def sequence(
-    experiment: Experiment, levers: Sequence[str], names: Sequence[str], minutes: float, seed: int
+    experiment: Experiment,
+    levers: Sequence[str],
+    names: Sequence[str],
+    lacks: Lacks,
+    minutes: float,
+    seed: int,
 ) -> Document:
     """The experiment, as long as that, with faults one after the other; of a seed always the same.
 
@@ -148,10 +157,11 @@ def sequence(
     rng = random.Random(seed)  # noqa: S311 - to be played again, not to be secret
     groups = [on for on in ("storage", "kairosdb") if hosts_of(on, names)]
     ons = [*(name for on in groups for name in hosts_of(on, names)), *groups[:1]]
+    may = [(a, on) for a in sorted(set(levers) & set(ACTIONS)) for on in ons if not lacks(a, on)]
     length = round(minutes * 60)
     at, given = experiment.load.warmup_resolved_s + BEFORE_S + AFTER_S, list[Document]()
     while True:
-        action, on = rng.choice(sorted(set(levers) & set(ACTIONS))), rng.choice(ons)
+        action, on = rng.choice(may)
         lasts = rng.randint(1, 2 * LASTS_S) if action != "restart" else 0
         gap = rng.randint(LASTS_S, 3 * LASTS_S)
         if at + lasts + LASTS_S > length:

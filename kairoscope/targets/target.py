@@ -140,6 +140,13 @@ class Target(ABC):
 
     # What a run with faults asks
 
+    def lacks(self, action: str, on: str, engine: str, *, secured: bool) -> str:
+        """Why one of `levers` cannot be had on a host or group (`on`); "" if it can.
+
+        `engine`: of the store; `secured`: whether its servers have certificates.
+        """
+        return ""
+
     def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
         """Let a fault of `levers` happen to hosts, on all at the same time as far as that can be.
 

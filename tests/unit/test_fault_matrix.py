@@ -25,28 +25,41 @@ NAMES = hosts_there(BASE, {"storage": "storage", "kairosdb": "kairosdb"})
 LAB = known.target("lab").levers
 
 
+def on_lab(action: str, on: str) -> str:
+    return known.target("lab").lacks(action, on, "cassandra", secured=True)
+
+
+def anything(action: str, on: str) -> str:
+    return ""
+
+
 def test_the_matrix_has_every_action_on_every_kind_or_says_why_not() -> None:
-    cells = faults.matrix(BASE, LAB, NAMES)
+    cells = faults.matrix(BASE, LAB, NAMES, on_lab)
     assert cells[0] == Cell(faults.CONTROL, "")
     had = [cell.name for cell in cells if not cell.why]
     assert had == [
         "no fault",
         *(
             f"{action} {on}"
-            for action in ("kill", "freeze", "restart", "partition", "loss")
+            for action in ("kill", "freeze", "restart", "partition", "loss", "fill-disk")
             for on in ("storage-2", "kairosdb-1", "loader-1", "storage")
-            if (action, on) != ("restart", "loader-1")
+            if on != "loader-1" or action not in ("restart", "fill-disk")
         ),
     ]
-    assert {cell.action for cell in cells if cell.why} == {*faults.NOWHERE, "restart"}
-    local = faults.matrix(BASE, known.target("local").levers, NAMES)
+    lacking = {cell.action for cell in cells if cell.why}
+    assert lacking == {*faults.NOWHERE, "restart", "fill-disk"}
+    local = faults.matrix(BASE, known.target("local").levers, NAMES, anything)
     lacking = {cell.action for cell in local if cell.why == "this target has no lever for it"}
-    assert lacking == {"partition", "loss"}
+    assert lacking == {"partition", "loss", "fill-disk"}
+    scylla = faults.matrix(
+        BASE, LAB, NAMES, lambda *of: known.target("lab").lacks(*of, "scylla", secured=True)
+    )
+    assert [c.on for c in scylla if c.action == "fill-disk" and not c.why] == ["kairosdb-1"]
 
 
 def test_every_cell_that_can_be_had_is_an_experiment_that_its_target_takes() -> None:
     for target in ("local", "lab"):
-        for cell in faults.matrix(BASE, known.target(target).levers, NAMES):
+        for cell in faults.matrix(BASE, known.target(target).levers, NAMES, on_lab):
             if not cell.why:
                 document = faults.of_cell(BASE, cell)
                 longer = cell.name in ("kill storage", "restart storage")
@@ -62,7 +75,7 @@ def test_every_cell_that_can_be_had_is_an_experiment_that_its_target_takes() -> 
 
 
 def test_some_of_it_is_chosen_by_action_host_or_both() -> None:
-    cells = faults.matrix(BASE, LAB, NAMES)
+    cells = faults.matrix(BASE, LAB, NAMES, on_lab)
     assert {cell.action for cell in faults.chosen(cells, ["kill"])} == {"kill"}
     assert {cell.on for cell in faults.chosen(cells, ["storage"])} == {"storage"}
     assert [cell.name for cell in faults.chosen(cells, ["freeze loader-1"])] == ["freeze loader-1"]
@@ -72,7 +85,7 @@ def test_some_of_it_is_chosen_by_action_host_or_both() -> None:
 @pytest.mark.parametrize("target", ["local", "lab"])
 def test_a_seed_gives_the_same_sequence_again(target: str) -> None:
     levers = known.target(target).levers
-    made = [faults.sequence(BASE, levers, NAMES, 10, seed) for seed in (1, 1, 2)]
+    made = [faults.sequence(BASE, levers, NAMES, on_lab, 10, seed) for seed in (1, 1, 2)]
     assert made[0] == made[1] != made[2]
     for document in made:
         planned = known.plan(Experiment.model_validate(document), target)
@@ -152,7 +165,7 @@ def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
     folder, printed = tmp_path / "faults", io.StringIO()
     console = Console(file=printed, width=100)
     wanted = ["no fault", "kill storage-2", "kill kairosdb-1", "kill loader-1", "clock storage-2"]
-    cells = [cell for cell in faults.matrix(BASE, LAB, NAMES) if cell.name in wanted]
+    cells = [cell for cell in faults.matrix(BASE, LAB, NAMES, on_lab) if cell.name in wanted]
     record = Record("faults", "lab", {"only": []}, cells)
     fault_runs.start(record, folder, BASE, None)
     driver = Driver("kill-storage-2", interrupted="kill-kairosdb-1")

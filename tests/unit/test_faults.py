@@ -21,7 +21,10 @@ from kairoscope.plan import Plan
 from kairoscope.report import charts, data
 from kairoscope.run import faults as carrying
 from kairoscope.run_folder import JsonLines
+from kairoscope.targets.lab import target as lab
+from kairoscope.targets.lab.host import HostState
 from kairoscope.targets.lab.network import Faults as NetworkFaults
+from kairoscope.targets.target import Options
 from kairoscope.verdict import faults
 from kairoscope.verdict.faults import Happened, Seen
 
@@ -61,6 +64,9 @@ def refused(tmp_path: Path, *lines: str) -> list[str]:
         (["at: 30s, freeze: storage-1, for: 0s"], "faults[1].for: freeze needs it"),
         (["at: 30s, restart: storage-1, for: 3s"], "faults[1].for: restart takes none, got '3s'"),
         (["at: 30s, restart: loader-1"], "has no server that would be started again"),
+        (["at: 30s, fill-disk: loader-1, for: 3s"], "faults[1].fill-disk: a loader host has no"),
+        (["at: 30s, fill-disk: storage-1"], "faults[1].for: fill-disk needs it"),
+        (["at: 30s, fill_disk: storage-1"], "did you mean 'fill-disk'?"),
         (["at: 30s, loss: storage-1, for: 3s"], "faults[1].percent: loss needs it"),
         (["at: 30s, kill: storage-1, percent: 3"], "faults[1].percent: is of loss alone"),
         (["at: 14s, kill: storage-1"], "faults[1].at: must be ≥ 15s, got 14s: the warm-up"),
@@ -112,12 +118,45 @@ def test_a_plan_refuses_hosts_and_levers_that_are_not_there() -> None:
     for target in ("aws", "hosts"):
         with pytest.raises(UserError, match="no lever for kill; it has none"):
             planned(target, {"at": "20s", "kill": "storage-1"})
+    # A lever that a target has, and not of every host.
+    filled = {"at": "20s", "fill-disk": "storage", "for": "5s"}
+    assert planned("lab", filled).setting("faults.1").value == "fill-disk storage"
+    with pytest.raises(UserError, match=r"faults\[1\]\.fill-disk: ScyllaDB keeps its data in"):
+        planned("lab", filled, storage={"engine": "scylla"})
     # Servers of another system have names of their own.
     single = {**EXPERIMENT["cluster"], "storage_nodes": 1, "replication_factor": 1}
     kill = {"at": "20s", "kill": "influxdb-1"}
     load = {**EXPERIMENT["load"], "protocol": "line"}
     made = planned("local", kill, stack="influxdb", cluster=single, load=load)
     assert made.setting("faults.1")
+
+
+def test_servers_of_the_lab_have_a_disk_that_can_be_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Here:
+        """A lab with one host, made before its kind had data disks."""
+
+        wanted: Sequence[lab.LabHost] = ()
+
+        def hosts(self) -> list[HostState]:
+            return [HostState(lab.LabHost("storage-1", "10.77.0.11"), "running", [])]
+
+        def up(self, hosts: Sequence[lab.LabHost], say: Any) -> None:
+            self.wanted = hosts
+            raise KeyboardInterrupt
+
+    here = Here()
+    monkeypatch.setattr(lab, "lab", lambda: here)
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        lab.LabTarget().provision(planned("lab"), Options(tmp_path), print, lambda: None)
+    disks = {host.name: bool(host.data_disk_mib) for host in here.wanted}
+    assert disks == {
+        "storage-1": False,
+        **dict.fromkeys(("storage-2", "storage-3", "kairosdb-1"), True),
+        "loader-1": False,
+    }
 
 
 def test_a_plan_shows_its_faults_and_keeps_them() -> None:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from kairoscope import paths
 from kairoscope.hosts.inventory import Host
@@ -12,7 +13,11 @@ from kairoscope.targets.target import Options, Say, Target
 
 # One /24; its first address is the control machine's.
 _NET = "10.77.0"
+# A file that takes of this machine's disk what is written to it. KairosDB's queue may have 4 GiB
+# (`SHARED_QUEUE_DISK_MIB`), and a store as much as a load of a lab writes in a day.
+_DATA_DISK_MIB = 16 * 1024
 _FIRST = {"storage": 11, "kairosdb": 101, "loader": 201, "monitoring": 251}
+_WITH_DATA = ("storage", "kairosdb")
 
 
 def lab() -> Lab:
@@ -35,7 +40,12 @@ def hosts(plan: Plan, *, watched: bool = False) -> dict[str, list[LabHost]]:
     called = {**plan.roles, "loader": "loader", "monitoring": "monitoring"}
     return {
         role: [
-            LabHost(f"{called[role]}-{i + 1}", f"{_NET}.{_FIRST[role] + i}") for i in range(count)
+            LabHost(
+                f"{called[role]}-{i + 1}",
+                f"{_NET}.{_FIRST[role] + i}",
+                _DATA_DISK_MIB if role in _WITH_DATA else None,
+            )
+            for i in range(count)
         ]
         for role, count in counts.items()
         if role in called
@@ -48,7 +58,7 @@ class LabTarget(Target):
     name = "lab"
     shared = True
     makes_anew = True
-    levers = ("kill", "freeze", "restart", "partition", "loss")
+    levers = ("kill", "freeze", "restart", "partition", "loss", "fill-disk")
 
     def provision(
         self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
@@ -57,7 +67,9 @@ class LabTarget(Target):
         wanted = hosts(plan, watched=self.watched(options))
         everyone = [host for group in wanted.values() for host in group]
         here = lab()
-        here.up(everyone, say)
+        there = {found.host.name: found.host for found in here.hosts()}
+        # One of an earlier version of this keeps the disk that it was made with.
+        here.up([_as_made(host, there.get(host.name)) for host in everyone], say)
         # Loader hosts hold nothing; a deploy refuses to take others away.
         for found in here.hosts():
             if found.host.name.startswith("loader-") and found.host not in everyone:
@@ -100,6 +112,15 @@ class LabTarget(Target):
         """End it: what is not there is made."""
         self.give_back(host.name, say)
 
+    def lacks(self, action: str, on: str, engine: str, *, secured: bool) -> str:
+        """Of ScyllaDB the data is not where the data disk is."""
+        if action == "fill-disk" and engine == "scylla" and on.startswith("storage"):
+            return (
+                "ScyllaDB keeps its data in /var/lib/scylla, which on the lab is on this machine's "
+                "own disk"
+            )
+        return ""
+
     def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
         """Of kill and restart the whole host: its power fails, or it reboots in good order."""
         here, names = lab(), [host.name for host in hosts]
@@ -108,6 +129,9 @@ class LabTarget(Target):
         elif action == "loss":
             for name in names:
                 here.loss(name, percent or 0)
+        elif action == "fill-disk":
+            for name in names:
+                here.fill_disk(name, 0)
         else:
             act = {"kill": here.kill, "freeze": here.freeze, "restart": here.reboot}[action]
             for name in names:
@@ -118,12 +142,19 @@ class LabTarget(Target):
         here, names = lab(), [host.name for host in hosts]
         if action in ("partition", "loss"):
             here.mend(names)
+        elif action == "fill-disk":
+            for name in names:
+                here.free_disk(name)
         elif action == "kill":
             here.up([found.host for found in here.hosts() if found.host.name in names], _unsaid)
         elif action == "freeze":
             for name in names:
                 if here.state(name) == "frozen":
                     here.thaw(name)
+
+
+def _as_made(host: LabHost, there: LabHost | None) -> LabHost:
+    return replace(host, data_disk_mib=there.data_disk_mib) if there else host
 
 
 def _unsaid(_: str) -> None:
