@@ -18,16 +18,19 @@ ACTIONS: dict[str, str] = {
     "partition": "no packet passes between it and the other hosts of the deployment",
     "loss": "a share of its packets is lost, each way, by chance",
     "fill-disk": "the disk of its data is filled until nothing is left",
+    "clock": "its server starts again with a wrong clock, which is set right while it runs",
 }
 """Every action that some target has a lever for, and what it does to its host."""
 
-LASTING = ("freeze", "partition", "loss", "fill-disk")
+LASTING = ("freeze", "partition", "loss", "fill-disk", "clock")
 """Those that need to be told how long."""
 
 OF_SERVERS: dict[str, str] = {
     "restart": "a loader host has no server that would be started again; kill shows what its end "
     "does",
     "fill-disk": "a loader host has no disk of data; a run ends itself where a disk is nearly full",
+    "clock": "a loader host has no server that would start again; its clock is looked at before "
+    "and after each load",
 }
 """Those that cannot happen to a loader host, and why."""
 
@@ -40,12 +43,14 @@ has to be seen before it can be said when they are so again."""
 
 TIME = r"^\d{1,6}(\.\d{1,3})?(s|m)$"
 TIME_WORDS = "a time with its unit such as 30s or 1.5m"
+SHIFT = TIME.replace("^", "^[+-]?")
+SHIFT_WORDS = "a time with its unit such as 5s, or -5s for one that is behind"
 _HOST_WORDS = "a host such as storage-2, or storage, kairosdb or loader for all of them at once"
 
 
 def seconds(text: str) -> float:
-    """A time as written in a file ("30s", "1.5m") in seconds. ValueError if it is none."""
-    if not re.fullmatch(TIME, text):
+    """A time as written in a file ("30s", "1.5m", "-5s") in seconds. ValueError if it is none."""
+    if not re.fullmatch(SHIFT, text):
         raise ValueError(text)
     return float(text[:-1]) * (60 if text.endswith("m") else 1)
 
@@ -92,6 +97,7 @@ class Fault(Section):
     partition: str | None = _on("partition")
     loss: str | None = _on("loss")
     fill_disk: str | None = _on("fill-disk")
+    clock: str | None = _on("clock")
     percent: float | None = described(
         "%",
         "Of loss: how many of a hundred packets are lost, each way.",
@@ -99,6 +105,15 @@ class Fault(Section):
         default=None,
         gt=0,
         le=100,
+    )
+
+    by: str | None = described(
+        "",
+        "Of clock: by how much it is ahead of what it should be.",
+        allowed=SHIFT_WORDS,
+        absent="nothing; clock needs it",
+        default=None,
+        pattern=SHIFT,
     )
 
     @property
@@ -122,9 +137,15 @@ class Fault(Section):
         return seconds(self.for_) if self.for_ is not None else 0.0
 
     @property
+    def by_s(self) -> float:
+        """By how much a clock is ahead, in s; behind if negative."""
+        return seconds(self.by) if self.by is not None else 0.0
+
+    @property
     def text(self) -> str:
-        """In a few words: "kill storage-2", "loss storage-2 5 %"."""
-        return f"{self.action} {self.on}" + (f" {self.percent:g} %" if self.percent else "")
+        """In a few words: "kill storage-2", "loss storage-2 5 %", "clock storage-2 by -5s"."""
+        percent = f" {self.percent:g} %" if self.percent else ""
+        return f"{self.action} {self.on}" + percent + (f" by {self.by}" if self.by else "")
 
 
 def _field(action: str) -> str:
@@ -185,13 +206,16 @@ def _one(name: str, fault: Mapping[str, Any]) -> Iterator[Problem]:
         )
     if action in OF_SERVERS and fault[action].partition("-")[0] == "loader":
         yield Problem((f"{name}.{action}",), OF_SERVERS[action])
-    percent = fault.get("percent")
-    if action == "loss" and percent is None:
-        yield Problem(
-            (f"{name}.percent", name), "loss needs it: how many of a hundred packets are lost"
-        )
-    if action != "loss" and percent is not None:
-        yield Problem((f"{name}.percent",), f"is of loss alone, and this is {action}")
+    for of, key, what in (
+        ("loss", "percent", "how many of a hundred packets are lost"),
+        ("clock", "by", f"by how much it is ahead, {SHIFT_WORDS}"),
+    ):
+        if action == of and fault.get(key) is None:
+            yield Problem((f"{name}.{key}", name), f"{of} needs it: {what}")
+        if action != of and fault.get(key) is not None:
+            yield Problem((f"{name}.{key}",), f"is of {of} alone, and this is {action}")
+    if action == "clock" and fault.get("by") and seconds(fault["by"]) == 0:
+        yield Problem((f"{name}.by",), f"must not be 0, got {got(fault['by'])}")
 
 
 def _span(fault: Mapping[str, Any]) -> tuple[float, float]:

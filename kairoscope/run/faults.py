@@ -25,7 +25,7 @@ _BETWEEN_TRIES_S = 1.0
 class Levers(Protocol):
     """What of a target is asked; see `kairoscope.targets.target.Target`."""
 
-    def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
+    def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
         """Let it happen; UserError if it could not."""
 
     def undo(self, action: str, hosts: Sequence[Host]) -> None:
@@ -82,7 +82,7 @@ class _Carried(threading.Thread):
             return
         action, hosts = self._fault.action, self._hosts
         self.write("begun")
-        problem = _tried(lambda: self._levers.begin(action, hosts, self._fault.percent))
+        problem = _tried(lambda: self._levers.begin(self._fault, hosts))
         if problem:
             self._say_failed(f"was not carried out: {problem}")
         else:

@@ -20,7 +20,6 @@ Word = Literal["held", "lost", "not as before", "incomplete", "passed wrongly"]
 
 NOWHERE = {
     "delay": "no target has the lever: not every kernel can delay packets (netem)",
-    "clock": "no target has the lever: the hosts share this machine's clock",
     "slow-disk": "no target has the lever: nothing stands between file system and disk",
     "expire-certificate": "no target has the lever: the target's certificates hold for years",
 }
@@ -33,6 +32,8 @@ LASTS_S = 10
 STARTS_S = 45
 """Longer is the load in which all storage nodes start again at the same time: on the lab they share
 the cores, take half a minute instead of ten seconds, and find what came meanwhile in the queue."""
+CLOCK = "5s"
+"""More than what is called drift, and less than what a certificate's time would notice."""
 LOSS_PERCENT = 20
 """As bad as a network is that is still called one; 5 % TCP hides nearly."""
 
@@ -125,6 +126,8 @@ def of_cell(experiment: Experiment, cell: Cell) -> Document:
         fault["for"] = f"{LASTS_S}s"
     if cell.action == "loss":
         fault["percent"] = float(LOSS_PERCENT)
+    if cell.action == "clock":
+        fault["by"] = CLOCK
     document = _with(experiment, cell.slug, [] if cell.action == CONTROL else [fault])
     if cell.on == "storage" and cell.action in ("kill", "restart"):
         usual_s = experiment.load.ticks * experiment.load.period_ms // 1000
@@ -171,6 +174,8 @@ def sequence(
             fault["for"] = f"{lasts}s"
         if action == "loss":
             fault["percent"] = float(rng.choice((1, 5, LOSS_PERCENT)))
+        if action == "clock":
+            fault["by"] = rng.choice((CLOCK, f"-{CLOCK}"))
         given.append(fault)
         at += lasts + gap
     document = _with(experiment, f"random-{seed}", given)

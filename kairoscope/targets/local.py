@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kairoscope import paths
 from kairoscope.errors import UserError
+from kairoscope.experiment.faults import Fault
 from kairoscope.hosts import inventory, supervisor, trouble
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.java import java17
@@ -90,10 +91,10 @@ class Local(Target):
         if supervisor.processes(folder / "supervisor") is None:
             supervisor.end_all(folder)
 
-    def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
+    def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
         """By signals and by supervisord."""
-        act = {"kill": trouble.kill, "freeze": trouble.freeze, "restart": trouble.restart}[action]
-        act(hosts)
+        acts = {"kill": trouble.kill, "freeze": trouble.freeze, "restart": trouble.restart}
+        acts[fault.action](hosts)
 
     def undo(self, action: str, hosts: Sequence[Host]) -> None:
         """The same way; a loader that was killed has nobody who would start it again."""

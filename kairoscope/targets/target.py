@@ -12,6 +12,7 @@ from typing import Any
 
 from kairoscope import paths
 from kairoscope.errors import UserError
+from kairoscope.experiment.faults import Fault
 from kairoscope.hosts import inventory
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machines
@@ -147,11 +148,11 @@ class Target(ABC):
         """
         return ""
 
-    def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
+    def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
         """Let a fault of `levers` happen to hosts, on all at the same time as far as that can be.
 
-        Returns once it has happened; a restart, once the hosts are back. `percent` is of loss.
-        UserError if it could not be done to each of them.
+        Returns once it has happened; a restart, once the hosts are back. UserError if it could not
+        be done to each of them.
         """
         raise NotImplementedError
 

@@ -14,6 +14,7 @@ from kairoscope import run_folder
 from kairoscope.cli import known
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
+from kairoscope.experiment.faults import OF_SERVERS
 from kairoscope.plan.faults import hosts_there
 from kairoscope.series import fault_page, fault_runs, faults
 from kairoscope.series.driver import Wanted
@@ -41,16 +42,16 @@ def test_the_matrix_has_every_action_on_every_kind_or_says_why_not() -> None:
         "no fault",
         *(
             f"{action} {on}"
-            for action in ("kill", "freeze", "restart", "partition", "loss", "fill-disk")
+            for action in ("kill", "freeze", "restart", "partition", "loss", "fill-disk", "clock")
             for on in ("storage-2", "kairosdb-1", "loader-1", "storage")
-            if on != "loader-1" or action not in ("restart", "fill-disk")
+            if on != "loader-1" or action not in OF_SERVERS
         ),
     ]
     lacking = {cell.action for cell in cells if cell.why}
-    assert lacking == {*faults.NOWHERE, "restart", "fill-disk"}
+    assert lacking == {*faults.NOWHERE, *OF_SERVERS}
     local = faults.matrix(BASE, known.target("local").levers, NAMES, anything)
     lacking = {cell.action for cell in local if cell.why == "this target has no lever for it"}
-    assert lacking == {"partition", "loss", "fill-disk"}
+    assert lacking == {"partition", "loss", "fill-disk", "clock"}
     scylla = faults.matrix(
         BASE, LAB, NAMES, lambda *of: known.target("lab").lacks(*of, "scylla", secured=True)
     )
@@ -65,10 +66,9 @@ def test_every_cell_that_can_be_had_is_an_experiment_that_its_target_takes() -> 
                 longer = cell.name in ("kill storage", "restart storage")
                 assert document["load"]["duration_s"] == 75 + longer * faults.STARTS_S
                 made = known.plan(Experiment.model_validate(document), target)
-                assert [fault.text.split(" %")[0] for fault in made.experiment.faults] == (
-                    []
-                    if cell.action == faults.CONTROL
-                    else [cell.name + (" 20" if cell.action == "loss" else "")]
+                more = {"loss": " 20 %", "clock": " by 5s"}.get(cell.action, "")
+                assert [fault.text for fault in made.experiment.faults] == (
+                    [] if cell.action == faults.CONTROL else [cell.name + more]
                 )
     assert BASE.load.duration_s is not None
     assert BASE.load.duration_s >= faults.least_s(BASE)
@@ -164,7 +164,7 @@ class Driver:
 def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
     folder, printed = tmp_path / "faults", io.StringIO()
     console = Console(file=printed, width=100)
-    wanted = ["no fault", "kill storage-2", "kill kairosdb-1", "kill loader-1", "clock storage-2"]
+    wanted = ["no fault", "kill storage-2", "kill kairosdb-1", "kill loader-1", "delay storage-2"]
     cells = [cell for cell in faults.matrix(BASE, LAB, NAMES, on_lab) if cell.name in wanted]
     record = Record("faults", "lab", {"only": []}, cells)
     fault_runs.start(record, folder, BASE, None)
@@ -189,7 +189,7 @@ def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
     page, text = ((folder / name).read_text() for name in (fault_page.HTML, fault_page.MARKDOWN))
     for said in (page, text):
         assert "0 of 400 acknowledged points lost" in said
-        assert "clock of storage-2" in said
+        assert "delay of storage-2" in said
         assert "passed wrongly" in said
     assert 'href="run-kill-storage-2/report.html"' in page
 

@@ -69,6 +69,11 @@ def refused(tmp_path: Path, *lines: str) -> list[str]:
         (["at: 30s, fill_disk: storage-1"], "did you mean 'fill-disk'?"),
         (["at: 30s, loss: storage-1, for: 3s"], "faults[1].percent: loss needs it"),
         (["at: 30s, kill: storage-1, percent: 3"], "faults[1].percent: is of loss alone"),
+        (["at: 30s, clock: storage-1, for: 3s"], "faults[1].by: clock needs it"),
+        (["at: 30s, clock: storage-1, for: 3s, by: -0s"], "faults[1].by: must not be 0"),
+        (["at: 30s, clock: storage-1, for: 3s, by: 5"], "faults[1].by: must be a time with its"),
+        (["at: 30s, clock: loader-1, for: 3s, by: 5s"], "faults[1].clock: a loader host has no"),
+        (["at: 30s, kill: storage-1, by: 5s"], "faults[1].by: is of clock alone"),
         (["at: 14s, kill: storage-1"], "faults[1].at: must be ≥ 15s, got 14s: the warm-up"),
         (["at: 1m, kill: storage-1"], "faults[1].at: is 1m, after the load's end (60 s)"),
         (["at: 50s, kill: storage-1, for: 11s"], "it would be undone 61 s after the load's start"),
@@ -92,9 +97,14 @@ def test_what_does_not_fit_is_said_in_one_line(tmp_path: Path, lines: list[str],
 
 def test_faults_are_read(tmp_path: Path) -> None:
     (tmp_path / "mine.yml").write_text(
-        text_of("at: 20s, kill: storage-2, for: 0.5m", "at: 20s, freeze: kairosdb-1, for: 5s")
+        text_of(
+            "at: 20s, kill: storage-2, for: 0.5m",
+            "at: 20s, freeze: kairosdb-1, for: 5s",
+            "at: 20s, clock: storage-1, for: 5s, by: -5s",
+        )
     )
-    first, second = load_file(str(tmp_path / "mine.yml")).faults
+    first, second, third = load_file(str(tmp_path / "mine.yml")).faults
+    assert (third.text, third.by_s) == ("clock storage-1 by -5s", -5)
     assert (first.action, first.on, first.at_s, first.for_s) == ("kill", "storage-2", 20, 30)
     assert (second.text, seconds("1.5m")) == ("freeze kairosdb-1", 90)
     names = ["storage-1", "storage-2", "kairosdb-1", "loader-1"]
@@ -120,9 +130,12 @@ def test_a_plan_refuses_hosts_and_levers_that_are_not_there() -> None:
             planned(target, {"at": "20s", "kill": "storage-1"})
     # A lever that a target has, and not of every host.
     filled = {"at": "20s", "fill-disk": "storage", "for": "5s"}
+    late = {"at": "20s", "clock": "storage", "for": "5s", "by": "-5s"}
     assert planned("lab", filled).setting("faults.1").value == "fill-disk storage"
-    with pytest.raises(UserError, match=r"faults\[1\]\.fill-disk: ScyllaDB keeps its data in"):
-        planned("lab", filled, storage={"engine": "scylla"})
+    assert planned("lab", late).setting("faults.1").value == "clock storage by -5s"
+    for fault, why in ((filled, "ScyllaDB keeps its data in"), (late, "ScyllaDB brings a C")):
+        with pytest.raises(UserError, match=rf"faults\[1\]\.[a-z-]+: {why}"):
+            planned("lab", fault, storage={"engine": "scylla"})
     # Servers of another system have names of their own.
     single = {**EXPERIMENT["cluster"], "storage_nodes": 1, "replication_factor": 1}
     kill = {"at": "20s", "kill": "influxdb-1"}
@@ -176,8 +189,8 @@ class Levers:
         self.did: list[tuple[str, str, list[str]]] = []
         self.errors = errors
 
-    def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
-        self._do("begin", action, hosts)
+    def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
+        self._do("begin", fault.action, hosts)
 
     def undo(self, action: str, hosts: Sequence[Host]) -> None:
         self._do("undo", action, hosts)

@@ -123,6 +123,7 @@ PACKAGES = (
     "ca-certificates",
     "dbus",
     "iproute2",
+    "libfaketime",  # a server's own wrong clock: an experiment's faults
     "libpam-systemd",
     "netbase",
     "nftables",

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kairoscope import paths
+from kairoscope.experiment.faults import Fault
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.plan import Plan
-from kairoscope.targets.lab import Lab, LabHost
+from kairoscope.targets.lab import Lab, LabHost, servers
 from kairoscope.targets.target import Options, Say, Target
 
 # One /24; its first address is the control machine's.
@@ -18,6 +19,11 @@ _NET = "10.77.0"
 _DATA_DISK_MIB = 16 * 1024
 _FIRST = {"storage": 11, "kairosdb": 101, "loader": 201, "monitoring": 251}
 _WITH_DATA = ("storage", "kairosdb")
+_NOT_OF_SCYLLA = {
+    "fill-disk": "ScyllaDB keeps its data in /var/lib/scylla, which on the lab is on this "
+    "machine's own disk",
+    "clock": "ScyllaDB brings a C library of its own along, for which the hosts have no libfaketime",
+}
 
 
 def lab() -> Lab:
@@ -58,7 +64,7 @@ class LabTarget(Target):
     name = "lab"
     shared = True
     makes_anew = True
-    levers = ("kill", "freeze", "restart", "partition", "loss", "fill-disk")
+    levers = ("kill", "freeze", "restart", "partition", "loss", "fill-disk", "clock")
 
     def provision(
         self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
@@ -113,25 +119,23 @@ class LabTarget(Target):
         self.give_back(host.name, say)
 
     def lacks(self, action: str, on: str, engine: str, *, secured: bool) -> str:
-        """Of ScyllaDB the data is not where the data disk is."""
-        if action == "fill-disk" and engine == "scylla" and on.startswith("storage"):
-            return (
-                "ScyllaDB keeps its data in /var/lib/scylla, which on the lab is on this machine's "
-                "own disk"
-            )
-        return ""
+        """Of ScyllaDB the data is not on the data disk, and its C library is its own."""
+        scylla = engine == "scylla" and on.startswith("storage")
+        return _NOT_OF_SCYLLA.get(action, "") if scylla else ""
 
-    def begin(self, action: str, hosts: Sequence[Host], percent: float | None) -> None:
+    def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
         """Of kill and restart the whole host: its power fails, or it reboots in good order."""
-        here, names = lab(), [host.name for host in hosts]
+        here, names, action = lab(), [host.name for host in hosts], fault.action
         if action == "partition":
             here.isolate(names)
         elif action == "loss":
             for name in names:
-                here.loss(name, percent or 0)
+                here.loss(name, fault.percent or 0)
         elif action == "fill-disk":
             for name in names:
                 here.fill_disk(name, 0)
+        elif action == "clock":
+            servers.wrong_clock(hosts, fault.by_s)
         else:
             act = {"kill": here.kill, "freeze": here.freeze, "restart": here.reboot}[action]
             for name in names:
@@ -145,6 +149,8 @@ class LabTarget(Target):
         elif action == "fill-disk":
             for name in names:
                 here.free_disk(name)
+        elif action == "clock":
+            servers.right_clock(hosts)
         elif action == "kill":
             here.up([found.host for found in here.hosts() if found.host.name in names], _unsaid)
         elif action == "freeze":

@@ -1,0 +1,88 @@
+"""What can happen to the servers of lab hosts on purpose, by ssh and by their service manager."""
+
+from collections.abc import Sequence
+
+from kairoscope.errors import UserError
+from kairoscope.hosts import ssh
+from kairoscope.hosts.inventory import Host
+
+_LISTENS_S = 120
+"""Until a server that was restarted takes connections; three JVMs that start side by side on two
+cores need most of a minute."""
+
+_CLOCK = "/run/lab-clock"
+
+# A drop-in below /run is gone after a reboot, whatever became of who made it. libfaketime reads the
+# file once a second, as at each look at the clock would be dear for a JVM; and it leaves alone what
+# counts only how time passes, as the kernel does where a clock is set.
+_WRONG_CLOCK = f"""
+lib=$(ls /usr/lib/*/faketime/libfaketime.so.1 2>/dev/null) || {{
+  echo "it was made without libfaketime, by an earlier version. First: make lab-down" >&2
+  exit 1
+}}
+folder=/run/systemd/system/$unit.service.d
+mkdir -p "$folder"
+cat > "$folder/lab-clock.conf" <<END
+[Service]
+Environment=LD_PRELOAD=$lib FAKETIME_TIMESTAMP_FILE={_CLOCK} FAKETIME_CACHE_DURATION=1
+Environment=FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1
+END
+cat > {_CLOCK}.new
+mv {_CLOCK}.new {_CLOCK}
+systemctl daemon-reload
+"""
+_RIGHT_CLOCK = f"""
+rm -f "/run/systemd/system/$unit.service.d/lab-clock.conf"
+systemctl daemon-reload
+if [ -e {_CLOCK} ]; then
+  echo +0 > {_CLOCK}.new
+  mv {_CLOCK}.new {_CLOCK}
+  sleep 1
+fi
+"""
+_RESTART = f"""
+systemctl restart "$unit.service"
+for try in $(seq {_LISTENS_S * 5}); do
+  if ss -Hltn "sport = :$port" | grep -q .; then exit 0; fi
+  sleep 0.2
+done
+echo "$unit takes no connections {_LISTENS_S} s after it was restarted" >&2
+exit 1
+"""
+
+
+def wrong_clock(hosts: Sequence[Host], by_s: float) -> None:
+    """Restart the hosts' servers with a clock that is ahead by so much, or behind if negative.
+
+    With a restart, as libfaketime has to be there when a server starts, between it and the clock.
+    Returns once they take connections. UserError if one does not.
+    """
+    _on_all(hosts, _WRONG_CLOCK + _RESTART, f"{by_s:+.3f}\n")
+
+
+def right_clock(hosts: Sequence[Host]) -> None:
+    """Let the clocks of servers step to this machine's while they run. UserError if one cannot."""
+    _on_all(hosts, _RIGHT_CLOCK)
+
+
+def _on_all(hosts: Sequence[Host], script: str, stdin: str = "") -> None:
+    """Run a script as root on all hosts, side by side, with the server's unit and port in it."""
+
+    def on(host: Host) -> str:
+        port = host.vars.get("http_port") or host.vars.get("native_transport_port")
+        given = [
+            "sh",
+            "-euc",
+            f"unit=$1 port=$2\n{script}",
+            "sh",
+            str(host.vars["unit"]),
+            str(port),
+        ]
+        try:
+            ssh.run(host, given, sudo=True, stdin=stdin, timeout_s=2 * _LISTENS_S)
+        except ssh.RemoteError as error:
+            return f"{host.name}: {error.said or error}"
+        return ""
+
+    if problems := [problem for problem in ssh.on_all(hosts, on) if problem]:
+        raise UserError("; ".join(problems))
