@@ -19,10 +19,11 @@ ACTIONS: dict[str, str] = {
     "loss": "a share of its packets is lost, each way, by chance",
     "fill-disk": "the disk of its data is filled until nothing is left",
     "clock": "its server starts again with a wrong clock, which is set right while it runs",
+    "expire-certificate": "its server starts again with a certificate whose time is over",
 }
 """Every action that some target has a lever for, and what it does to its host."""
 
-LASTING = ("freeze", "partition", "loss", "fill-disk", "clock")
+LASTING = ("freeze", "partition", "loss", "fill-disk", "clock", "expire-certificate")
 """Those that need to be told how long."""
 
 OF_SERVERS: dict[str, str] = {
@@ -31,6 +32,7 @@ OF_SERVERS: dict[str, str] = {
     "fill-disk": "a loader host has no disk of data; a run ends itself where a disk is nearly full",
     "clock": "a loader host has no server that would start again; its clock is looked at before "
     "and after each load",
+    "expire-certificate": "a loader host has no certificate",
 }
 """Those that cannot happen to a loader host, and why."""
 
@@ -98,6 +100,7 @@ class Fault(Section):
     loss: str | None = _on("loss")
     fill_disk: str | None = _on("fill-disk")
     clock: str | None = _on("clock")
+    expire_certificate: str | None = _on("expire-certificate")
     percent: float | None = described(
         "%",
         "Of loss: how many of a hundred packets are lost, each way.",

@@ -37,6 +37,8 @@ ISSUED_FOR = timedelta(days=730)
 CA_FOR = timedelta(days=3650)
 # A host's clock may be behind ours by so much.
 _BACKDATED = timedelta(hours=1)
+# How long ago the time of a certificate is over that is `expired`.
+EXPIRED_FOR = timedelta(hours=1)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 
@@ -187,9 +189,39 @@ def _new_ca(name: str) -> _Pair:
     return _Pair(key, builder.sign(key, hashes.SHA256()))
 
 
+def expired(folder: Path, name: str) -> dict[str, str]:
+    """Two of a host's files, as `issue` writes them, but for the time: that was over an hour ago.
+
+    Key, names and CA are those of its certificate. Nothing is written.
+    """
+    issuer, pair = _Pair.read(folder / ISSUER), _Pair.read(folder / name / "node.pem")
+    _, *addresses = _issued_for(folder / name) or [name]
+    now = datetime.now(UTC)
+    made = _certificate(issuer, pair.key, name, addresses, now - EXPIRED_FOR, 2 * EXPIRED_FOR)
+    return {
+        "node.crt": made.certificate_pem.decode(),
+        "node.pem": (made.key_pem + made.certificate_pem).decode(),
+    }
+
+
 def _issue(folder: Path, issuer: _Pair, name: str, addresses: list[str]) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     until = min(datetime.now(UTC) + ISSUED_FOR, issuer.certificate.not_valid_after_utc)
+    made = _certificate(issuer, key, name, addresses, until)
+    with replaced(folder / name) as partial:
+        write_private(partial / "node.key", made.key_pem)
+        write_private(partial / "node.crt", made.certificate_pem)
+        write_private(partial / "node.pem", made.key_pem + made.certificate_pem)
+
+
+def _certificate(
+    issuer: _Pair,
+    key: ec.EllipticCurvePrivateKey,
+    name: str,
+    addresses: list[str],
+    until: datetime,
+    backdated: timedelta = _BACKDATED,
+) -> _Pair:
     own, *others = _names(name, addresses)
     san: list[x509.GeneralName] = [x509.DNSName(own)]
     for other in others:
@@ -198,18 +230,14 @@ def _issue(folder: Path, issuer: _Pair, name: str, addresses: list[str]) -> None
     both_sides = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
     authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.key.public_key())
     builder = (
-        _builder(_name(name.strip("_")), issuer.certificate.subject, key, until)
+        _builder(_name(name.strip("_")), issuer.certificate.subject, key, until, backdated)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(ca=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage(both_sides), critical=False)
         .add_extension(x509.SubjectAlternativeName(san), critical=False)
         .add_extension(authority, critical=False)
     )
-    made = _Pair(key, builder.sign(issuer.key, hashes.SHA256()))
-    with replaced(folder / name) as partial:
-        write_private(partial / "node.key", made.key_pem)
-        write_private(partial / "node.crt", made.certificate_pem)
-        write_private(partial / "node.pem", made.key_pem + made.certificate_pem)
+    return _Pair(key, builder.sign(issuer.key, hashes.SHA256()))
 
 
 @contextlib.contextmanager
@@ -262,7 +290,11 @@ def _name(common_name: str) -> x509.Name:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, until: datetime
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    until: datetime,
+    backdated: timedelta = _BACKDATED,
 ) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
@@ -270,7 +302,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(datetime.now(UTC) - _BACKDATED)
+        .not_valid_before(datetime.now(UTC) - backdated)
         .not_valid_after(until)
     )
 

@@ -232,6 +232,16 @@ def ends(where: Path) -> dict[str, float]:
     return pki.ends(where / _PKI)
 
 
+def certificate(where: Path, host: str, *, expired: bool = False) -> dict[str, str]:
+    """A host's files with its certificate in them, or with one of the same CA that has expired.
+
+    By their names in the host's `pki_host_dir`. One of them has its key in it, too.
+    """
+    if expired:
+        return pki.expired(where / _PKI, host)
+    return {name: (where / _PKI / host / name).read_text() for name in ("node.crt", "node.pem")}
+
+
 # Rotation. Each is a step that can be made again after an interruption; what the hosts must do
 # between them is in docs/security.md and in kairoscope/deploy/operate/rotate.py.
 

@@ -21,7 +21,6 @@ Word = Literal["held", "lost", "not as before", "incomplete", "passed wrongly"]
 NOWHERE = {
     "delay": "no target has the lever: not every kernel can delay packets (netem)",
     "slow-disk": "no target has the lever: nothing stands between file system and disk",
-    "expire-certificate": "no target has the lever: the target's certificates hold for years",
 }
 """Faults that one would want and that cannot be had anywhere, and why."""
 

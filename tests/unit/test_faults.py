@@ -73,6 +73,7 @@ def refused(tmp_path: Path, *lines: str) -> list[str]:
         (["at: 30s, clock: storage-1, for: 3s, by: -0s"], "faults[1].by: must not be 0"),
         (["at: 30s, clock: storage-1, for: 3s, by: 5"], "faults[1].by: must be a time with its"),
         (["at: 30s, clock: loader-1, for: 3s, by: 5s"], "faults[1].clock: a loader host has no"),
+        (["at: 30s, expire-certificate: loader-1, for: 3s"], "has no certificate"),
         (["at: 30s, kill: storage-1, by: 5s"], "faults[1].by: is of clock alone"),
         (["at: 14s, kill: storage-1"], "faults[1].at: must be ≥ 15s, got 14s: the warm-up"),
         (["at: 1m, kill: storage-1"], "faults[1].at: is 1m, after the load's end (60 s)"),
@@ -136,6 +137,10 @@ def test_a_plan_refuses_hosts_and_levers_that_are_not_there() -> None:
     for fault, why in ((filled, "ScyllaDB keeps its data in"), (late, "ScyllaDB brings a C")):
         with pytest.raises(UserError, match=rf"faults\[1\]\.[a-z-]+: {why}"):
             planned("lab", fault, storage={"engine": "scylla"})
+    over = {"at": "20s", "expire-certificate": "storage-1", "for": "5s"}
+    assert planned("lab", over).setting("faults.1").value == "expire-certificate storage-1"
+    with pytest.raises(UserError, match=r"without TLS \(security\.enabled: false\)"):
+        planned("lab", over, security={"enabled": False})
     # Servers of another system have names of their own.
     single = {**EXPERIMENT["cluster"], "storage_nodes": 1, "replication_factor": 1}
     kill = {"at": "20s", "kill": "influxdb-1"}

@@ -161,6 +161,24 @@ def test_certificates_are_renewed_from_the_same_ca():
     handshake(server(where, "storage-1"), not_yet_renewed, "10.77.0.11")
 
 
+def test_a_certificate_whose_time_is_over():
+    where = secret_files.ensure("lab", HOSTS)
+    before, own = snapshot(where), certificate(where, "storage-1")
+    files = secret_files.certificate(where, "storage-1", expired=True)
+    made = x509.load_pem_x509_certificate(files["node.crt"].encode())
+    assert made.not_valid_after_utc.timestamp() < time.time()
+    assert (made.public_key(), made.subject) == (own.public_key(), own.subject)
+    assert snapshot(where) == before
+    right = secret_files.certificate(where, "storage-1")
+    assert x509.load_pem_x509_certificate(right["node.pem"].encode()) == own
+    # As a host would have it; who asks learns why.
+    for name, content in files.items():
+        (where / "pki" / "storage-1" / name).write_text(content)
+    hosts_client = side(where, "kairosdb-1", ssl.PROTOCOL_TLS_CLIENT)
+    with pytest.raises(ssl.SSLCertVerificationError, match="certificate has expired"):
+        handshake(server(where, "storage-1"), hosts_client, "10.77.0.11")
+
+
 def test_the_ca_is_changed_without_a_moment_at_which_hosts_refuse_each_other():
     where = secret_files.ensure("lab", HOSTS)
 

@@ -1,9 +1,10 @@
 """What can happen to the servers of lab hosts on purpose, by ssh and by their service manager."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from kairoscope.errors import UserError
-from kairoscope.hosts import ssh
+from kairoscope.hosts import secret_files, ssh
 from kairoscope.hosts.inventory import Host
 
 _LISTENS_S = 120
@@ -49,6 +50,12 @@ done
 echo "$unit takes no connections {_LISTENS_S} s after it was restarted" >&2
 exit 1
 """
+# Owner and mode stay, and whoever reads it meanwhile reads a whole one.
+_PUT = """
+cp -p "$1" "$1.new"
+cat > "$1.new"
+mv "$1.new" "$1"
+"""
 
 
 def wrong_clock(hosts: Sequence[Host], by_s: float) -> None:
@@ -65,21 +72,39 @@ def right_clock(hosts: Sequence[Host]) -> None:
     _on_all(hosts, _RIGHT_CLOCK)
 
 
+def certificate(hosts: Sequence[Host], *, expired: bool) -> None:
+    """Give the hosts certificates of their CA that have expired, or theirs, and restart servers.
+
+    With a restart, as then no connection of before is left. Returns once they take connections,
+    whoever may not take them for what they are. UserError if one does not.
+    """
+
+    def put(host: Host) -> None:
+        where = Path(host.vars["secrets_dir"])
+        for name, content in secret_files.certificate(where, host.name, expired=expired).items():
+            place = f"{host.vars['pki_host_dir']}/{name}"
+            ssh.run(host, ["sh", "-euc", _PUT, "sh", place], sudo=True, stdin=content)
+
+    _each(hosts, put)
+    _on_all(hosts, _RESTART)
+
+
 def _on_all(hosts: Sequence[Host], script: str, stdin: str = "") -> None:
     """Run a script as root on all hosts, side by side, with the server's unit and port in it."""
 
+    def on(host: Host) -> None:
+        port = str(host.vars.get("http_port") or host.vars.get("native_transport_port"))
+        named = f"unit=$1 port=$2\n{script}"
+        given = ["sh", "-euc", named, "sh", str(host.vars["unit"]), port]
+        ssh.run(host, given, sudo=True, stdin=stdin, timeout_s=2 * _LISTENS_S)
+
+    _each(hosts, on)
+
+
+def _each(hosts: Sequence[Host], act: Callable[[Host], None]) -> None:
     def on(host: Host) -> str:
-        port = host.vars.get("http_port") or host.vars.get("native_transport_port")
-        given = [
-            "sh",
-            "-euc",
-            f"unit=$1 port=$2\n{script}",
-            "sh",
-            str(host.vars["unit"]),
-            str(port),
-        ]
         try:
-            ssh.run(host, given, sudo=True, stdin=stdin, timeout_s=2 * _LISTENS_S)
+            act(host)
         except ssh.RemoteError as error:
             return f"{host.name}: {error.said or error}"
         return ""

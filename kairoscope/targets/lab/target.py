@@ -22,7 +22,7 @@ _WITH_DATA = ("storage", "kairosdb")
 _NOT_OF_SCYLLA = {
     "fill-disk": "ScyllaDB keeps its data in /var/lib/scylla, which on the lab is on this "
     "machine's own disk",
-    "clock": "ScyllaDB brings a C library of its own along, for which the hosts have no libfaketime",
+    "clock": "ScyllaDB brings a C library of its own along, for which there is no libfaketime",
 }
 
 
@@ -64,7 +64,10 @@ class LabTarget(Target):
     name = "lab"
     shared = True
     makes_anew = True
-    levers = ("kill", "freeze", "restart", "partition", "loss", "fill-disk", "clock")
+    levers = (
+        *("kill", "freeze", "restart", "partition", "loss"),
+        *("fill-disk", "clock", "expire-certificate"),
+    )
 
     def provision(
         self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
@@ -119,7 +122,12 @@ class LabTarget(Target):
         self.give_back(host.name, say)
 
     def lacks(self, action: str, on: str, engine: str, *, secured: bool) -> str:
-        """Of ScyllaDB the data is not on the data disk, and its C library is its own."""
+        """Of ScyllaDB the data is not on the data disk, and its C library is its own.
+
+        Without security there are no certificates.
+        """
+        if action == "expire-certificate" and not secured:
+            return "without TLS (security.enabled: false) its servers have no certificates"
         scylla = engine == "scylla" and on.startswith("storage")
         return _NOT_OF_SCYLLA.get(action, "") if scylla else ""
 
@@ -136,6 +144,8 @@ class LabTarget(Target):
                 here.fill_disk(name, 0)
         elif action == "clock":
             servers.wrong_clock(hosts, fault.by_s)
+        elif action == "expire-certificate":
+            servers.certificate(hosts, expired=True)
         else:
             act = {"kill": here.kill, "freeze": here.freeze, "restart": here.reboot}[action]
             for name in names:
@@ -151,6 +161,8 @@ class LabTarget(Target):
                 here.free_disk(name)
         elif action == "clock":
             servers.right_clock(hosts)
+        elif action == "expire-certificate":
+            servers.certificate(hosts, expired=False)
         elif action == "kill":
             here.up([found.host for found in here.hosts() if found.host.name in names], _unsaid)
         elif action == "freeze":
