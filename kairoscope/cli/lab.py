@@ -112,6 +112,15 @@ def heal(lab: Lab) -> None:
     click.echo(lab.heal())
 
 
+@lab.command("slow-disk")
+@click.argument("host")
+@click.argument("operations", type=int)
+@click.pass_obj
+def slow_disk(lab: Lab, host: str, operations: int) -> None:
+    """Let HOST read, and write, its data disk OPERATIONS times a second."""
+    click.echo(lab.slow_disk(host, operations))
+
+
 @lab.command("fill-disk")
 @click.argument("host")
 @click.option("--leave", "leave_mib", type=int, default=0, help="MiB to leave  [default: 0]")

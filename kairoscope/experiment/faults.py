@@ -19,11 +19,12 @@ ACTIONS: dict[str, str] = {
     "loss": "a share of its packets is lost, each way, by chance",
     "fill-disk": "the disk of its data is filled until nothing is left",
     "clock": "its server starts again with a wrong clock, which is set right while it runs",
+    "slow-disk": "the disk of its data does a few operations a second",
     "expire-certificate": "its server starts again with a certificate whose time is over",
 }
 """Every action that some target has a lever for, and what it does to its host."""
 
-LASTING = ("freeze", "partition", "loss", "fill-disk", "clock", "expire-certificate")
+LASTING = tuple(action for action in ACTIONS if action not in ("kill", "restart"))
 """Those that need to be told how long."""
 
 OF_SERVERS: dict[str, str] = {
@@ -32,6 +33,7 @@ OF_SERVERS: dict[str, str] = {
     "fill-disk": "a loader host has no disk of data; a run ends itself where a disk is nearly full",
     "clock": "a loader host has no server that would start again; its clock is looked at before "
     "and after each load",
+    "slow-disk": "a loader host has no disk of data",
     "expire-certificate": "a loader host has no certificate",
 }
 """Those that cannot happen to a loader host, and why."""
@@ -62,7 +64,7 @@ def _on(action: str) -> Any:
     return described(
         "",
         f"The host of which {text}."
-        if action in ("partition", "loss", "fill-disk")
+        if action in ("partition", "loss", "fill-disk", "slow-disk")
         else f"The host that this happens to: {text}.",
         allowed=_HOST_WORDS,
         absent="another action",
@@ -100,6 +102,7 @@ class Fault(Section):
     loss: str | None = _on("loss")
     fill_disk: str | None = _on("fill-disk")
     clock: str | None = _on("clock")
+    slow_disk: str | None = _on("slow-disk")
     expire_certificate: str | None = _on("expire-certificate")
     percent: float | None = described(
         "%",

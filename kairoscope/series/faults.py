@@ -20,7 +20,6 @@ Word = Literal["held", "lost", "not as before", "incomplete", "passed wrongly"]
 
 NOWHERE = {
     "delay": "no target has the lever: not every kernel can delay packets (netem)",
-    "slow-disk": "no target has the lever: nothing stands between file system and disk",
 }
 """Faults that one would want and that cannot be had anywhere, and why."""
 

@@ -351,8 +351,9 @@ def test_faults_that_make_no_sense_are_refused(lab: Lab) -> None:
         lab.partition(A.name, A.name)
     with pytest.raises(UserError, match="not 101"):
         lab.loss(A.name, 101)
-    with pytest.raises(UserError, match="no data disk"):
-        lab.fill_disk(A.name, 1)
+    for lever in (lab.fill_disk, lab.slow_disk):
+        with pytest.raises(UserError, match="no data disk"):
+            lever(A.name, 1)
     assert [state.faults for state in lab.hosts()] == [[], []]
 
 
@@ -371,6 +372,18 @@ def test_disk_full_and_what_is_left_of_a_lab(new_lab: Callable[[], Lab]) -> None
         on(lab, DISK.name, *write)
     lab.free_disk(DISK.name)
     on(lab, DISK.name, *write)
+    # So many times that they would be done at once, a second each.
+    synced = [
+        "sh",
+        "-c",
+        "for n in 1 2 3 4 5 6 7 8; do echo $n | sudo dd of=/var/lib/kairoscope/y conv=fsync; done"
+        " 2>/dev/null; echo done",
+    ]
+    lab.slow_disk(DISK.name, 1)
+    with pytest.raises(subprocess.TimeoutExpired):
+        on(lab, DISK.name, *synced, timeout_s=4)
+    lab.free_disk(DISK.name)
+    assert on(lab, DISK.name, *synced) == "done\n"
     # The disk is the host's own, also after a hard end.
     lab.kill(DISK.name)
     lab.start(DISK.name)

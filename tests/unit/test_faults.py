@@ -66,6 +66,7 @@ def refused(tmp_path: Path, *lines: str) -> list[str]:
         (["at: 30s, restart: loader-1"], "has no server that would be started again"),
         (["at: 30s, fill-disk: loader-1, for: 3s"], "faults[1].fill-disk: a loader host has no"),
         (["at: 30s, fill-disk: storage-1"], "faults[1].for: fill-disk needs it"),
+        (["at: 30s, slow-disk: loader-1, for: 3s"], "faults[1].slow-disk: a loader host has no"),
         (["at: 30s, fill_disk: storage-1"], "did you mean 'fill-disk'?"),
         (["at: 30s, loss: storage-1, for: 3s"], "faults[1].percent: loss needs it"),
         (["at: 30s, kill: storage-1, percent: 3"], "faults[1].percent: is of loss alone"),

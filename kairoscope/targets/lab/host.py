@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kairoscope.errors import UserError
-from kairoscope.targets.lab import image, system
+from kairoscope.targets.lab import disks, image, system
 from kairoscope.targets.lab.network import Faults, Network
 
 DATA_FOLDER = "/var/lib/kairoscope"
@@ -379,11 +379,33 @@ class Lab:
                 os.posix_fallocate(handle.fileno(), 0, wanted)
         return f"{name}: data disk filled, {leave_mib} MiB left"
 
+    def slow_disk(self, name: str, operations: int) -> str:
+        """Let a host's processes read, and write, its data disk so many times a second."""
+        if operations < 1:
+            raise UserError(f"Operations a second are at least 1, not {operations}.")
+        with self._changing(name, "running") as host:
+            self._limit_disk(host, operations)
+        return f"{name}: data disk has {operations} reads and {operations} writes a second"
+
     def free_disk(self, name: str) -> str:
-        """Remove what `fill_disk` filled a host's data disk with."""
+        """Undo what is wrong with a host's data disk: it is filled, or slow."""
         with self._changing(name) as host:
             (self._data_disk(host) / _FILL).unlink(missing_ok=True)
+            if self.state(name) != "stopped":
+                self._limit_disk(host, None)
         return f"{name}: data disk freed"
+
+    def _limit_disk(self, host: LabHost, operations: int | None) -> None:
+        device = self._data_disk(host).stat().st_dev
+        named = f"{os.major(device)}:{os.minor(device)}"
+        # Twice: one may have begun another before it was reached.
+        for _ in range(2):
+            pids = [
+                int(pid)
+                for folder, _, _ in os.walk(self._payload(host.name))
+                for pid in system.read(Path(folder) / "cgroup.procs").split()
+            ]
+            disks.limit(self._cgroup(host.name), pids, named, operations)
 
     # How
 
@@ -678,8 +700,8 @@ class Lab:
     def _data_disk(self, host: LabHost) -> Path:
         if not host.data_disk_mib:
             raise UserError(
-                f"Lab host {host.name} has no data disk of its own that could be filled: it was "
-                "made without a size for one."
+                f"Lab host {host.name} has no data disk of its own that could be filled or slow: "
+                "it was made without a size for one."
             )
         self._mount(host, self._base(host.name))
         return self._hosts / host.name / "data"

@@ -19,9 +19,14 @@ _NET = "10.77.0"
 _DATA_DISK_MIB = 16 * 1024
 _FIRST = {"storage": 11, "kairosdb": 101, "loader": 201, "monitoring": 251}
 _WITH_DATA = ("storage", "kairosdb")
+# A second, reads and writes each: a tenth of a second for one that waits for the one before.
+_SLOW_OPERATIONS = 10
+_ELSEWHERE = (
+    "ScyllaDB keeps its data in /var/lib/scylla, which on the lab is on this machine's own disk"
+)
 _NOT_OF_SCYLLA = {
-    "fill-disk": "ScyllaDB keeps its data in /var/lib/scylla, which on the lab is on this "
-    "machine's own disk",
+    "fill-disk": _ELSEWHERE,
+    "slow-disk": _ELSEWHERE,
     "clock": "ScyllaDB brings a C library of its own along, for which there is no libfaketime",
 }
 
@@ -66,7 +71,7 @@ class LabTarget(Target):
     makes_anew = True
     levers = (
         *("kill", "freeze", "restart", "partition", "loss"),
-        *("fill-disk", "clock", "expire-certificate"),
+        *("fill-disk", "slow-disk", "clock", "expire-certificate"),
     )
 
     def provision(
@@ -142,6 +147,9 @@ class LabTarget(Target):
         elif action == "fill-disk":
             for name in names:
                 here.fill_disk(name, 0)
+        elif action == "slow-disk":
+            for name in names:
+                here.slow_disk(name, _SLOW_OPERATIONS)
         elif action == "clock":
             servers.wrong_clock(hosts, fault.by_s)
         elif action == "expire-certificate":
@@ -156,7 +164,7 @@ class LabTarget(Target):
         here, names = lab(), [host.name for host in hosts]
         if action in ("partition", "loss"):
             here.mend(names)
-        elif action == "fill-disk":
+        elif action in ("fill-disk", "slow-disk"):
             for name in names:
                 here.free_disk(name)
         elif action == "clock":
