@@ -98,6 +98,15 @@ def loss(lab: Lab, host: str, percent: float) -> None:
 
 @lab.command()
 @click.argument("host")
+@click.argument("ms", type=float)
+@click.pass_obj
+def delay(lab: Lab, host: str, ms: float) -> None:
+    """Let HOST's packets arrive later by MS milliseconds, each way."""
+    click.echo(lab.delay(host, ms / 1000))
+
+
+@lab.command()
+@click.argument("host")
 @click.argument("kbit", type=int)
 @click.pass_obj
 def bandwidth(lab: Lab, host: str, kbit: int) -> None:

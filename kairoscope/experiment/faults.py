@@ -17,6 +17,7 @@ ACTIONS: dict[str, str] = {
     "restart": "it is ended in good order and started again",
     "partition": "no packet passes between it and the other hosts of the deployment",
     "loss": "a share of its packets is lost, each way, by chance",
+    "delay": "its packets arrive later, each way",
     "fill-disk": "the disk of its data is filled until nothing is left",
     "clock": "its server starts again with a wrong clock, which is set right while it runs",
     "slow-disk": "the disk of its data does a few operations a second",
@@ -45,6 +46,9 @@ BEFORE_S = 5
 """Between the warm-up and the first fault at least: what latency and queue are while all is well
 has to be seen before it can be said when they are so again."""
 
+MOST_DELAY_S = 10
+"""Of packets; later than that they are as good as lost."""
+
 TIME = r"^\d{1,6}(\.\d{1,3})?(s|m)$"
 TIME_WORDS = "a time with its unit such as 30s or 1.5m"
 SHIFT = TIME.replace("^", "^[+-]?")
@@ -64,7 +68,7 @@ def _on(action: str) -> Any:
     return described(
         "",
         f"The host of which {text}."
-        if action in ("partition", "loss", "fill-disk", "slow-disk")
+        if action in ("partition", "loss", "delay", "fill-disk", "slow-disk")
         else f"The host that this happens to: {text}.",
         allowed=_HOST_WORDS,
         absent="another action",
@@ -100,6 +104,7 @@ class Fault(Section):
     restart: str | None = _on("restart")
     partition: str | None = _on("partition")
     loss: str | None = _on("loss")
+    delay: str | None = _on("delay")
     fill_disk: str | None = _on("fill-disk")
     clock: str | None = _on("clock")
     slow_disk: str | None = _on("slow-disk")
@@ -115,9 +120,10 @@ class Fault(Section):
 
     by: str | None = described(
         "",
-        "Of clock: by how much it is ahead of what it should be.",
+        "Of clock: by how much it is ahead of what it should be. Of delay: how much later packets "
+        "arrive, each way.",
         allowed=SHIFT_WORDS,
-        absent="nothing; clock needs it",
+        absent="nothing; clock and delay need it",
         default=None,
         pattern=SHIFT,
     )
@@ -144,7 +150,7 @@ class Fault(Section):
 
     @property
     def by_s(self) -> float:
-        """By how much a clock is ahead, in s; behind if negative."""
+        """By how much a clock is ahead, in s, behind if negative; or packets are late."""
         return seconds(self.by) if self.by is not None else 0.0
 
     @property
@@ -212,16 +218,29 @@ def _one(name: str, fault: Mapping[str, Any]) -> Iterator[Problem]:
         )
     if action in OF_SERVERS and fault[action].partition("-")[0] == "loader":
         yield Problem((f"{name}.{action}",), OF_SERVERS[action])
-    for of, key, what in (
-        ("loss", "percent", "how many of a hundred packets are lost"),
-        ("clock", "by", f"by how much it is ahead, {SHIFT_WORDS}"),
+    yield from _amounts(name, action, fault)
+
+
+def _amounts(name: str, action: str, fault: Mapping[str, Any]) -> Iterator[Problem]:
+    """Each amount is of some actions, which need it, and of no other."""
+    for key, of in (
+        ("percent", {"loss": "how many of a hundred packets are lost"}),
+        ("by", {"clock": f"by how much it is ahead, {SHIFT_WORDS}", "delay": TIME_WORDS}),
     ):
-        if action == of and fault.get(key) is None:
-            yield Problem((f"{name}.{key}", name), f"{of} needs it: {what}")
-        if action != of and fault.get(key) is not None:
-            yield Problem((f"{name}.{key}",), f"is of {of} alone, and this is {action}")
-    if action == "clock" and fault.get("by") and seconds(fault["by"]) == 0:
-        yield Problem((f"{name}.by",), f"must not be 0, got {got(fault['by'])}")
+        given = fault.get(key)
+        if given is None and action in of:
+            yield Problem((f"{name}.{key}", name), f"{action} needs it: {of[action]}")
+        elif given is not None and action not in of:
+            yield Problem((f"{name}.{key}",), f"is of {' and '.join(of)}, and this is {action}")
+    if fault.get("by") is not None:
+        by_s = seconds(fault["by"])
+        if action == "clock" and by_s == 0:
+            yield Problem((f"{name}.by",), f"must not be 0, got {got(fault['by'])}")
+        if action == "delay" and not 0 < by_s <= MOST_DELAY_S:
+            yield Problem(
+                (f"{name}.by",),
+                f"must be above 0s and at most {MOST_DELAY_S}s of delay, got {got(fault['by'])}",
+            )
 
 
 def _span(fault: Mapping[str, Any]) -> tuple[float, float]:

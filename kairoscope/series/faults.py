@@ -18,11 +18,6 @@ Lacks = Callable[[str, str], str]
 """Why a target that has the lever cannot do an action to a host or group; "" if it can."""
 Word = Literal["held", "lost", "not as before", "incomplete", "passed wrongly"]
 
-NOWHERE = {
-    "delay": "no target has the lever: not every kernel can delay packets (netem)",
-}
-"""Faults that one would want and that cannot be had anywhere, and why."""
-
 AFTER_S = 5
 """Of usual load between the least that an experiment asks for and the fault."""
 LASTS_S = 10
@@ -30,8 +25,8 @@ LASTS_S = 10
 STARTS_S = 45
 """Longer is the load in which all storage nodes start again at the same time: on the lab they share
 the cores, take half a minute instead of ten seconds, and find what came meanwhile in the queue."""
-CLOCK = "5s"
-"""More than what is called drift, and less than what a certificate's time would notice."""
+BY = {"clock": "5s", "delay": "0.05s"}
+"""More than is called drift of a clock; a tenth of a second there and back, as over an ocean."""
 LOSS_PERCENT = 20
 """As bad as a network is that is still called one; 5 % TCP hides nearly."""
 
@@ -93,11 +88,9 @@ def matrix(
     hosts = [on for on in (_one("storage", names), _one("kairosdb", names)) if on]
     ons = [*hosts, "loader-1", *(["storage"] if hosts_of("storage", names) else [])]
     cells = [Cell(CONTROL, "")]
-    for action in (*ACTIONS, *NOWHERE):
+    for action in ACTIONS:
         for on in ons:
-            why = NOWHERE.get(action, "")
-            if not why and action not in levers:
-                why = "this target has no lever for it"
+            why = "" if action in levers else "this target has no lever for it"
             if not why and on.startswith("loader"):
                 why = OF_SERVERS.get(action, "")
             why = why or lacks(action, on)
@@ -124,8 +117,8 @@ def of_cell(experiment: Experiment, cell: Cell) -> Document:
         fault["for"] = f"{LASTS_S}s"
     if cell.action == "loss":
         fault["percent"] = float(LOSS_PERCENT)
-    if cell.action == "clock":
-        fault["by"] = CLOCK
+    if cell.action in BY:
+        fault["by"] = BY[cell.action]
     document = _with(experiment, cell.slug, [] if cell.action == CONTROL else [fault])
     if cell.on == "storage" and cell.action in ("kill", "restart"):
         usual_s = experiment.load.ticks * experiment.load.period_ms // 1000
@@ -172,8 +165,9 @@ def sequence(
             fault["for"] = f"{lasts}s"
         if action == "loss":
             fault["percent"] = float(rng.choice((1, 5, LOSS_PERCENT)))
-        if action == "clock":
-            fault["by"] = rng.choice((CLOCK, f"-{CLOCK}"))
+        if action in BY:
+            sign = rng.choice(("", "-")) if action == "clock" else ""
+            fault["by"] = f"{sign}{BY[action]}"
         given.append(fault)
         at += lasts + gap
     document = _with(experiment, f"random-{seed}", given)

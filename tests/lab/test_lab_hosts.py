@@ -336,6 +336,39 @@ def test_loss(lab: Lab) -> None:
     assert 1200 < arrived(lab, A, lambda: lab.loss(A.name, 30)) < 1600
 
 
+def test_delay(lab: Lab) -> None:
+    code = (
+        "import socket, time; t = time.monotonic();"
+        f"socket.create_connection(({A.address!r}, 22), 30); print(time.monotonic() - t)"
+    )
+
+    def connected_s() -> float:
+        return float(on(lab, B.name, "python3", "-c", code))
+
+    lab.delay(A.name, 0.1)
+    lab.delay(A.name, 0.3)
+    assert connected_s() > 0.6
+    assert lab.hosts()[0].faults == ["300 ms late"]
+    # All that is there of the network's faults is at the same port.
+    lab.partition(A.name, B.name)
+    assert not reaches(lab, B.name, A)
+    lab.heal()
+    assert [link for link in links(lab) if link.startswith(("vd-", "ve-"))] == []
+    lab.delay(A.name, 0.3)
+    lab.reboot(A.name)
+    assert connected_s() > 0.6
+    assert arrived(lab, A, lambda: "") > 1900
+    assert [link for link in links(lab) if link.startswith(("vd-", "ve-"))] == []
+
+
+def links(lab: Lab) -> list[str]:
+    """The network devices of a lab's network."""
+    said = subprocess.run(
+        ["ip", "-n", lab.id, "-json", "link"], capture_output=True, text=True, check=True
+    )
+    return [link["ifname"] for link in json.loads(said.stdout)]
+
+
 def test_bandwidth(lab: Lab) -> None:
     # The burst lets 130 through, and each second 10 more.
     assert arrived(lab, A, lambda: lab.bandwidth(A.name, 80)) < 1000

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from run_samples import NOW_S, STORAGE, run_of
@@ -66,16 +67,21 @@ def refused(tmp_path: Path, *lines: str) -> list[str]:
         (["at: 30s, restart: loader-1"], "has no server that would be started again"),
         (["at: 30s, fill-disk: loader-1, for: 3s"], "faults[1].fill-disk: a loader host has no"),
         (["at: 30s, fill-disk: storage-1"], "faults[1].for: fill-disk needs it"),
+        (["at: 30s, delay: storage-1, for: 3s"], "faults[1].by: delay needs it"),
+        (["at: 30s, delay: storage-1, for: 3s, by: -1s"], "faults[1].by: must be above 0s and at"),
         (["at: 30s, slow-disk: loader-1, for: 3s"], "faults[1].slow-disk: a loader host has no"),
         (["at: 30s, fill_disk: storage-1"], "did you mean 'fill-disk'?"),
         (["at: 30s, loss: storage-1, for: 3s"], "faults[1].percent: loss needs it"),
-        (["at: 30s, kill: storage-1, percent: 3"], "faults[1].percent: is of loss alone"),
+        (
+            ["at: 30s, kill: storage-1, percent: 3"],
+            "faults[1].percent: is of loss, and this is kill",
+        ),
         (["at: 30s, clock: storage-1, for: 3s"], "faults[1].by: clock needs it"),
         (["at: 30s, clock: storage-1, for: 3s, by: -0s"], "faults[1].by: must not be 0"),
         (["at: 30s, clock: storage-1, for: 3s, by: 5"], "faults[1].by: must be a time with its"),
         (["at: 30s, clock: loader-1, for: 3s, by: 5s"], "faults[1].clock: a loader host has no"),
         (["at: 30s, expire-certificate: loader-1, for: 3s"], "has no certificate"),
-        (["at: 30s, kill: storage-1, by: 5s"], "faults[1].by: is of clock alone"),
+        (["at: 30s, kill: storage-1, by: 5s"], "faults[1].by: is of clock and delay, and this"),
         (["at: 14s, kill: storage-1"], "faults[1].at: must be ≥ 15s, got 14s: the warm-up"),
         (["at: 1m, kill: storage-1"], "faults[1].at: is 1m, after the load's end (60 s)"),
         (["at: 50s, kill: storage-1, for: 11s"], "it would be undone 61 s after the load's start"),
@@ -176,6 +182,27 @@ def test_servers_of_the_lab_have_a_disk_that_can_be_filled(
         **dict.fromkeys(("storage-2", "storage-3", "kairosdb-1"), True),
         "loader-1": False,
     }
+
+
+@pytest.mark.parametrize("action", known.target("lab").levers)
+def test_the_lab_does_and_undoes_what_it_has_a_lever_for(
+    action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = Mock()
+    here.hosts.return_value = [HostState(lab.LabHost("a", "10.77.0.11"), "stopped", [])]
+    here.state.return_value = "frozen"
+    monkeypatch.setattr(lab, "lab", lambda: here)
+    monkeypatch.setattr(lab, "servers", here)
+    fault = Fault.model_validate({"at": "20s", action: "a", "for": "1s", "by": "1s", "percent": 1})
+    done = []
+    for act in (
+        lambda: lab.LabTarget().begin(fault, [Host("a", "storage", {})]),
+        lambda: lab.LabTarget().undo(action, [Host("a", "storage", {})]),
+    ):
+        here.reset_mock()
+        act()
+        done.append([name for name, _, _ in here.method_calls if name not in ("hosts", "state")])
+    assert [len(calls) for calls in done] == [1, 0 if action == "restart" else 1]
 
 
 def test_a_plan_shows_its_faults_and_keeps_them() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kairoscope.errors import UserError
+from kairoscope.experiment.faults import MOST_DELAY_S
 from kairoscope.targets.lab import disks, image, system
 from kairoscope.targets.lab.network import Faults, Network
 
@@ -348,6 +349,16 @@ class Lab:
             faults.bandwidth_kbit[name] = kbit
         return f"{name} sends and receives at most {kbit} kbit/s"
 
+    def delay(self, name: str, by_s: float) -> str:
+        """Let a host's packets arrive later by so many seconds, each way."""
+        if not 0 < by_s <= MOST_DELAY_S:
+            raise UserError(f"A delay is above 0 and at most {MOST_DELAY_S} s, not {by_s:g} s.")
+        with self._fault_of(name) as faults:
+            if faults.delay_s.pop(name, None):
+                self._apply_faults(faults)
+            faults.delay_s[name] = by_s
+        return f"packets of {name} are late by {by_s * 1000:g} ms, each way"
+
     def heal(self) -> str:
         """Undo all network faults."""
         self._check_up()
@@ -665,7 +676,7 @@ class Lab:
         self._cgroup(host.name).kill()
         # The kernel takes the port away after the last process, in its own time: mostly a moment,
         # but 30 s were not enough once, on a busy machine.
-        self.network.remove_link(self._port(host.name))
+        self.network.remove_port(self._port(host.name))
         self._tidy(self._machine(host))
 
     def _tidy(self, machine: str) -> None:

@@ -4,12 +4,13 @@ it on purpose.
 
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from kairoscope.errors import UserError
-from kairoscope.targets.lab import system
+from kairoscope.targets.lab import delay, system
 
 _SWITCH = "switch"
 # The switch would take the lowest address among its ports otherwise, and change it under the hosts
@@ -29,6 +30,7 @@ class Faults:
     partitions: list[list[str]] = field(default_factory=list)
     loss_percent: dict[str, float] = field(default_factory=dict)
     bandwidth_kbit: dict[str, int] = field(default_factory=dict)
+    delay_s: dict[str, float] = field(default_factory=dict)
 
     def of(self, host: str) -> list[str]:
         """What is wrong for one host, in words."""
@@ -38,6 +40,7 @@ class Faults:
             *(f"no packets to and from {other}" for other in others),
             *([f"loses {self.loss_percent[host]:g} %"] if host in self.loss_percent else []),
             *([f"{self.bandwidth_kbit[host]} kbit/s"] if host in self.bandwidth_kbit else []),
+            *([f"{self.delay_s[host] * 1000:g} ms late"] if host in self.delay_s else []),
         ]
 
     def isolate(self, hosts: Sequence[str], everyone: Sequence[str]) -> None:
@@ -54,6 +57,7 @@ class Faults:
         self.partitions = [pair for pair in self.partitions if host not in pair]
         self.loss_percent.pop(host, None)
         self.bandwidth_kbit.pop(host, None)
+        self.delay_s.pop(host, None)
 
     def rules(self, port: Callable[[str], str]) -> str:
         """The faults as a ruleset of nftables, which takes the place of the one before.
@@ -127,9 +131,36 @@ class Network:
 
     def apply(self, faults: Faults, port: Callable[[str], str], running: list[str]) -> None:
         """Make the network as faulty as that; hosts that run have their cable pulled or not."""
-        system.call(*self.inside("nft", "-f", "-"), text=faults.rules(port))
+
+        def at_switch(host: str) -> str:
+            return _late(port(host)) if host in faults.delay_s else port(host)
+
+        system.call(*self.inside("nft", "-f", "-"), text=faults.rules(at_switch))
         for host in running:
-            self._ip("link", "set", port(host), "down" if host in faults.cut else "up")
+            self._delay(port(host), faults.delay_s.get(host))
+            self._ip("link", "set", at_switch(host), "down" if host in faults.cut else "up")
+
+    def _delay(self, port: str, by_s: float | None) -> None:
+        """Put what hands frames on later between a port and the switch, or take it away."""
+        late, far = _late(port), f"ve{port[2:]}"
+        # A host that has rebooted has a port that is made anew, in the switch.
+        direct = f" master {_SWITCH} " in self._ip("-o", "link", "show", port)
+        if by_s is not None and direct:
+            self.remove_link(late)
+            self._ip("link", "add", late, "type", "veth", "peer", "name", far)
+            self._ip("link", "set", late, "master", _SWITCH)
+            for link in (late, far):
+                self._ip("link", "set", link, "up")
+            program = (sys.executable, "-I", delay.__file__)
+            system.call(*self.inside(*program, port, far, str(by_s)))
+        elif by_s is None and not direct:
+            self.remove_link(late)  # which ends the program
+            self._ip("link", "set", port, "master", _SWITCH, "arp", "on")
+
+    def remove_port(self, port: str) -> None:
+        """Take a host's port away, whatever is at its other end."""
+        for link in (port, _late(port)):
+            self.remove_link(link)
 
     def remove_link(self, link: str) -> None:
         """Take a port away, whatever is at its other end; nothing if there is none."""
@@ -160,3 +191,8 @@ class Network:
 
     def _ip(self, *words: str) -> str:
         return system.call("ip", "-n", self.name, *words)
+
+
+def _late(port: str) -> str:
+    """What is in the switch in place of a port whose frames are late."""
+    return f"vd{port[2:]}"

@@ -70,7 +70,7 @@ class LabTarget(Target):
     shared = True
     makes_anew = True
     levers = (
-        *("kill", "freeze", "restart", "partition", "loss"),
+        *("kill", "freeze", "restart", "partition", "loss", "delay"),
         *("fill-disk", "slow-disk", "clock", "expire-certificate"),
     )
 
@@ -138,31 +138,30 @@ class LabTarget(Target):
 
     def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
         """Of kill and restart the whole host: its power fails, or it reboots in good order."""
-        here, names, action = lab(), [host.name for host in hosts], fault.action
-        if action == "partition":
+        here, names = lab(), [host.name for host in hosts]
+        acts: dict[str, Callable[[str], object]] = {
+            "kill": here.kill,
+            "freeze": here.freeze,
+            "restart": here.reboot,
+            "loss": lambda name: here.loss(name, fault.percent or 0),
+            "delay": lambda name: here.delay(name, fault.by_s),
+            "fill-disk": lambda name: here.fill_disk(name, 0),
+            "slow-disk": lambda name: here.slow_disk(name, _SLOW_OPERATIONS),
+        }
+        if fault.action == "partition":
             here.isolate(names)
-        elif action == "loss":
-            for name in names:
-                here.loss(name, fault.percent or 0)
-        elif action == "fill-disk":
-            for name in names:
-                here.fill_disk(name, 0)
-        elif action == "slow-disk":
-            for name in names:
-                here.slow_disk(name, _SLOW_OPERATIONS)
-        elif action == "clock":
+        elif fault.action == "clock":
             servers.wrong_clock(hosts, fault.by_s)
-        elif action == "expire-certificate":
+        elif fault.action == "expire-certificate":
             servers.certificate(hosts, expired=True)
         else:
-            act = {"kill": here.kill, "freeze": here.freeze, "restart": here.reboot}[action]
             for name in names:
-                act(name)
+                acts[fault.action](name)
 
     def undo(self, action: str, hosts: Sequence[Host]) -> None:
         """Started again all side by side."""
         here, names = lab(), [host.name for host in hosts]
-        if action in ("partition", "loss"):
+        if action in ("partition", "loss", "delay"):
             here.mend(names)
         elif action in ("fill-disk", "slow-disk"):
             for name in names:
