@@ -148,6 +148,12 @@ def under(state: State, start_s: float) -> Iterator[None]:
             each.join()
 
 
+def filled(state: State) -> set[str]:
+    """The hosts whose disk is filled on purpose in this run, which does not end for that."""
+    faults = (fault for fault in state.plan.experiment.faults if fault.action == "fill-disk")
+    return {host.name for fault in faults for host in _hosts(state, fault)}
+
+
 def _hosts(state: State, fault: Fault) -> list[Host]:
     names = hosts_of(fault.on, [host.name for host in state.inventory.all])
     return [state.inventory.host(name) for name in names]

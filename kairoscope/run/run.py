@@ -342,7 +342,15 @@ def _processes(
     every_s = state.plan.experiment.capture.processes_every_s
     file, events = JsonLines(state.folder / run_folder.PROCESSES), state.events
     if state.inventory.managed:
-        return HostProbes(state.inventory.all, every_s, file, events, low_disk, session.removed)
+        return HostProbes(
+            state.inventory.all,
+            every_s,
+            file,
+            events,
+            low_disk,
+            session.removed,
+            faults.filled(state),
+        )
     hosts = state.inventory.hosts
     supervisor_dir = Path(hosts[0].vars["supervisor_dir"])
     processes = Processes(hosts, supervisor_dir, file, events, low_disk)

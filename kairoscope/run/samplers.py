@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -153,9 +153,16 @@ class HostProbes(Followed):
         events: JsonLines,
         low_disk: Callable[[str], None],
         removed: Callable[[Host], bool],
+        filled: Collection[str],
     ) -> None:
-        """`low_disk` gets a message when a host's disk is nearly full; otherwise see `Followed`."""
+        """See `Followed`.
+
+        Args:
+            low_disk: gets a message when a host's disk is nearly full.
+            filled: hosts of which that is meant to happen.
+        """
         super().__init__(hosts, "probe", self._probe, self._note, events, removed)
+        self._filled = filled
         self._every_s = every_s
         self._file = file
         self._low_disk = low_disk
@@ -188,7 +195,8 @@ class HostProbes(Followed):
                 name = f"loader-worker-{index}"
                 self._file.write(t=t, name=name, role="loader", **usage, disk_bytes=None)
         self._file.write(t=t, name=f"host {host.name}", role="host", **found["host"])
-        if found.get("free_bytes", MIN_FREE_BYTES) < MIN_FREE_BYTES:
+        few = found.get("free_bytes", MIN_FREE_BYTES) < MIN_FREE_BYTES
+        if few and host.name not in self._filled:
             self._low_disk(
                 f"the disk of {host.name} is nearly full: {found['free_bytes'] / 1e6:,.0f} MB left "
                 f"at {host.home}"

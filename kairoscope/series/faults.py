@@ -25,6 +25,9 @@ LASTS_S = 10
 STARTS_S = 45
 """Longer is the load in which all storage nodes start again at the same time: on the lab they share
 the cores, take half a minute instead of ten seconds, and find what came meanwhile in the queue."""
+_START_ALL = ("kill", "restart")
+_START = ("fill-disk", "clock", "expire-certificate")
+"""Begun or undone once a server has started, so that one alone takes longer, too."""
 BY = {"clock": "5s", "delay": "0.05s"}
 """More than is called drift of a clock; a tenth of a second there and back, as over an ocean."""
 LOSS_PERCENT = 20
@@ -120,7 +123,7 @@ def of_cell(experiment: Experiment, cell: Cell) -> Document:
     if cell.action in BY:
         fault["by"] = BY[cell.action]
     document = _with(experiment, cell.slug, [] if cell.action == CONTROL else [fault])
-    if cell.on == "storage" and cell.action in ("kill", "restart"):
+    if cell.action in _START or (cell.on == "storage" and cell.action in _START_ALL):
         usual_s = experiment.load.ticks * experiment.load.period_ms // 1000
         document["load"] = _length(document["load"], usual_s + STARTS_S)
     return document

@@ -67,6 +67,33 @@ def test_a_load_over_tls_loses_nothing_while_a_storage_host_dies(lab):
     lab.wait_until_well()
 
 
+@pytest.mark.faults
+@pytest.mark.skipif(bool(SCYLLA), reason="of ScyllaDB the lab has no such levers")
+def test_faults_of_servers_and_disks_happen_are_undone_and_lose_nothing(lab):
+    given = [
+        {"at": "12s", "delay": "loader-1", "by": "0.05s", "for": "5s"},
+        {"at": "12s", "slow-disk": "storage-1", "for": "5s"},
+        {"at": "25s", "clock": "kairosdb-1", "by": "-5s", "for": "5s"},
+        {"at": "25s", "expire-certificate": "storage-2", "for": "5s"},
+        {"at": "150s", "fill-disk": "kairosdb-2", "for": "5s"},
+    ]
+    what = lab.write("faulty", load={"duration_s": 180})
+    content = yaml.safe_load(what.read_text())
+    what.write_text(yaml.safe_dump(content | {"faults": given}))
+    lab.cli("load", what, "--target", "lab", timeout_s=900)
+    folder = (lab.home / "runs" / "latest").resolve()
+    told = json.loads((folder / "verdict.json").read_text())["faults"]
+    assert [fault["problem"] for fault in told] == [""] * len(given)
+    assert all(fault["undone_t"] for fault in told)
+    ledger = json.loads((folder / "ledger.json").read_text())
+    assert ledger["acknowledged"] == ledger["stored"] > 0, ledger
+    for host in ("kairosdb-1", "storage-2"):
+        assert lab.on(host, "sudo", "find", "/run/systemd/system", "-name", "lab-*.conf") == ""
+    assert lab.on("kairosdb-2", "sudo", "find", "/var/lib/kairoscope", "-name", "lab-*") == ""
+    lab.wait_until_well()
+    assert ", 0 FAIL" in lab.well("verify", "--target", "lab")
+
+
 @pytest.mark.lab
 def test_hosts_that_cannot_take_it_are_refused_before_anything_is_changed(lab):
     def refused(experiment: Path) -> str:

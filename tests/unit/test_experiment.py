@@ -781,7 +781,7 @@ def test_each_section_is_told_once_with_all_its_fields() -> None:
     assert names == ["experiment", *list(fields.sections())[1:]]
     for part, (_, model) in zip(told, fields.sections().items(), strict=True):
         keys = [key for key in messages.named(model) if key not in fields.sections()]
-        assert re.findall(r"^  (\w+)(?: \[.*\])?: ", part, re.MULTILINE) == keys
+        assert re.findall(r"^  ([\w-]+)(?: \[.*\])?: ", part, re.MULTILINE) == keys
     assert max(map(len, text.split("\n"))) <= 110
 
 

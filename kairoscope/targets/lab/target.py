@@ -166,6 +166,10 @@ class LabTarget(Target):
         elif action in ("fill-disk", "slow-disk"):
             for name in names:
                 here.free_disk(name)
+            if action == "fill-disk":
+                # Cassandra's commit log is mapped into memory. Where that met no room it takes no
+                # write and ends no flush any more, and does not end in good order either (5.0.9).
+                servers.after_full_disk([host for host in hosts if host.role == "storage"])
         elif action == "clock":
             servers.right_clock(hosts)
         elif action == "expire-certificate":
