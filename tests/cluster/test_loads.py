@@ -94,6 +94,11 @@ def test_fleet_that_comes_and_goes_with_queries_beside_it(pair: Deployment) -> N
     answers = [run.json(f"load/queries-{host}.json") for host in (0, 1)]
     assert all(answer["right"] > 0 for answer in answers)
     assert sum(answer["wrong"] + answer["failed"] for answer in answers) == 0
+    # Some sensors are followed, through all the series that take each other's place.
+    followed = run.json("queries.json")["followed"]
+    assert (followed["sensors"], followed["unanswered"], followed["vanished"]) == (16, 0, 0)
+    assert followed["found"] > followed["points"] / 2
+    assert 0 < followed["visible"]["count"] <= followed["found"]
     # Reads have a latency of their own; those of writes count every point once, as ever.
     assert (run.folder / "latency" / "queries-0.hlog").exists()
     merged = run.json("latency/merged.json")

@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from deployment import Deployment, Run
+from deployment import Deployment, Run, request, variant, whole_lines
 from harness import wait_for
 
 
@@ -113,6 +113,35 @@ def test_storage_node_killed(cluster: Deployment) -> None:
     after = cluster.pids()
     assert after.pop("storage-2") != before.pop("storage-2")
     assert after == before
+
+
+@pytest.mark.faults
+def test_points_that_are_deleted_in_mid_load_have_vanished(cluster: Deployment) -> None:
+    queries = {"rate": 1, "last_s": 6, "bucket_s": 3}
+    what = cluster.write("vanish", variant(queries=queries, load={"duration_s": 30}))
+    reads = cluster.state / "loader-1" / "load" / "queries-0.followed.jsonl"
+
+    def found() -> bool:
+        """Whether a read has found the first five points of the first followed series."""
+        series = [each["series"][0] for each in whole_lines(reads) if each.get("series")]
+        return any(min(each["absent"], default=each["ticks"][1:])[0] >= 5 for each in series)
+
+    with cluster.loading(what=what) as run:
+        wait_for("acknowledged points", lambda: run.acknowledged() > 0)
+        wait_for("points that a read has found", found, 60)
+        spec = run.spec()
+        # Four points, half a second apart.
+        span = {"start_absolute": spec.start_ms, "end_absolute": spec.start_ms + 1999}
+        deleted = {**span, "metrics": [{"name": spec.metric_name(0)}]}
+        request(f"{cluster.url}/api/v1/datapoints/delete", deleted)
+        assert run.end() in (1, 2), run.output
+    seen = run.json("queries.json")["followed"]
+    assert (seen["vanished"], seen["found_again"]) == (4, 0)
+    assert {point["series"] for point in seen["vanished_points"]} == {spec.metric_name(0)}
+    part = run.json("verdict.json")["parts"]["readback"]
+    assert part["outcome"] == "fail"
+    assert "4 points that queries had found were not in a later answer (0 of them" in part["text"]
+    assert run.json("ledger.json")["missing"] == 4
 
 
 def test_worker_killed(cluster: Deployment) -> None:
