@@ -67,13 +67,15 @@ def silent(cluster: Attacked, path: str) -> Iterator[socket.socket]:
 
 
 def chatter(cluster: Attacked) -> list[socket.socket]:
-    """Telnet: a line without an end, and questions whose answers nobody reads."""
+    """Telnet: a line of 32 MB, and questions whose answers nobody reads."""
     endless, deaf = attacker(cluster, 4242), attacker(cluster, 4242)
     for connection, text in ((endless, b"put " + b"x" * 65_536), (deaf, b"version\n" * 8_192)):
         connection.settimeout(1)
         with contextlib.suppress(TimeoutError):
             for _ in range(500):
                 connection.sendall(text)
+    # Only then is it counted.
+    endless.sendall(b"\n")
     return [endless, deaf]
 
 
