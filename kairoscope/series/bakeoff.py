@@ -164,8 +164,8 @@ class BakeOff:
         *,
         anew: bool = False,
     ) -> "BakeOff":
-        """The newest one of the same that did not come to its end, or a new one. OSError if it
-        cannot be written."""
+        """The newest one of the same that did not come to its end or in which a system failed,
+        which is tried again; or a new one. OSError if it cannot be written."""
         wanted = {
             "target": target,
             "systems": [entrant.name for entrant in entrants],
@@ -176,7 +176,12 @@ class BakeOff:
         newest = sorted(into.glob(f"*/{INDEX}"))[-1:]
         if newest and not anew:
             found = cls(newest[0].parent)
-            if found.document["ended"] is None and found.document["wanted"] == wanted:
+            failed = [each for each in map(found.system, entrants) if each["error"]]
+            going = found.document["ended"] is None or failed
+            if going and found.document["wanted"] == wanted:
+                for each in failed:
+                    found.keep(each | {"error": None})
+                found.note(ended=None)
                 return found
         folder = into / run_folder.stamp(time.time())
         folder.mkdir(parents=True)

@@ -144,6 +144,13 @@ def test_a_system_that_cannot_be_had_does_not_end_it(tmp_path: Path) -> None:
     assert target.did[-1] == "destroy"
     page = bakeoff_page.write(found, entrants, OURS.name).read_text()
     assert "Not brought to its end:</b> VictoriaMetrics: no Go here" in page
+    # With what was missing, the same command tries that one again, and no other.
+    again, target = opened(tmp_path, entrants), Target()
+    assert again.folder == found.folder
+    run(again, entrants, target)
+    assert again.system(OTHER)["error"] is None
+    assert target.did[:2] == ["deploy victoriametrics.yml", "load victoriametrics --count-visible"]
+    assert not any("laptop" in did for did in target.did)
 
 
 def test_all_get_the_same_load_under_the_same_limits(tmp_path: Path) -> None:
