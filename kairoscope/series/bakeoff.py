@@ -177,8 +177,8 @@ class BakeOff:
         if newest and not anew:
             found = cls(newest[0].parent)
             failed = [each for each in map(found.system, entrants) if each["error"]]
-            going = found.document["ended"] is None or failed
-            if going and found.document["wanted"] == wanted:
+            left = failed or found.document["ended"] is None
+            if left and found.document["wanted"] == wanted:
                 for each in failed:
                     found.keep(each | {"error": None})
                 found.note(ended=None)

@@ -18,6 +18,11 @@ from kairoscope.errors import UserError
 _PYTHON = (3, 11)
 
 
+def debian_folder(package: str) -> Path:
+    """Where a stack has what it takes of a package of Debian."""
+    return paths.BUNDLES / f"{package}-debian"
+
+
 def run(
     command: Sequence[str], where: Path, advice: str, env: Mapping[str, str] | None = None
 ) -> None:

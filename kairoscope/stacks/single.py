@@ -24,11 +24,14 @@ from kairoscope.plan import Plan
 from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Target
+from kairoscope.stacks import fetched
 from kairoscope.stacks.single_session import Server, Session
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
 
 _SECTIONS = ("kairosdb", "storage")
+# What is left to the read-back before points are too old to be there.
+_READ_BACK_S = 600
 _UNUSED = (
     *("cluster.storage_nodes", "cluster.replication_factor", "cluster.kairosdb_nodes"),
     *("cluster.datacenter", "cluster.jvm", "load.replay_queue_points", "queries", "security"),
@@ -76,6 +79,8 @@ class Single(ABC):
     """Whether history can be loaded into it as fast as it takes it."""
     targets: ClassVar[Sequence[str]] = ("local",)
     """Where it can be deployed so far."""
+    debian: ClassVar[Sequence[str]] = ()
+    """Packages of Debian whose programs run beside its own, in `fetched.debian_folder`."""
 
     playbooks = paths.ANSIBLE / "systems"
     bundles = ()
@@ -208,7 +213,7 @@ class Single(ABC):
         folders: Mapping[str, str],
         brought: Program | None,
     ) -> dict[str, Any]:
-        """Which role deploys it, and where its program is."""
+        """Which role deploys it, and where its programs are."""
         return {
             # For the firewall, which opens neither an engine's ports nor KairosDB's telnet.
             "storage_engine": self.name,
@@ -217,6 +222,7 @@ class Single(ABC):
             "system_title": self.title,
             "system_version": self.program.release,
             "system_folder": folders[self.program.name],
+            "system_programs": {name: str(fetched.debian_folder(name)) for name in self.debian},
         }
 
     def of_machine(
@@ -261,3 +267,21 @@ class Single(ABC):
         host = hosts.kairosdb[0]
         with forwards.open_ways([host]) as ways:
             yield Session(self.name, self.server, host, self.told, ways, protocol)
+
+
+def refuse_slashes(draft: Draft, why: str) -> None:
+    """Refuse a metric or a tag with a slash, where series have folders or addresses by name."""
+    load = draft.experiment.load
+    if any("/" in name for name in (load.metric, *load.tags, *load.tags.values())):
+        draft.refuse("load.metric", f"neither it nor a tag may have a / : {why}")
+
+
+def refuse_short(draft: Draft, retention_s: int, end: str) -> None:
+    """Refuse a `system.retention_s` after which points would come to their `end` too early."""
+    length = sum(ms * ticks for ms, ticks in draft.experiment.load.steps_resolved) / 1000
+    if (least := int(length) + _READ_BACK_S) > retention_s:
+        draft.refuse(
+            "system.retention_s",
+            f"must be at least {least:,} (the load's {length:g} s and {_READ_BACK_S} to read it "
+            f"back), got {retention_s:,}: points would be {end} before they are counted",
+        )

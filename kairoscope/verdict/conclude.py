@@ -176,7 +176,7 @@ def judge(folder: Path) -> Conclusion:
     limits = run.plan.experiment.limits
     late, latest_s = _sent_late(run, schedule)
     others = [*_loader_limits(run, schedule, latency), *condition.not_ours(limits)]
-    carried = faults.happened(run_folder.records(run.folder / run_folder.FAULTS))
+    carried = _carried(run)
     others += faults.frozen_loaders(carried, _loader_hosts(run))
     judged = sustained.judge(parts, [*late, *others], incomplete)
     # A step's queue is of its own time, and no search has steps.
@@ -204,6 +204,10 @@ def judge(folder: Path) -> Conclusion:
         *conditions.at_start(run.conditions, _load_start(schedule, window)),
     ]
     return Conclusion(folder, judged, _times(schedule, window), documents, book.gaps)
+
+
+def _carried(run: Inputs) -> list[faults.Happened]:
+    return faults.happened(run_folder.records(run.folder / run_folder.FAULTS))
 
 
 def _under_faults(
@@ -262,7 +266,7 @@ def _not_captured(
     capture, expected = run.plan.experiment.capture, run.expected
     removed = set(run.facts.removed)
     # What was down or stood still on purpose could not be asked, or has forgotten.
-    carried = faults.happened(run_folder.records(run.folder / run_folder.FAULTS))
+    carried = _carried(run)
     disturbed = removed.union(*(fault.hosts for fault in carried))
     if removed & set(run.storage) or not expected.disk:
         # Of a node taken away its data went to the others, and its folder with it.
@@ -364,7 +368,7 @@ def _grown(
 ) -> list[sustained.Part]:
     """The part *queue* of each step."""
     processes = list(run_folder.records(run.folder / run_folder.PROCESSES))
-    carried = faults.happened(run_folder.records(run.folder / run_folder.FAULTS))
+    carried = _carried(run)
     excused = {
         node: queue.replaced(processes, node) + faults.stood_still(carried, node)
         for node in run.kairosdb

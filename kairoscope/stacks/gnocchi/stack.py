@@ -1,22 +1,20 @@
 """Gnocchi 4 as a stack: its API under uWSGI, metricd, an index in PostgreSQL, Redis for what comes
 in, and files for what is aggregated of it."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from kairoscope import paths
-from kairoscope.hosts.machines import Layout
 from kairoscope.plan import Plan
 from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
 from kairoscope.stacks.gnocchi.server import GnocchiServer
-from kairoscope.stacks.single import Program, Settings, Single
+from kairoscope.stacks.single import Program, Settings, Single, refuse_short, refuse_slashes
 from kairoscope.stacks.told import Told
 from loaders.schedule.spec import MEASURES
+from loaders.send.encode import RESOURCE
 
 VERSION = "4.7.1"
 _REQUIREMENTS = Path(__file__).parent / "requirements.lock"
@@ -32,8 +30,6 @@ _ROUTER_MIB, _PYTHON_MIB, _METRICD_MIB, _STORES_MIB = 32, 128, 256, 256
 _SERIES_BYTES = 24 * 4096
 # Of an aggregate of a point, compressed; there are two.
 _POINT_BYTES = 10
-# What is left to the read-back before points are too old for the archive policy.
-_READ_BACK_S = 600
 
 
 class Gnocchi(Single):
@@ -44,6 +40,7 @@ class Gnocchi(Single):
     protocols = (MEASURES,)
     replays = True
     program = Program(name, VERSION, ("bin/gnocchi-metricd",))
+    debian = (_INDEX, _REDIS)
     listens = {"REST": 8041, "postgresql": 5432, "redis": 6379}  # noqa: RUF012
     told = Told(
         acknowledgement=(
@@ -66,9 +63,7 @@ class Gnocchi(Single):
 
     def own(self, draft: Draft) -> dict[str, Any]:
         """Processes, the archive policy, and whether what waits is logged."""
-        load = draft.experiment.load
-        if any("/" in name for name in (load.metric, *load.tags, *load.tags.values())):
-            draft.refuse("load.metric", "neither it nor a tag may have a / : Gnocchi takes none")
+        refuse_slashes(draft, "Gnocchi takes none")
         values = {
             **_processes(draft),
             "incoming_log": draft.chosen(
@@ -92,14 +87,7 @@ class Gnocchi(Single):
                 most=86_400,
             ),
         }
-        length = sum(ms * ticks for ms, ticks in load.steps_resolved) / 1000
-        if (least := int(length) + _READ_BACK_S) > values["retention_s"]:
-            draft.refuse(
-                "system.retention_s",
-                f"must be at least {least:,} (the load's {length:g} s and {_READ_BACK_S} to read "
-                f"it back), got {values['retention_s']:,}: points would be gone before they are "
-                "counted",
-            )
+        refuse_short(draft, values["retention_s"], "gone")
         return values
 
     def store(self, draft: Draft, servers: Settings, now_s: float) -> dict[str, Any]:
@@ -124,36 +112,20 @@ class Gnocchi(Single):
         return {}
 
     def of_server(self, plan: Plan, name: str) -> dict[str, Any]:
-        """Its processes."""
-        return {"processes": {part: part for part in _PARTS}}
-
-    def of_all(
-        self,
-        plan: Plan,
-        layout: Layout,
-        shared: bool,
-        folders: Mapping[str, str],
-        brought: Program | None,
-    ) -> dict[str, Any]:
-        """As of others, and where Debian's programs are."""
-        given = super().of_all(plan, layout, shared, folders, brought)
-        programs = {package: str(_folder(package)) for package in (_INDEX, _REDIS)}
-        return given | {"gnocchi_programs": programs}
+        """Its processes, and the resource that loaders write to."""
+        return {"processes": {part: part for part in _PARTS}, "gnocchi_resource": RESOURCE}
 
     def fetch(self, console: Console) -> None:
         """Its Python into a virtual environment of its own, pinned by checksum; PostgreSQL and
         Redis of Debian's packages."""
-        fetched.whole_from_debian(console, _INDEX, _folder(_INDEX))
-        fetched.from_debian(console, _REDIS, _REDIS_PROGRAM, _folder(_REDIS))
+        fetched.whole_from_debian(console, _INDEX, fetched.debian_folder(_INDEX))
+        redis = fetched.debian_folder(_REDIS)
+        fetched.from_debian(console, _REDIS, _REDIS_PROGRAM, redis)
         # One program, which is the server under this name; Debian has it in its own package.
-        server = _folder(_REDIS) / _REDIS_SERVER
+        server = redis / _REDIS_SERVER
         if not server.exists():
             server.symlink_to(_REDIS_PROGRAM)
         fetched.from_pypi(console, self.title, _REQUIREMENTS, self.program.folder)
-
-
-def _folder(package: str) -> Path:
-    return paths.BUNDLES / f"{package}-debian"
 
 
 def _processes(draft: Draft) -> dict[str, Any]:

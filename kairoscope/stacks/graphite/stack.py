@@ -10,20 +10,17 @@ from typing import Any
 
 from rich.console import Console
 
-from kairoscope import paths
-from kairoscope.hosts.machines import Layout
 from kairoscope.plan import Plan
 from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
 from kairoscope.stacks.graphite import topology
 from kairoscope.stacks.graphite.server import GraphiteServer
-from kairoscope.stacks.single import Program, Settings, Single
+from kairoscope.stacks.single import Program, Settings, Single, refuse_short, refuse_slashes
 from kairoscope.stacks.told import Told
 from loaders.schedule.spec import CARBON, PICKLE
 
 VERSION = "1.1.10"
-_OF_DEBIAN = (topology.C_RELAY, "haproxy")
 _REQUIREMENTS = Path(__file__).parent / "requirements.lock"
 # A whisper file: its head, one archive's head, a time and a float for each point it has room for.
 _HEAD_BYTES, _POINT_BYTES = 28, 12
@@ -33,8 +30,6 @@ _CACHE_MIB, _RELAY_MIB = 512, 128
 # caches, in points/s (Walmart's, in 2020; Azure Standard_D4_v2, one metric a point).
 _PUBLISHED = {1: 40_000, 8: 100_000}
 _PUBLISHED_CORES = 8
-# What is left to the read-back before the ring of a file goes round.
-_READ_BACK_S = 600
 
 
 class Graphite(Single):
@@ -45,6 +40,7 @@ class Graphite(Single):
     protocols = CARBON
     replays = True
     program = Program(name, VERSION, ("bin/carbon-cache.py",))
+    debian = (topology.C_RELAY, "haproxy")
     listens = {}  # noqa: RUF012 (`ports` has them)
     told = Told(
         acknowledgement=(
@@ -113,8 +109,7 @@ class Graphite(Single):
         }
         load = draft.experiment.load
         _refuse_topology(draft, values)
-        if any("/" in name for name in (load.metric, *load.tags, *load.tags.values())):
-            draft.refuse("load.metric", "neither it nor a tag may have a / : they become files")
+        refuse_slashes(draft, "they become files")
         resolution = values["resolution_s"]
         if any(ms % (1000 * resolution) for ms, _ in load.steps_resolved):
             draft.refuse(
@@ -123,14 +118,7 @@ class Graphite(Single):
             )
         if values["retention_s"] % resolution:
             draft.refuse("system.retention_s", f"must be whole steps of {resolution} s")
-        length = sum(ms * ticks for ms, ticks in load.steps_resolved) / 1000
-        if (least := int(length) + _READ_BACK_S) > values["retention_s"]:
-            draft.refuse(
-                "system.retention_s",
-                f"must be at least {least:,} (the load's {length:g} s and {_READ_BACK_S} to read "
-                f"it back), got {values['retention_s']:,}: points would be written over before "
-                "they are counted",
-            )
+        refuse_short(draft, values["retention_s"], "written over")
         return values
 
     def store(self, draft: Draft, servers: Settings, now_s: float) -> dict[str, Any]:
@@ -167,30 +155,14 @@ class Graphite(Single):
             "parts": [asdict(part) for part in parts],
         }
 
-    def of_all(
-        self,
-        plan: Plan,
-        layout: Layout,
-        shared: bool,
-        folders: Mapping[str, str],
-        brought: Program | None,
-    ) -> dict[str, Any]:
-        """As of others, and where Debian's programs are."""
-        given = super().of_all(plan, layout, shared, folders, brought)
-        return given | {"graphite_programs": {name: str(_folder(name)) for name in _OF_DEBIAN}}
-
     def fetch(self, console: Console) -> None:
         """Into a virtual environment of its own, of packages that are pinned by checksum; relay and
         balancer of Debian's packages."""
-        for name in _OF_DEBIAN:
-            fetched.from_debian(console, name, name, _folder(name))
+        for name in self.debian:
+            fetched.from_debian(console, name, name, fetched.debian_folder(name))
         # Carbon's setup.py would install to /opt/graphite.
         env = {"GRAPHITE_NO_PREFIX": "True"}
         fetched.from_pypi(console, self.title, _REQUIREMENTS, self.program.folder, env)
-
-
-def _folder(package: str) -> Path:
-    return paths.BUNDLES / f"{package}-debian"
 
 
 def _processes(draft: Draft) -> dict[str, Any]:
