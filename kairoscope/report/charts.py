@@ -16,12 +16,16 @@ from kairoscope.report import units
 from kairoscope.report.data import Json, RunData, items, part, samples
 from kairoscope.report.units import number
 
-# Okabe-Ito without its black and its yellow, which vanish on a dark and on a light page.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+# Okabe-Ito without its black and its yellow, which vanish on a dark and on a light page. In their
+# place two that eyes without one kind of cones tell from these as well (a test computes it).
+COLOURS = (
+    *("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"),
+    *("#994422", "#774466"),
+)
 LIMIT_COLOUR = "#888888"
 FAULT_COLOUR = COLOURS[4]
 MAX_NAMED = 4  # faults that are named in a chart; of more there is only room for their numbers
-MAX_LINES = 6  # more lines than colours cannot be told apart; then processes are summed by role
+MAX_LINES = 6  # more cannot be told apart where they cross; then processes are summed by role
 
 _LONGEST_S = 1e6  # no run lasts as long as this, eleven days
 

@@ -10,7 +10,7 @@ from compare_samples import finished
 from rich.console import Console
 
 from kairoscope import experiment as experiments
-from kairoscope import run_folder
+from kairoscope import paths, run_folder
 from kairoscope.cli import bakeoff as command
 from kairoscope.cli import known
 from kairoscope.errors import UserError
@@ -239,3 +239,17 @@ def test_systems_that_are_not_compared_are_refused() -> None:
     assert [entrant.name for entrant in entrants] == ["questdb"]
     assert limits["p99_ms"] == 1000
     assert ours == "laptop"
+
+
+def test_every_system_has_a_colour_of_its_own(tmp_path: Path) -> None:
+    entrants = []
+    for number in range(8):
+        file = tmp_path / f"system-{number}.yml"
+        file.write_text((paths.EXPERIMENTS / "influxdb.yml").read_text())
+        entrants.append(Entrant(str(file), f"System {number}", "", {}))
+    found = opened(tmp_path / "bakeoff", entrants)
+    run(found, entrants, Target())
+    systems = [bakeoff_figures.read(found.folder, found.system(one)) for one in entrants]
+    chart = bakeoff_page.survival(systems, {one.name: one.title for one in entrants})
+    assert chart
+    assert len({line.colour for line in chart.series}) == len(entrants) > len(known.BAKE_OFF)

@@ -1,8 +1,10 @@
 import hashlib
+import itertools
 import re
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 import yaml
 from hypothesis import given
@@ -148,3 +150,42 @@ def test_published_figures_are_marked_as_such() -> None:
         assert figures["points_per_s"]["value"] == points / seconds
         size = figures["disk_bytes_all_replicas"]["value"]
         assert figures["bytes_per_point_all_replicas"]["value"] == size / points
+
+
+# What eyes without one kind of cones see of linear RGB: Machado, Oliveira and Fernandes (2009, IEEE
+# TVCG 15: 1291-1298), for the whole of the deficiency.
+EYES = {
+    "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protanopia": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
+    "deuteranopia": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
+    "tritanopia": [[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]],
+}
+# Linear sRGB to CIE XYZ, whose second row is the luminance, and its white.
+XYZ = np.array([[0.412, 0.358, 0.180], [0.213, 0.715, 0.072], [0.019, 0.119, 0.950]])
+WHITE = XYZ.sum(axis=1)
+
+
+def linear(colour: str) -> np.ndarray:
+    given = np.array([int(colour[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return np.where(given <= 0.04045, given / 12.92, ((given + 0.055) / 1.055) ** 2.4)
+
+
+def lab(colour: str, eyes: np.ndarray) -> np.ndarray:
+    x, y, z = np.cbrt(np.maximum(XYZ @ np.clip(eyes @ linear(colour), 0, 1) / WHITE, 0.01))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("eyes", EYES)
+def test_colours_can_be_told_apart(eyes: str) -> None:
+    assert len(set(COLOURS)) == len(COLOURS) >= 8
+    seen = {colour: lab(colour, np.array(EYES[eyes])) for colour in COLOURS}
+    for one, other in itertools.combinations(COLOURS, 2):
+        # As far as Okabe and Ito's own are at least; a difference of 2 can just be seen.
+        assert np.linalg.norm(seen[one] - seen[other]) > 15, (one, other)
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#14171a"])
+def test_colours_are_seen_on_a_light_and_on_a_dark_page(page: str) -> None:
+    for colour in COLOURS:
+        low, high = sorted(float(XYZ[1] @ linear(each)) for each in (colour, page))
+        assert (high + 0.05) / (low + 0.05) > 2.2, colour
