@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from kairoscope.series.bakeoff import Asked, Entrant
 
 SENSORS, DURATION_S = 5_000, 90
-"""By default: what all systems sustain on two cores; four windows of KairosDB's queue after a
-third of warm-up, so that whether it grows can be told."""
+"""By default: what all systems sustain on two cores; the least that tells of each whether its queue
+grows (`kairoscope.series.bakeoff.refuse_short`)."""
 
 
 @click.command()
@@ -87,7 +87,8 @@ def _check_free(target: str, ours: str | None) -> None:
 def _entered(only: str | None, asked: Asked) -> tuple[list[Entrant], dict[str, Any], str]:
     """The systems in their order, the limits that all are judged by, and which system is ours.
 
-    UserError if there is none of a name, or one cannot be planned under the load.
+    UserError if there is none of a name, one cannot be planned under the load, or that is too
+    short for one.
     """
     from kairoscope import experiment as experiments
     from kairoscope.cli import known
@@ -99,7 +100,7 @@ def _entered(only: str | None, asked: Asked) -> tuple[list[Entrant], dict[str, A
         there = ", ".join(known.BAKE_OFF)
         raise UserError(f"ONLY={only}: {', '.join(odd)} is not compared. There are: {there}")
     limits = experiments.load(ours).limits.model_dump(mode="json", exclude_none=True)
-    entrants = []
+    entrants, windows_s, others = [], dict[str, float](), []
     for name in dict.fromkeys(names):
         stack = known.stack(experiments.load(name).stack)
         entrants.append(bakeoffs.Entrant(name, stack.title, stack.acknowledgement, stack.durable))
@@ -108,5 +109,10 @@ def _entered(only: str | None, asked: Asked) -> tuple[list[Entrant], dict[str, A
             for name, text in bakeoffs.experiments(entrant, asked, limits).items():
                 file = Path(made) / name
                 file.write_text(text)
-                known.plan(experiments.load(str(file)))
+                made_of = known.plan(experiments.load(str(file)))
+            if "queue" in known.stack(made_of.stack).not_judged:
+                others.append(entrant.name)
+            else:
+                windows_s[entrant.name] = (made_of.kairosdb.get("queue_window_ms") or 0) / 1000
+    bakeoffs.refuse_short(asked, windows_s, others)
     return entrants, limits, ours

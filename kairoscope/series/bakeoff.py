@@ -5,6 +5,7 @@ has all: <system>.yml, and <system>.json with what its steps came to, written af
 interrupted bake-off goes on with the first step that is not there.
 """
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ KILLED_LOAD_S, KILLED_WARMUP_S = 20, 5
 METRIC, TAGS = "temperature", {"sensor": "{n}"}
 """What all can store: a metric is a table in one of them, and a path in another."""
 PER_REQUEST = 100
+QUEUE_S, QUEUE_WINDOWS = 60, 4
+"""What of a load must be measured so that whether a queue grows can be told: seconds, and windows
+of a queue that keeps points for one. Of 30 s, which were two windows of KairosDB's, it was
+undecided (results/published/2026-11-26-bakeoff.md)."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,11 @@ class Asked:
         """A third: all servers have just started."""
         return self.duration_s // 3
 
+    @property
+    def measured_s(self) -> int:
+        """What comes after it."""
+        return self.duration_s - self.warmup_s
+
 
 @dataclass(frozen=True)
 class Step:
@@ -93,6 +103,28 @@ class Driver(Protocol):
 
     def destroy(self) -> None:
         """End all of it."""
+
+
+def refuse_short(asked: Asked, windows_s: Mapping[str, float], others: Sequence[str]) -> None:
+    """UserError if the load is so short that systems would be incomplete for their queue.
+
+    `windows_s`: of those that are judged by one how long it keeps points on purpose, 0 if it does
+    not, by their experiments; `others` are judged by none.
+    """
+    wanted = {name: max(QUEUE_S, QUEUE_WINDOWS * s) for name, s in windows_s.items()}
+    short = [name for name, least_s in wanted.items() if asked.measured_s < least_s]
+    if not short:
+        return
+    kept = ", ".join(f"{name}'s is {windows_s[name]:g} s" for name in short if windows_s[name])
+    # The warm-up is a third.
+    enough = math.ceil(max(wanted.values()) * 3 / 2)
+    leave = f". Or without them: ONLY={','.join(others)}" if others else ""
+    raise UserError(
+        f"DURATION={asked.duration_s}: {asked.measured_s} s of it are measured, too short to tell "
+        f"whether a queue grows, so {', '.join(short)} would end incomplete. That takes {QUEUE_S} s"
+        f"{f', and {QUEUE_WINDOWS} windows of a queue that has one ({kept})' if kept else ''}, "
+        f"behind a third of warm-up: DURATION={enough}{leave}"
+    )
 
 
 def kill_name(after_s: int) -> str:

@@ -116,6 +116,11 @@ class Single(ABC):
         return self.told.acknowledgement
 
     @property
+    def not_judged(self) -> dict[str, str]:
+        """As it tells."""
+        return self.told.not_judged
+
+    @property
     def taker(self) -> str:
         """Its server, in words."""
         return f"{self.title} server"

@@ -79,6 +79,10 @@ class Stack(Planned, Protocol):
         process than with those that are planned; none where these keep as much as it can."""
 
     @property
+    def not_judged(self) -> Mapping[str, str]:
+        """Parts of the verdict that it has no figure for, and why."""
+
+    @property
     def bundles(self) -> Sequence[str]:
         """Names of the run-time bundles (`kairoscope.deploy.bundles`) that it runs; others have
         nothing to do with Maven's jars."""

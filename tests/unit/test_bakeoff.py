@@ -235,7 +235,7 @@ def test_a_deployment_that_is_not_its_own_is_left_alone(
 def test_systems_that_are_not_compared_are_refused() -> None:
     with pytest.raises(UserError, match=r"ONLY=laptop,fleet: fleet is not compared. There are: "):
         command._entered("laptop,fleet", ASKED)
-    entrants, limits, ours = command._entered("questdb", ASKED)
+    entrants, limits, ours = command._entered("questdb", Asked(100, 90, quick=True))
     assert [entrant.name for entrant in entrants] == ["questdb"]
     assert limits["p99_ms"] == 1000
     assert ours == "laptop"
@@ -253,3 +253,26 @@ def test_every_system_has_a_colour_of_its_own(tmp_path: Path) -> None:
     chart = bakeoff_page.survival(systems, {one.name: one.title for one in entrants})
     assert chart
     assert len({line.colour for line in chart.series}) == len(entrants) > len(known.BAKE_OFF)
+
+
+def test_a_load_too_short_to_judge_a_queue_is_refused_before_anything_is_deployed() -> None:
+    with pytest.raises(UserError) as refused:
+        command._entered(None, Asked(5000, 45, quick=True))
+    assert refused.value.message == (
+        "DURATION=45: 30 s of it are measured, too short to tell whether a queue grows, so laptop, "
+        "laptop-stock, graphite-1, gnocchi, questdb would end incomplete. That takes 60 s, and 4 "
+        "windows of a queue that has one (laptop's is 15 s), behind a third of warm-up: "
+        "DURATION=90. Or without them: ONLY=influxdb,victoriametrics"
+    )
+    with pytest.raises(UserError, match=r"so questdb would .* takes 60 s, behind .*DURATION=90$"):
+        command._entered("questdb", Asked(100, 60, quick=True))
+    # Of what says is enough, and of those that have no queue, nothing is refused.
+    assert len(command._entered(None, Asked(5000, 90, quick=True))[0]) == len(known.BAKE_OFF)
+    assert command._entered("influxdb", Asked(100, 30, quick=True))[0]
+
+
+def test_a_longer_window_of_a_queue_takes_a_longer_load() -> None:
+    asked = Asked(5000, 90, quick=True)
+    bakeoff.refuse_short(asked, {"laptop": 15.0, "other": 0.0}, [])
+    with pytest.raises(UserError, match=r"laptop would .*laptop's is 20 s.*DURATION=120$"):
+        bakeoff.refuse_short(asked, {"laptop": 20.0, "other": 0.0}, [])

@@ -63,6 +63,7 @@ class KairosDB:
         "stock it is what docs/limits.md says of KairosDB's own queue."
     )
     durable: ClassVar[Mapping[str, Any]] = {}
+    not_judged: ClassVar[Mapping[str, str]] = {}
     roles: ClassVar = {"storage": "storage", "kairosdb": "kairosdb"}
     taker = "KairosDB node"
     unused = ()
