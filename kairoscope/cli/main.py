@@ -196,6 +196,12 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
     help="After the load's end, count until queries find all its points, and write down how long "
     "that took",
 )
+@click.option(
+    "--ask",
+    is_flag=True,
+    help="Beside the load ask for the last point of 100 sensors, an hour of one and the mean of "
+    "all, each twice a second, and write down how long each answer took (docs/systems.md)",
+)
 @port_option
 @click.option(
     "--serve/--no-serve",
@@ -209,6 +215,7 @@ def load(
     into: Path | None,
     kill_after_s: float | None,
     count_visible: bool,
+    ask: bool,
     port: int | None,
     serve: bool,
     **wanted: Any,
@@ -219,7 +226,7 @@ def load(
     """
     from kairoscope.cli import known
     from kairoscope.hosts import inventory
-    from kairoscope.run import killing, run, visible
+    from kairoscope.run import asking, killing, run, visible
     from kairoscope.serve import beside
 
     if kill_after_s is not None and count_visible:
@@ -229,6 +236,7 @@ def load(
     there = run.until_there(made, until) if until else None
     enter(made.target)
     stack = known.stack(made.stack)
+    beside_it = asking.of_plan(made) if ask else None
     then: run.Then | None = visible.watch if count_visible else None
     if kill_after_s is not None:
         then = killing.after(kill_after_s, inventory.load(made.target))
@@ -242,6 +250,7 @@ def load(
             until=there,
             into=absolute(into),
             on_folder=page.show if page else None,
+            beside=beside_it,
             then=then,
         )
     sys.exit(ran.status)

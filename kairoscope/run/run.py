@@ -52,6 +52,9 @@ _SIGTERM = "SIGTERM"
 Until = Callable[[Path, LoadProgress], str | None]
 """Of a run folder and how its load goes: why the load is to end now; None if it is not to."""
 
+Beside = Callable[[State, Session], contextlib.AbstractContextManager[None]]
+"""What goes on while a load does; see `asking`."""
+
 Then = Callable[[State, Session, Console], None]
 """What is done once a load has ended, before its backlog is watched; see `killing`, `visible`."""
 
@@ -76,6 +79,7 @@ def load(
     until: Until | None = None,
     into: Path | None = None,
     on_folder: Callable[[Path], None] | None = None,
+    beside: Beside | None = None,
     then: Then | None = None,
 ) -> Ran:
     """Run the plan's load on its deployed target.
@@ -87,7 +91,7 @@ def load(
     Without `always_read_back`, a load that cannot pass any more is incomplete: nothing is read
     back, which takes a while and changes nothing then. Once `until`, which is asked about once a
     second, says why, the schedule ends at its next tick; all else is as ever.
-    `then` is called when the load has ended.
+    `beside` is entered as the load starts and left when it has ended; then `then` is called.
     """
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
@@ -105,7 +109,7 @@ def load(
         ):
             session.check_ready()
             state = _open(plan, hosts, session, into, levers)
-            more = (always_read_back, until, on_folder, then)
+            more = (always_read_back, until, on_folder, beside, then)
             return _run(state, session, fleet, console, *more)
 
 
@@ -117,13 +121,14 @@ def _run(
     always_read_back: bool,
     until: Until | None,
     on_folder: Callable[[Path], None] | None,
+    beside: Beside | None,
     then: Then | None,
 ) -> Ran:
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
         if on_folder:
             on_folder(state.folder)
-        _measured_load(state, session, fleet, console, until, then)
+        _measured_load(state, session, fleet, console, until, beside, then)
         if not always_read_back and (why := conclude.failing(state.folder)):
             state.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
         else:
@@ -247,6 +252,7 @@ def _measured_load(
     fleet: loader_hosts.Fleet,
     console: Console,
     until: Until | None,
+    beside: Beside | None,
     then: Then | None,
 ) -> None:
     """Capture before, load with all samplers running, watch the backlog drain, capture after."""
@@ -287,7 +293,8 @@ def _measured_load(
         if not schedule.spec.replay:
             begin, end = conclude.measured_window(schedule, state.folder / run_folder.LOAD)
         captures.start(begin - time.time(), end - time.time(), START_DELAY_S)
-        with faults.under(state, schedule.spec.start_ms / 1000):
+        going_on = beside(state, session) if beside else contextlib.nullcontext()
+        with faults.under(state, schedule.spec.start_ms / 1000), going_on:
             _emulate(
                 state,
                 session,

@@ -11,8 +11,8 @@ from kairoscope.compare import runs
 from kairoscope.compare.runs import Run
 from kairoscope.errors import UserError
 from kairoscope.report import units
-from kairoscope.series import record
-from kairoscope.series.bakeoff import DURABLE, KILLS_S, LOAD, SEARCH, kill_name
+from kairoscope.series import bakeoff_queries, record
+from kairoscope.series.bakeoff import DURABLE, KILLS_S, LOAD, QUERIES, SEARCH, kill_name
 
 NOT_JUDGED = "not judged"
 
@@ -139,6 +139,7 @@ def rows(systems: Sequence[System], sensors: int) -> list[Row]:
     made += [
         ("serves again after a kill", _serving, True),
         ("client latency p99, from the planned time", _p99, True),
+        *((label, _asked(kind), True) for kind, label in bakeoff_queries.labels(sensors)),
         ("CPU of its servers a point", _cpu, True),
         ("memory of its servers at most", _memory, True),
         ("disk a point, all copies", _bytes, True),
@@ -251,6 +252,17 @@ def _p99(system: System, run: Run) -> Cell | None:
         return None
     counted = units.count(run.latency.get("count"))
     return Cell(f"{units.milliseconds(figure)} ({counted} points)", figure)
+
+
+def _asked(kind: str) -> Callable[[System], Cell]:
+    def cell(system: System) -> Cell:
+        run = system.runs.get(QUERIES)
+        if run is None:
+            return Cell(bakeoff_queries.NOT_MEASURED, why=_missing(system, QUERIES).why)
+        records = run_folder.records(run.folder / run_folder.ASKED)
+        return Cell(*bakeoff_queries.figure(records, kind))
+
+    return cell
 
 
 @_of_load

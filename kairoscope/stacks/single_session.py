@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.run_folder import Expected, JsonLines
 from kairoscope.stacks.compared import compare
+from kairoscope.stacks.questions import Asks, Question, Request
 from kairoscope.stacks.stack import ReadBack
 from kairoscope.stacks.told import Told
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
@@ -57,6 +58,9 @@ class Server(Protocol):
 
     def count(self, host: Host, schedule: Schedule) -> int:
         """Points that it counts itself in the run's series and time."""
+
+    def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[Request | str]:
+        """Each question in its words, or why it cannot be asked; see `questions.Asks`."""
 
     def data(self, host: Host) -> Path:
         """Folder of its data."""
@@ -315,6 +319,10 @@ class Session:
     def visible(self, schedule: Schedule) -> int:
         """As the server counts them."""
         return self._server.count(self._host, schedule)
+
+    def asks(self) -> Asks:
+        """In the server's words."""
+        return functools.partial(self._server.requests, self._host)
 
     def given_up(self, spec: LoadSpec) -> Iterable[FailedPoint]:
         """It does not list any."""

@@ -15,6 +15,7 @@ from kairoscope.hosts.supervisor import Process
 from kairoscope.plan import Plan
 from kairoscope.plan.interfaces import Stack as Planned
 from kairoscope.run_folder import Expected, JsonLines
+from kairoscope.stacks.questions import Asks
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.credentials import Credentials
 from loaders.schedule.due import Schedule
@@ -267,6 +268,9 @@ class Session(Protocol):
 
         OSError or ValueError if the servers do not answer.
         """
+
+    def asks(self) -> Asks:
+        """How the questions beside a load are put to these servers."""
 
     def given_up(self, spec: LoadSpec) -> Iterable[FailedPoint]:
         """The run's points that the servers say they gave up."""

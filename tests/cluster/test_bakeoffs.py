@@ -5,7 +5,9 @@ import json
 import pytest
 from deployment import Home
 
+from kairoscope import run_folder
 from kairoscope.hosts import supervisor
+from kairoscope.stacks.questions import KINDS
 
 
 @pytest.mark.faults
@@ -15,15 +17,22 @@ def test_a_system_is_loaded_killed_and_destroyed(home: Home) -> None:
     (folder,) = (home.path / "bakeoff").glob("2*")
     document = json.loads((folder / "influxdb.json").read_text())
     assert document["error"] is None
-    assert len(document["steps"]) == 4
+    assert len(document["steps"]) == 5
     for step, name in document["steps"].items():
         ledger = json.loads((folder / name / "ledger.json").read_text())
         assert ledger["acknowledged"] == ledger["stored"] > 0, step
-        if step != "load":
+        if step.startswith("kill"):
             killed = json.loads((folder / name / "killed.json").read_text())
             assert killed["servers"] == ["influxdb-1"]
             assert killed["serving_s"] >= 0
             assert killed["after_load_s"] >= float(step.split()[2])
+    asked = list(run_folder.records(folder / document["steps"]["queries"] / run_folder.ASKED))
+    # An hour has the points of both loads.
+    most = {kind: max(r.get("found", 0) for r in asked if r["kind"] == kind) for kind in KINDS}
+    assert most["last"] == 100
+    assert 30 < most["hour"] <= 60
+    assert 30 <= most["means"] <= 61
+    assert not [record for record in asked if "error" in record]
     page = (folder / "report.html").read_text()
     assert "InfluxDB" in page
     assert "(100 %)" in page

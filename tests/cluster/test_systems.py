@@ -15,6 +15,7 @@ from kairoscope import run_folder
 from kairoscope.cli import known
 from kairoscope.hosts import supervisor
 from kairoscope.run import host_probe
+from kairoscope.stacks.questions import KINDS
 from loaders.schedule.spec import CARBON
 
 PROTOCOLS = {
@@ -24,6 +25,8 @@ PROTOCOLS = {
     "questdb": "line",
     "victoriametrics": "line",
 }
+UNASKED = {"graphite"}
+"""Whose queries nobody answers here."""
 ACKNOWLEDGE = {name for name, protocol in PROTOCOLS.items() if protocol not in CARBON}
 PROCESSES = {
     "gnocchi": {part: part for part in ("api", "metricd", "postgresql", "redis")},
@@ -86,10 +89,11 @@ def deployed(home: Home, content: dict[str, Any]) -> Home:
     return home
 
 
-def loaded(home: Home, *, killed_after_s: float | None = None) -> Run:
+def loaded(home: Home, *options: str, killed_after_s: float | None = None) -> Run:
     """A load to its end; the server is killed once, so long after its first point was sent."""
     runs, output = home.path / "runs", home.scratch / "load.txt"
-    with running_load(home, runs, output, home.deployed, "--no-serve") as (process, folder):
+    how = (home.deployed, "--no-serve", *options)
+    with running_load(home, runs, output, *how) as (process, folder):
         run = Run(process, output, folder, home)
         if killed_after_s is not None:
             wait_for("the load", (folder / run_folder.LOAD_SPEC).exists)
@@ -110,7 +114,7 @@ def servers(home: Home) -> list[int]:
 
 def test_from_experiment_to_verdict(name: str, there: Home) -> None:
     deployed(there, experiment(name))
-    run = loaded(there)
+    run = loaded(there, "--ask")
     judged, ledger = run.json("verdict.json"), run.json("ledger.json")
     assert judged["verdict"] == "pass", run.output
     outcomes = {part: told["outcome"] for part, told in judged["parts"].items()}
@@ -128,6 +132,12 @@ def test_from_experiment_to_verdict(name: str, there: Home) -> None:
         assert measured["rss_max_bytes"][process] > 0
     versions = run.json("manifest.json")["versions"]
     assert re.search(r"\d+\.\d+", versions[name])
+    asked = run.lines("asked.jsonl")
+    assert {record["kind"] for record in asked} == set(KINDS)
+    # Each kind's last, when all sensors have sent and what they sent can be found.
+    last = {record["kind"]: record for record in asked if not record.get("left_out")}
+    assert all(record.get("found") or "why" in record for record in last.values()), last
+    assert any("why" in record for record in asked) == (name in UNASKED)
 
 
 @pytest.mark.faults

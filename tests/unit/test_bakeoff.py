@@ -57,6 +57,12 @@ class Target:
         if wanted.options == ("--count-visible",):
             seen = {"wanted": 1000, "found": 1000, "looks": 1, "after_due_s": 0.5}
             (run / run_folder.VISIBLE).write_text(json.dumps(seen))
+        elif wanted.options == ("--ask",):
+            ms = 2.5 if "victoria" in name else 40.0
+            of_hour = {"kind": "hour", "latency_ms": ms, "found": 120}
+            why = {"kind": "means", "why": "it takes no such query"}
+            asked = [{"t": 1.0, "kind": "last", "error": "HTTP 404"}, of_hour, of_hour, why]
+            (run / run_folder.ASKED).write_text("\n".join(map(json.dumps, asked)))
         else:
             killed = {"after_load_s": float(wanted.options[1]), "serving_s": 3.0}
             (run / run_folder.KILLED).write_text(json.dumps(killed))
@@ -89,11 +95,12 @@ def test_each_system_has_its_turn_and_is_destroyed(tmp_path: Path) -> None:
     run(found, entrants, target, asked)
     killed = [f"--kill-after {s}" for s in (0, 5, 15)]
     assert target.did == [
-        *("deploy laptop.yml", "load laptop --count-visible", "deploy laptop-killed.yml"),
+        *("deploy laptop.yml", "load laptop --count-visible", "load laptop --ask"),
+        "deploy laptop-killed.yml",
         *(f"load laptop-killed {how}" for how in killed),
         *("search laptop.yml", "destroy"),
         *("deploy victoriametrics.yml", "load victoriametrics --count-visible"),
-        "deploy victoriametrics-killed.yml",
+        *("load victoriametrics --ask", "deploy victoriametrics-killed.yml"),
         *(f"load victoriametrics-killed {how}" for how in killed),
         "deploy victoriametrics-durable.yml",
         *(f"load victoriametrics-durable {how}" for how in killed),
@@ -109,7 +116,7 @@ def test_an_interrupted_one_goes_on_with_the_step_that_is_not_there(tmp_path: Pa
     entrants = [OURS, OTHER]
     found = opened(tmp_path, entrants)
     with pytest.raises(KeyboardInterrupt):
-        run(found, entrants, Target(stops_at=3))
+        run(found, entrants, Target(stops_at=4))
     again = opened(tmp_path, entrants)
     assert again.folder == found.folder
     assert again.document["deployed"] == "laptop"
@@ -139,7 +146,8 @@ def test_a_system_that_cannot_be_had_does_not_end_it(tmp_path: Path) -> None:
     found = opened(tmp_path, entrants)
     run(found, entrants, target)
     assert found.system(OTHER)["error"] == "no Go here"
-    assert set(found.system(OURS)["steps"]) == {"load", *map(bakeoff.kill_name, (0, 5, 15))}
+    kills = map(bakeoff.kill_name, (0, 5, 15))
+    assert set(found.system(OURS)["steps"]) == {"load", "queries", *kills}
     assert target.did[:2] == ["deploy victoriametrics.yml", "destroy"]
     assert target.did[-1] == "destroy"
     page = bakeoff_page.write(found, entrants, OURS.name).read_text()
@@ -189,20 +197,32 @@ def test_the_page_says_where_others_are_better_and_what_is_not_judged(tmp_path: 
     drained = rows["nothing waits any more, after the last point was due"]["laptop"]
     assert (drained.text, drained.why) == ("not judged", "it does not tell")
     assert rows["sensors sustained at most"]["laptop"].why == "no search was made"
+    last, hour, means = (
+        next(cells for label, cells in rows.items() if label.startswith(kind))
+        for kind in ("last point of 100 sensors,", "an hour of one sensor,", "mean of all sensors")
+    )
+    assert (hour["laptop"].text, hour["laptop"].value) == ("40 ms, 40 ms (2, 120)", 40.0)
+    assert (last["laptop"].text, last["laptop"].value) == ("not measured", None)
+    assert last["laptop"].why == "1 of 1 failed: HTTP 404"
+    assert means["laptop"].why == "it takes no such query"
     titles = {"laptop": "KairosDB", "victoriametrics": "VictoriaMetrics"}
     behind = bakeoff_figures.behind(list(bakeoff_figures.rows(systems, 100)), "laptop", titles)
     assert behind == [
+        "an hour of one sensor, under the load: p50, p99 (answers, points in each): 40 ms, 40 ms "
+        "(2, 120); VictoriaMetrics 2.5 ms, 2.5 ms (2, 120)",
         "CPU of its servers a point: 25 µs (17 of the store); "
-        "VictoriaMetrics 2.5 µs (1.7 of the store)"
+        "VictoriaMetrics 2.5 µs (1.7 of the store)",
     ]
     html = bakeoff_page.write(found, entrants, OURS.name).read_text()
     text = (found.folder / "report.md").read_text()
     for shown in (html, text):
-        assert behind[0] in shown
+        assert all(text in shown for text in behind)
         assert "3/s (40 %)" in shown
         assert "Under way" not in shown
     assert 'id="chart-survival"' in html
     assert "all: sensors sustained at most: no search was made." in text
+    assert "all: mean of all sensors in each second of a minute, under the load" in text
+    assert "not measured" in text
     assert "make bakeoff SENSORS=100 DURATION=60 ONLY=laptop,victoriametrics QUICK=1" in text
 
 

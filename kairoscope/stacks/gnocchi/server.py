@@ -7,7 +7,7 @@ of the methods of its archive policy, and what it was aggregated from is not kep
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from kairoscope.hosts.inventory import Host
 from kairoscope.stacks import asked
 from kairoscope.stacks.compared import numbers, pattern
+from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
 from kairoscope.stacks.single_session import Found, series_by_key
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
@@ -30,6 +31,18 @@ _SETTLE_S, _LOOK_S = 60, 0.5
 
 # [time as text, granularity, value] each.
 Aggregate = list[tuple[str, float, float]]
+
+
+def _points(body: bytes) -> int:
+    return len(json.loads(body))
+
+
+def _series(body: bytes) -> int:
+    return sum(bool(of[_LAST]) for of in json.loads(body)["measures"].values())
+
+
+def _seconds(body: bytes) -> int:
+    return len(json.loads(body)["measures"]["aggregated"])
 
 
 class GnocchiServer:
@@ -118,6 +131,31 @@ class GnocchiServer:
             for _, points in self._aggregates(host, spec, there, _COUNT)
             for _, _, value in points
         )
+
+    def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[Request]:
+        """By measures and dynamic aggregates. It is not asked for last points, but for those of the
+        minute, of which they are the last. Its clients know the ids of metrics."""
+        ids = self._metrics(host)
+        for question in questions:
+            start, stop = question.from_ms // 1000, question.until_ms // 1000
+            names = [path_of(question.metric, tags) for tags in question.series]
+            known = [ids[name] for name in names if name in ids]
+            if question.kind == HOUR:
+                given = {"aggregation": _LAST, "start": str(start), "stop": str(stop)}
+                # One that is not there yet is asked for as well, and not found.
+                where = f"{host.url}/v1/metric/{(known or names)[0]}/measures"
+                yield Request(where, _points, given)
+                continue
+            document: dict[str, Any] = {"operations": ["metric", *([id, _LAST] for id in known)]}
+            if question.kind == MEANS:
+                every = path_of(question.metric, dict.fromkeys(question.names, "*"))
+                document = {
+                    "operations": ["aggregate", "mean", ["metric", every, _LAST]],
+                    **{"resource_type": "generic", "search": {"=": {"id": RESOURCE}}},
+                }
+            found = _series if question.kind == LAST else _seconds
+            window = {"start": str(start), "stop": str(stop)}
+            yield Request(f"{host.url}/v1/aggregates", found, window, document)
 
     def data(self, host: Host) -> Path:
         """Where its aggregates are; beside them are the index and what waits, which do not grow

@@ -3,6 +3,7 @@
 Files are read where they are, so on this machine alone.
 """
 
+import itertools
 import re
 import shutil
 import socket
@@ -17,6 +18,7 @@ from kairoscope.hosts.inventory import Host
 from kairoscope.stacks.compared import numbers, pattern
 from kairoscope.stacks.graphite import cache, whisper
 from kairoscope.stacks.graphite.topology import C_RELAY, CACHE, QUERIES, RELAY
+from kairoscope.stacks.questions import Question
 from kairoscope.stacks.single_session import Found, series_by_key
 from loaders.schedule.due import Schedule
 from loaders.schedule.values import ValueType
@@ -38,6 +40,10 @@ OWN_POINTS = 40
 # Older than that a figure of its own says nothing of now.
 _FRESH_S = 10
 _SETTLE_S = 30
+_NOT_ASKED = (
+    "its queries are graphite-web's, which is not deployed here; carbon itself tells no more than "
+    "what waits in its cache"
+)
 
 Part = Mapping[str, Any]
 
@@ -152,6 +158,10 @@ class GraphiteServer:
         for file in root.rglob("*.wsp"):
             if name.fullmatch(".".join(file.relative_to(root).with_suffix("").parts)):
                 yield file.read_bytes()
+
+    def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[str]:
+        """Nobody answers them here."""
+        return itertools.repeat(_NOT_ASKED, len(questions))
 
     def data(self, host: Host) -> Path:
         """Where its files are."""

@@ -1,7 +1,7 @@
 """What is asked of an InfluxDB 1.x server, by InfluxQL (docs.influxdata.com/influxdb/v1)."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 from kairoscope.hosts.inventory import Host
 from kairoscope.stacks import asked
 from kairoscope.stacks.compared import numbers, pattern
+from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
 from kairoscope.stacks.single_session import Found, series_by_key
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
@@ -28,6 +29,14 @@ def _of(spec: LoadSpec) -> str:
     """The measurements of a load, by a regular expression, and its time."""
     names = pattern(spec.metric).replace("/", "\\/")
     return f"FROM /^{names}$/ WHERE time >= {spec.start_ms}ms AND time < {spec.end_ms}ms"
+
+
+def _rows(body: bytes) -> int:
+    """Rows of an answer; of the last points that is one for each series."""
+    (result,) = json.loads(body)["results"]
+    if "error" in result:
+        raise ValueError(result["error"])
+    return sum(len(one["values"]) for one in result.get("series", []))
 
 
 class InfluxDBServer:
@@ -93,6 +102,21 @@ class InfluxDBServer:
         spec = schedule.spec
         query = f"SELECT count(value) {_of(spec)}"
         return sum(int(one["values"][0][1]) for one in self._ask(host, query))
+
+    def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[Request]:
+        """By InfluxQL: `last`, raw points, `mean` by time."""
+        for question in questions:
+            within = f"time >= {question.from_ms}ms AND time < {question.until_ms}ms"
+            tag = f'"{question.tag}"'
+            meant = " OR ".join(f"{tag} = '{text}'" for text in question.texts)
+            select, where, how = {
+                LAST: ("last(value)", f"({meant}) AND {within}", f" GROUP BY {tag}"),
+                HOUR: ("value", f"{meant} AND {within}", ""),
+                MEANS: ("mean(value)", within, " GROUP BY time(1s) fill(none)"),
+            }[question.kind]
+            of = f'FROM "{question.metric}" WHERE {where}'
+            given = {"db": DATABASE, "epoch": "ms", "q": f"SELECT {select} {of}{how}"}
+            yield Request(f"{host.url}/query", _rows, given)
 
     def data(self, host: Host) -> Path:
         """Its data files and its write-ahead log."""

@@ -1,6 +1,7 @@
 """A run's ways to KairosDB and its store: is it ready, what is captured, how it is read back."""
 
 import asyncio
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import Plan
 from kairoscope.run_folder import Expected, JsonLines
 from kairoscope.stacks.kairosdb import (
+    asking,
     client,
     cql,
     engine,
@@ -31,6 +33,7 @@ from kairoscope.stacks.kairosdb import (
 )
 from kairoscope.stacks.kairosdb.captures import Captures, QueueDepth
 from kairoscope.stacks.kairosdb.client import Client
+from kairoscope.stacks.questions import Asks
 from kairoscope.stacks.stack import ReadBack
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.credentials import Credentials
@@ -237,6 +240,10 @@ class Session:
 
     def visible(self, schedule: Schedule) -> None:
         """A query has what waits of its series stored first, so that asking changes the answer."""
+
+    def asks(self) -> Asks:
+        """Of the KairosDB nodes in turn."""
+        return functools.partial(asking.requests, self._urls())
 
     def given_up(self, spec: LoadSpec) -> Iterator[FailedPoint]:
         """The run's points in failed.log files and dead letters, of nodes that left too."""

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from kairoscope.hosts.inventory import Host
 from kairoscope.stacks import asked
 from kairoscope.stacks.compared import numbers
+from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
 from kairoscope.stacks.single_session import Found, series_by_key
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
@@ -102,6 +104,24 @@ class QuestDBServer:
             for table in self._tables(host, spec, _metrics(schedule))
         )
 
+    def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[Request]:
+        """By SQL: LATEST ON, rows, SAMPLE BY."""
+        for question in questions:
+            within = f"timestamp >= {question.from_ms * 1000}"
+            within += f" AND timestamp < {question.until_ms * 1000}"
+            tag = f'"{question.tag}"'
+            meant = f"{tag} IN ({', '.join(map(_text, question.texts))})"
+            columns, where, how = {
+                LAST: (
+                    *(f"{tag}, timestamp, value", f"{meant} AND {within}"),
+                    f" LATEST ON timestamp PARTITION BY {tag}",
+                ),
+                HOUR: ("timestamp, value", f"{meant} AND {within}", ""),
+                MEANS: ("timestamp, avg(value)", within, " SAMPLE BY 1s"),
+            }[question.kind]
+            of = f"FROM '{question.metric}' WHERE {where}"
+            yield Request(f"{host.url}/exec", _rows, {"query": f"SELECT {columns} {of}{how}"})
+
     def data(self, host: Host) -> Path:
         """Its tables and their logs."""
         return host.home / "data" / "db"
@@ -109,6 +129,14 @@ class QuestDBServer:
     def empty(self, host: Host) -> None:
         """Drop all tables."""
         self._ask(host, "DROP ALL TABLES")
+
+
+def _rows(body: bytes) -> int:
+    return len(json.loads(body)["dataset"])
+
+
+def _text(text: str) -> str:
+    return f"'{text}'"
 
 
 def _metrics(schedule: Schedule) -> set[str]:

@@ -6,6 +6,8 @@ the database).
 """
 
 import json
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from kairoscope.hosts.inventory import Host
 from kairoscope.stacks import asked
 from kairoscope.stacks.compared import numbers, pattern
+from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
 from kairoscope.stacks.single_session import Found, series_by_key
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
@@ -50,6 +53,23 @@ def _key(metric: str, tags: dict[str, str]) -> str:
 
 def _labels(labels: dict[str, str]) -> str:
     return json.dumps(labels, sort_keys=True)
+
+
+def _meant(question: Question) -> str:
+    """The series of a question: all of the metric if there are none."""
+    labels = [f'__name__="{question.metric}_value"', f'db="{DATABASE}"']
+    if question.series:
+        texts = "|".join(map(re.escape, question.texts))
+        labels.append(f'{question.tag}=~"{_quoted(texts)}"')
+    return f"{{{','.join(labels)}}}"
+
+
+def _series(body: bytes) -> int:
+    return len(json.loads(body)["data"]["result"])
+
+
+def _points(body: bytes) -> int:
+    return sum(len(one["values"]) for one in json.loads(body)["data"]["result"])
 
 
 class VictoriaMetricsServer:
@@ -111,6 +131,28 @@ class VictoriaMetricsServer:
         given = {"query": query, "time": time, "nocache": "1", "latency_offset": "1ms"}
         said = json.loads(asked.get(f"{host.url}/api/v1/query", given))["data"]["result"]
         return int(said[0]["value"][1]) if said else 0
+
+    def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[Request]:
+        """By MetricsQL: instant queries, of which one with a range alone gives points as they are,
+        and a range query. Without `latency_offset` they would leave out the last 30 s."""
+        for question in questions:
+            end = f"{question.until_ms / 1000:.3f}"
+            span_s = (question.until_ms - question.from_ms) // 1000
+            series = _meant(question)
+            how, given = {
+                LAST: ("query", {"query": f"last_over_time({series}[{span_s}s])", "time": end}),
+                HOUR: ("query", {"query": f"{series}[{span_s}s]", "time": end}),
+                MEANS: (
+                    "query_range",
+                    {
+                        **{"query": f"avg({series})", "step": "1s", "end": end},
+                        "start": f"{question.from_ms / 1000 + 1:.3f}",
+                    },
+                ),
+            }[question.kind]
+            found = _series if question.kind == LAST else _points
+            given["latency_offset"] = "1ms"
+            yield Request(f"{host.url}/api/v1/{how}", found, given)
 
     def data(self, host: Host) -> Path:
         """Of its -storageDataPath."""
