@@ -202,6 +202,12 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
     help="Beside the load ask for the last point of 100 sensors, an hour of one and the mean of "
     "all, each twice a second, and write down how long each answer took (docs/systems.md)",
 )
+@click.option(
+    "--probe",
+    is_flag=True,
+    help="At the end measure what else was published of the system, for its report "
+    "(docs/systems.md)",
+)
 @port_option
 @click.option(
     "--serve/--no-serve",
@@ -216,6 +222,7 @@ def load(
     kill_after_s: float | None,
     count_visible: bool,
     ask: bool,
+    probe: bool,
     port: int | None,
     serve: bool,
     **wanted: Any,
@@ -252,6 +259,7 @@ def load(
             on_folder=page.show if page else None,
             beside=beside_it,
             then=then,
+            probe=probe,
         )
     sys.exit(ran.status)
 

@@ -94,6 +94,7 @@ class RunData:
     spec: Json = field(default_factory=dict)  # of the load, once it was to begin
     queries: Json = field(default_factory=dict)  # of a run with reads beside the writes
     beside: Json = field(default_factory=dict)  # earlier runs like it
+    probed: Json = field(default_factory=dict)  # what else was published of the system
     hosts: tuple[Json, ...] = ()  # the loader hosts, in the order of their workers
     missing: tuple[Missing, ...] = ()
 
@@ -258,6 +259,7 @@ def read(run_dir: Path, read_lines: Lines = run_folder.lines) -> RunData:
         spec=files.object_if_there(run_folder.LOAD_SPEC),
         queries=files.object(run_folder.QUERIES) if with_queries else {},
         beside=files.object_if_there(run_folder.BESIDE),
+        probed=files.object_if_there(run_folder.PROBED),
         hosts=tuple(map(part, hosts)) if isinstance(hosts, list) else (),
     )
     never = _never(part(data.manifest, "captures"))

@@ -2,8 +2,11 @@
 
 A figure in results/reference/ says what of a run stands beside it: `points_per_request`, a rate by
 which points were taken in such requests; `taken`, the same in whatever requests; `cpu_of`, a rate
-of one core of a role; `cores_of`, the CPU of a process of a role.
+of one core of a role; `cores_of`, the CPU of a process of a role; `probed`, what `load --probe`
+measured under that name.
 """
+
+from collections.abc import Iterator
 
 from kairoscope.report import units
 from kairoscope.report.data import Json, RunData, part
@@ -35,7 +38,18 @@ def lines(entry: Json, run: RunData) -> tuple[Line, ...]:
             for name in figures
             if (of := part(figures, name))
         ),
+        *_unpublished(figures, run),
     )
+
+
+def _unpublished(figures: Json, run: RunData) -> Iterator[Line]:
+    """What was probed that nothing was published of."""
+    told = {part(figures, name).get("probed") for name in figures}
+    for name in run.probed:
+        if name not in told:
+            ours, _, how = _probed(name, run)
+            what = name.replace("_", " ").capitalize()
+            yield Line(what, NONE, ours, "no", f"not published; {how}")
 
 
 def _beside(of: Json, run: RunData) -> _Beside:
@@ -44,6 +58,8 @@ def _beside(of: Json, run: RunData) -> _Beside:
         return _taken(number(of["points_per_request"]), run)
     if of.get("taken"):
         return _rate(run), "no", "theirs is the most, ours what this run came to"
+    if name := of.get("probed"):
+        return _probed(str(name), run)
     if role := of.get("cores_of"):
         return _cores(str(role), run)
     if role := of.get("cpu_of"):
@@ -62,6 +78,17 @@ def _taken(points_per_request: float | None, run: RunData) -> _Beside:
     if run.load.get("replay"):
         return ours, "partly", f"both as fast as they were taken{series}"
     return ours, "no", f"ours is what was scheduled, theirs as fast as it was taken{series}"
+
+
+def _probed(name: str, run: RunData) -> _Beside:
+    """What was measured at the run's end."""
+    probe = part(run.probed, name)
+    value = number(probe.get("value"))
+    if value is None:
+        return NONE, "no", "not measured: load --probe"
+    unit = str(probe.get("unit", ""))
+    ours = units.quantity(value if unit == "s" else round(value), unit)
+    return ours, "partly", f"ours: {probe.get('how', '?')}"
 
 
 def _rate(run: RunData) -> str:

@@ -81,6 +81,7 @@ def load(
     on_folder: Callable[[Path], None] | None = None,
     beside: Beside | None = None,
     then: Then | None = None,
+    probe: bool = False,
 ) -> Ran:
     """Run the plan's load on its deployed target.
 
@@ -92,6 +93,7 @@ def load(
     back, which takes a while and changes nothing then. Once `until`, which is asked about once a
     second, says why, the schedule ends at its next tick; all else is as ever.
     `beside` is entered as the load starts and left when it has ended; then `then` is called.
+    With `probe` it is measured at the end what else was published of the stack.
     """
     hosts = inventory.load(plan.target)
     _check_deployed(plan, hosts)
@@ -109,7 +111,7 @@ def load(
         ):
             session.check_ready()
             state = _open(plan, hosts, session, into, levers)
-            more = (always_read_back, until, on_folder, beside, then)
+            more = (always_read_back, until, on_folder, beside, then, probe)
             return _run(state, session, fleet, console, *more)
 
 
@@ -123,6 +125,7 @@ def _run(
     on_folder: Callable[[Path], None] | None,
     beside: Beside | None,
     then: Then | None,
+    probe: bool,
 ) -> Ran:
     try:
         console.print(f"run folder: {state.folder}", soft_wrap=True)
@@ -133,6 +136,8 @@ def _run(
             state.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
         else:
             _settle(state, session, console)
+        if probe:
+            _probe(state, session, console)
     except KeyboardInterrupt as interrupt:
         state.interrupted = True
         how = _SIGTERM if _SIGTERM in interrupt.args else "Ctrl-C"
@@ -497,6 +502,19 @@ def _settle(state: State, session: Session, console: Console) -> None:
         with live.stage(console, f"look for missing points of {len(gaps):,} series at ALL"):
             read_back.at_all = session.look_on_all_replicas(gaps)
         read_back.write(state.folder)
+
+
+def _probe(state: State, session: Session, console: Console) -> None:
+    """Write down what else was published of such a system, as it is here."""
+    try:
+        with live.stage(console, "what else was published of it"):
+            found = session.probe()
+    except (OSError, ValueError) as error:
+        state.note("not probed", str(error))
+        return
+    if found:
+        document = {name: asdict(probe) for name, probe in found.items()}
+        run_folder.write_json(state.folder / run_folder.PROBED, document)
 
 
 def _finish(state: State, console: Console) -> int:

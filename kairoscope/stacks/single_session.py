@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from rich.console import Console
@@ -19,7 +19,7 @@ from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.run_folder import Expected, JsonLines
 from kairoscope.stacks.compared import compare
 from kairoscope.stacks.questions import Asks, Question, Request
-from kairoscope.stacks.stack import ReadBack
+from kairoscope.stacks.stack import Probe, ReadBack
 from kairoscope.stacks.told import Told
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.schedule.due import Int64s, Schedule, Series
@@ -67,6 +67,14 @@ class Server(Protocol):
 
     def empty(self, host: Host) -> None:
         """Take every point away."""
+
+
+@runtime_checkable
+class Probed(Protocol):
+    """A server of which more was published than a load of points shows."""
+
+    def probe(self, host: Host) -> dict[str, Probe]:
+        """Those figures, by their names in `results/reference/`. OSError or ValueError."""
 
 
 def series_by_key(
@@ -319,6 +327,13 @@ class Session:
     def visible(self, schedule: Schedule) -> int:
         """As the server counts them."""
         return self._server.count(self._host, schedule)
+
+    def probe(self) -> dict[str, Probe]:
+        """Of the server, if there is more to it."""
+        if not isinstance(self._server, Probed):
+            return {}
+        self._server.settle(self._host)
+        return self._server.probe(self._host)
 
     def asks(self) -> Asks:
         """In the server's words."""

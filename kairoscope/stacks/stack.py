@@ -200,6 +200,15 @@ class ReadBack:
     rows: Callable[[], int]
 
 
+@dataclass(frozen=True)
+class Probe:
+    """A figure of a system that a load of points does not show, and how it came about."""
+
+    value: float
+    unit: str
+    how: str
+
+
 class Session(Protocol):
     """The ways to the servers of a deployed target, for one run."""
 
@@ -265,6 +274,13 @@ class Session(Protocol):
 
     def visible(self, schedule: Schedule) -> int | None:
         """Points of the run that queries find now; None where they cannot be counted by queries.
+
+        OSError or ValueError if the servers do not answer.
+        """
+
+    def probe(self) -> Mapping[str, Probe]:
+        """What else was published of such a system, measured now, when nothing waits any more; by
+        its name in `results/reference/`. Nothing for most.
 
         OSError or ValueError if the servers do not answer.
         """

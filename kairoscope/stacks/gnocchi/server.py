@@ -16,8 +16,10 @@ import numpy as np
 from kairoscope.hosts.inventory import Host
 from kairoscope.stacks import asked
 from kairoscope.stacks.compared import numbers, pattern
+from kairoscope.stacks.gnocchi import probes
 from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
 from kairoscope.stacks.single_session import Found, series_by_key
+from kairoscope.stacks.stack import Probe
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import ValueType
@@ -156,6 +158,14 @@ class GnocchiServer:
             found = _series if question.kind == LAST else _seconds
             window = {"start": str(start), "stop": str(stop)}
             yield Request(f"{host.url}/v1/aggregates", found, window, document)
+
+    def probe(self, host: Host) -> dict[str, Probe]:
+        """Of metrics and reads; see `probes`."""
+        if waiting := self.waiting(host):
+            raise ValueError(
+                f"{waiting:,} bundles are not aggregated yet, and would be measured too"
+            )
+        return probes.measure(host, self._metrics(host))
 
     def data(self, host: Host) -> Path:
         """Where its aggregates are; beside them are the index and what waits, which do not grow

@@ -34,7 +34,7 @@ from kairoscope.stacks.kairosdb import (
 from kairoscope.stacks.kairosdb.captures import Captures, QueueDepth
 from kairoscope.stacks.kairosdb.client import Client
 from kairoscope.stacks.questions import Asks
-from kairoscope.stacks.stack import ReadBack
+from kairoscope.stacks.stack import Probe, ReadBack
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.credentials import Credentials
 from loaders.schedule.due import Schedule, Series
@@ -240,6 +240,10 @@ class Session:
 
     def visible(self, schedule: Schedule) -> None:
         """A query has what waits of its series stored first, so that asking changes the answer."""
+
+    def probe(self) -> dict[str, Probe]:
+        """A load shows all that was published of it."""
+        return {}
 
     def asks(self) -> Asks:
         """Of the KairosDB nodes in turn."""

@@ -1,0 +1,100 @@
+"""What was published of Gnocchi beside the measures that it takes: metrics made, shown and deleted,
+measures read, each as fast as its API answers a few clients; and how long it takes until metricd
+has aggregated what was accepted, of which nothing was published.
+"""
+
+import http.client
+import json
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from kairoscope.hosts.inventory import Host
+from kairoscope.stacks.stack import Probe
+
+CLIENTS = 8
+"""As many as the API has threads by default; the published ones had 48 and more."""
+METRICS = 500
+"""Made, shown and deleted: seconds each on two cores."""
+_READ = 300
+_WATCHED = 20
+"""Metrics that are given a measure each, and looked at until all of them have it."""
+_LOOK_S, _PATIENCE_S, _TIMEOUT_S = 0.05, 60, 60
+_DONE = (200, 201, 202, 204)
+
+# Method, path below the API's base, and what is sent as JSON.
+_Call = tuple[str, str, Any]
+
+
+def measure(host: Host, metrics: Mapping[str, str]) -> dict[str, Probe]:
+    """All figures by name; `metrics` are the ids of the load's by name, which are read. What is
+    made is deleted again. OSError or ValueError if Gnocchi does not answer, or not well."""
+    names = [{"name": f"probe-{number}"} for number in range(METRICS)]
+    found = {}
+    seconds, said = _all(host, [("POST", "/v1/metric", name) for name in names])
+    made = [str(json.loads(body)["id"]) for body in said]
+    found["created"] = _rate(METRICS, seconds, "metrics")
+    seconds, _ = _all(host, [("GET", f"/v1/metric/{id}", None) for id in made])
+    found["shown"] = _rate(METRICS, seconds, "metrics")
+    read = [("GET", f"/v1/metric/{id}/measures?aggregation=last", None) for id in metrics.values()]
+    seconds, said = _all(host, read[:_READ])
+    found["read"] = _rate(sum(len(json.loads(body)) for body in said), seconds, "points")
+    found["aggregated_after"] = _delay(host, made[:_WATCHED])
+    seconds, _ = _all(host, [("DELETE", f"/v1/metric/{id}", None) for id in made])
+    found["deleted"] = _rate(METRICS, seconds, "metrics")
+    return found
+
+
+def _rate(count: int, seconds: float, unit: str) -> Probe:
+    how = f"{count:,} {unit} by {CLIENTS} clients, as fast as it answers"
+    return Probe(count / seconds, f"{unit}/s", how)
+
+
+def _delay(host: Host, ids: Sequence[str]) -> Probe:
+    """How long until metrics have the measure that they were given, all in one request."""
+    measures = [{"timestamp": int(time.time()), "value": 1}]
+    sent = dict.fromkeys(ids, measures)
+    _all(host, [("POST", "/v1/batch/metrics/measures", sent)])
+    accepted = time.monotonic()
+    after: dict[str, float] = {}
+    wanted = {"operations": ["metric", *([id, "last"] for id in ids)]}
+    while len(after) < len(ids):
+        _, (body,) = _all(host, [("POST", "/v1/aggregates", wanted)])
+        now_s = time.monotonic() - accepted
+        for id, of in json.loads(body)["measures"].items():
+            if of["last"]:
+                after.setdefault(id, now_s)
+        if now_s > _PATIENCE_S:
+            raise ValueError(f"{len(ids) - len(after)} measures were not aggregated in {now_s:g} s")
+        time.sleep(_LOOK_S)
+    longest = max(after.values())
+    how = f"median of {len(ids)} metrics, the longest {longest:.2f} s, when nothing else waited"
+    return Probe(statistics.median(after.values()), "s", how)
+
+
+def _all(host: Host, calls: Sequence[_Call]) -> tuple[float, list[bytes]]:
+    """Seconds from the first of these calls to the last's end, and what was answered."""
+
+    def client(mine: Sequence[_Call]) -> list[bytes]:
+        connection = http.client.HTTPConnection(
+            host.address, int(host.vars["http_port"]), timeout=_TIMEOUT_S
+        )
+        answers = []
+        for method, path, document in mine:
+            body = None if document is None else json.dumps(document)
+            connection.request(method, path, body, {"Content-Type": "application/json"})
+            with connection.getresponse() as answer:
+                said = answer.read()
+            if answer.status not in _DONE:
+                text = said[:300].decode(errors="replace")
+                raise OSError(f"{method} {path}: HTTP {answer.status}: {text}")
+            answers.append(said)
+        connection.close()
+        return answers
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        said = list(pool.map(client, [calls[first::CLIENTS] for first in range(CLIENTS)]))
+    return time.monotonic() - began, [body for part in said for body in part]
