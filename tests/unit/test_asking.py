@@ -172,14 +172,15 @@ def test_in_victoriametrics_words() -> None:
 
 
 def test_in_gnocchis_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    ids = {"temp.rack.r3.sensor.3": "id-3", "temp.rack.r3.sensor.7": "id-7"}
+    ids = {"temp.rack.r3.sensor.3": "id-3"}
     said = json.dumps({"metrics": ids}).encode()
     monkeypatch.setattr(asked, "get", lambda *_, **__: said)
     last, hour, means = put("gnocchi")
     minute = {"start": "1789999940", "stop": "1790000000"}
-    # The other one has sent nothing yet.
+    # The others have sent nothing yet.
     assert (last.given, last.document) == (minute, {"operations": ["metric", ["id-3", "last"]]})
-    assert hour.url == "http://127.0.0.1:1/v1/metric/id-7/measures"
+    of_all = "http://127.0.0.1:1/v1/resource/generic/kairoscope/metric"
+    assert hour.url == f"{of_all}/temp.rack.r3.sensor.7/measures"
     assert hour.document is None
     assert means.document == {
         "operations": ["aggregate", "mean", ["metric", "temp.rack.*.sensor.*", "last"]],

@@ -136,18 +136,18 @@ class GnocchiServer:
 
     def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[Request]:
         """By measures and dynamic aggregates. It is not asked for last points, but for those of the
-        minute, of which they are the last. Its clients know the ids of metrics."""
+        minute, of which they are the last; the ids of so many metrics its clients know."""
         ids = self._metrics(host)
         for question in questions:
             start, stop = question.from_ms // 1000, question.until_ms // 1000
+            window = {"start": str(start), "stop": str(stop)}
             names = [path_of(question.metric, tags) for tags in question.series]
-            known = [ids[name] for name in names if name in ids]
             if question.kind == HOUR:
-                given = {"aggregation": _LAST, "start": str(start), "stop": str(stop)}
-                # One that is not there yet is asked for as well, and not found.
-                where = f"{host.url}/v1/metric/{(known or names)[0]}/measures"
-                yield Request(where, _points, given)
+                where = f"{host.url}/v1/resource/generic/{RESOURCE}/metric/{names[0]}/measures"
+                yield Request(where, _points, {"aggregation": _LAST, **window})
                 continue
+            # One whose first point is still to be taken has none.
+            known = [ids[name] for name in names if name in ids]
             document: dict[str, Any] = {"operations": ["metric", *([id, _LAST] for id in known)]}
             if question.kind == MEANS:
                 every = path_of(question.metric, dict.fromkeys(question.names, "*"))
@@ -156,7 +156,6 @@ class GnocchiServer:
                     **{"resource_type": "generic", "search": {"=": {"id": RESOURCE}}},
                 }
             found = _series if question.kind == LAST else _seconds
-            window = {"start": str(start), "stop": str(stop)}
             yield Request(f"{host.url}/v1/aggregates", found, window, document)
 
     def probe(self, host: Host) -> dict[str, Probe]:
