@@ -92,7 +92,7 @@ module "access" {
   domain          = module.network.domain
   dns_zone_id     = module.network.dns_zone_id
   bastion = !local.bastion ? null : {
-    image             = module.images.debian
+    image             = module.images.bastion
     type              = module.shape.types["bastion"]
     security_group_id = module.security.groups["bastion"]
   }

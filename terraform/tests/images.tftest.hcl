@@ -40,6 +40,14 @@ run "newest_of_the_version" {
     condition     = output.scylla.user_data == "{\"start_scylla_on_first_boot\":false}" && output.debian.user_data == null
     error_message = "First-boot data says only not to start the server."
   }
+
+  assert {
+    condition = (
+      startswith(output.bastion.user_data, "#cloud-config\n") &&
+      startswith(yamldecode(output.bastion.user_data).write_files[0].content, "MaxStartups 64:30:128\n")
+    )
+    error_message = "The bastion's sshd takes more than 10 logins at once."
+  }
 }
 
 run "pinned" {

@@ -260,6 +260,8 @@ def test_user_data_and_state_hold_no_secret(published: Cloud) -> None:
         said = base64.b64decode(data).decode()
         if role(name) == "storage":
             assert json.loads(said) == {"start_scylla_on_first_boot": False}
+        elif role(name) == "bastion":
+            assert "MaxStartups" in said
         else:
             assert said == ""
     state = (published.folder / "terraform.tfstate").read_text()

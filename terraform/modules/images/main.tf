@@ -89,4 +89,20 @@ locals {
     ${local.agent_setup}
     --part--
   EOT
+
+  # All hosts are logged in to at the same time, 32 of them, each by a connection to the bastion; from the 11th that has
+  # not logged in yet on sshd drops some by chance (MaxStartups 10:30:100). Debian's sshd_config includes the folder first,
+  # and of a setting the first value counts.
+  bastion_setup = <<-EOT
+    #cloud-config
+    write_files:
+      - path: /etc/ssh/sshd_config.d/kairoscope.conf
+        content: |
+          MaxStartups 64:30:128
+          PasswordAuthentication no
+          AllowAgentForwarding no
+          X11Forwarding no
+    runcmd:
+      - [systemctl, reload, ssh]
+  EOT
 }

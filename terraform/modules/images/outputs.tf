@@ -15,3 +15,12 @@ output "debian" {
     user_data = var.ssm_agent ? local.agent_setup : null
   }
 }
+
+output "bastion" {
+  description = "Image of the bastion host, which is reached without the agent: as the others'."
+  value = {
+    id        = coalesce(var.ids["debian"], try(data.aws_ami_ids.debian.ids[0], null))
+    user      = "admin"
+    user_data = local.bastion_setup
+  }
+}
