@@ -116,8 +116,13 @@ def _started(folder: Path, wanted: Experiment, target: str, asked: dict[str, Any
 
     sequence = None
     if asked["minutes"] is not None:
-        cells = [series_of.Cell(fault_runs.RANDOM, f"seed {asked['seed']}")]
+        cells = [series_of.Cell(series_of.RANDOM, f"seed {asked['seed']}")]
         sequence = series_of.sequence(wanted, levers, names, lacks, asked["minutes"], asked["seed"])
+        if not sequence["faults"]:
+            raise UserError(
+                f"--minutes {asked['minutes']:g}: too short for a fault, with what comes before it "
+                "and after it; take 3 at least"
+            )
     else:
         every = series_of.matrix(wanted, levers, names, lacks)
         cells = series_of.chosen(every, asked["only"])

@@ -20,8 +20,6 @@ FILE = "faults.json"
 FORMAT = 1
 """Raised when a reader of the old one would misread the new one."""
 
-RANDOM = "random"
-
 
 @dataclass
 class Record:
@@ -78,7 +76,7 @@ def start(
 ) -> None:
     """Make the folder, with an experiment for each cell. UserError if that cannot be.
 
-    `sequence`: the document of the one cell RANDOM.
+    `sequence`: the document of the one cell faults.RANDOM.
     """
     try:
         folder.mkdir(parents=True)

@@ -25,6 +25,9 @@ LASTS_S = 10
 STARTS_S = 45
 """Longer is the load in which all storage nodes start again at the same time: on the lab they share
 the cores, take half a minute instead of ten seconds, and find what came meanwhile in the queue."""
+RESTS_S = 90
+"""Of a host between two faults at random, where the first has its server started: twice, of a
+certificate, with the cores shared; undoing the one would else go on while the other lasts."""
 _START_ALL = ("kill", "restart")
 _START = ("fill-disk", "clock", "expire-certificate")
 """Begun or undone once a server has started, so that one alone takes longer, too."""
@@ -33,6 +36,8 @@ BY = {"clock": "5s", "delay": "0.05s"}
 LOSS_PERCENT = 20
 """As bad as a network is that is still called one; 5 % TCP hides nearly."""
 
+RANDOM = "random"
+"""The one cell of a sequence at random."""
 CONTROL = "no fault"
 """What the others are held against: the same load, and nothing happens to it."""
 
@@ -149,19 +154,25 @@ def sequence(
 ) -> Document:
     """The experiment, as long as that, with faults one after the other; of a seed always the same.
 
-    On servers alone: of a loader that stands still nothing can be said.
+    On servers alone: of a loader that stands still nothing can be said. A host may be hit while
+    another one is still on its way back, but not while it is so itself.
     """
     rng = random.Random(seed)  # noqa: S311 - to be played again, not to be secret
     groups = [on for on in ("storage", "kairosdb") if hosts_of(on, names)]
     ons = [*(name for on in groups for name in hosts_of(on, names)), *groups[:1]]
     may = [(a, on) for a in sorted(set(levers) & set(ACTIONS)) for on in ons if not lacks(a, on)]
     length = round(minutes * 60)
+    free = dict.fromkeys(names, 0)
     at, given = experiment.load.warmup_resolved_s + BEFORE_S + AFTER_S, list[Document]()
-    while True:
-        action, on = rng.choice(may)
+    while at + RESTS_S <= length:
+        now = [(a, on) for a, on in may if all(free[h] <= at for h in hosts_of(on, names))]
+        if not now:
+            at += 1
+            continue
+        action, on = rng.choice(now)
         lasts = rng.randint(1, 2 * LASTS_S) if action != "restart" else 0
         gap = rng.randint(LASTS_S, 3 * LASTS_S)
-        if at + lasts + LASTS_S > length:
+        if at + lasts + RESTS_S > length:
             break
         fault: Document = {"at": f"{at}s", action: on}
         if lasts:
@@ -172,6 +183,8 @@ def sequence(
             sign = rng.choice(("", "-")) if action == "clock" else ""
             fault["by"] = f"{sign}{BY[action]}"
         given.append(fault)
+        starts = action in (*_START_ALL, *_START)
+        free |= dict.fromkeys(hosts_of(on, names), at + lasts + (RESTS_S if starts else 0))
         at += lasts + gap
     document = _with(experiment, f"random-{seed}", given)
     return document | {"load": _length(document["load"], length)}
@@ -215,9 +228,12 @@ def _word(
             "passed wrongly",
             f"the verdict is {verdict['verdict']} though the loader stood still",
         )
-    if lost is None or any(fault["outcome"] == "not carried out" for fault in told):
+    whole = cell.action != RANDOM or verdict["verdict"] != "incomplete"
+    if lost is None or not whole or any(f["outcome"] == "not carried out" for f in told):
         return "incomplete", str((verdict.get("reasons") or ["nothing was read back"])[0])
-    if not stands and any(fault["outcome"] != "as before" for fault in told):
+    # One after the other at random: each begins before all is as before, and the last one tells.
+    counted = told[-1:] if cell.action == RANDOM else told
+    if not stands and any(fault["outcome"] != "as before" for fault in counted):
         return "not as before", ""
     return "held", ""
 

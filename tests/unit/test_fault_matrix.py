@@ -14,7 +14,7 @@ from kairoscope import run_folder
 from kairoscope.cli import known
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
-from kairoscope.experiment.faults import ACTIONS, OF_SERVERS
+from kairoscope.experiment.faults import ACTIONS, OF_SERVERS, hosts_of
 from kairoscope.plan.faults import hosts_there
 from kairoscope.series import fault_page, fault_runs, faults
 from kairoscope.series.driver import Wanted
@@ -98,6 +98,22 @@ def test_a_seed_gives_the_same_sequence_again(target: str) -> None:
         assert planned.experiment.load.duration_s == 600
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_at_random_no_host_is_hit_while_it_comes_back(seed: int) -> None:
+    document = faults.sequence(BASE, LAB, NAMES, on_lab, 30, seed)
+    back: dict[str, float] = {}
+    for fault in Experiment.model_validate(document).faults:
+        hosts = hosts_of(fault.on, NAMES)
+        assert all(fault.at_s >= back.get(host, 0) for host in hosts), fault.text
+        starts = fault.action not in ("freeze", "partition", "loss", "delay", "slow-disk")
+        back |= dict.fromkeys(hosts, fault.at_s + fault.for_s + starts * faults.RESTS_S)
+        assert fault.at_s + fault.for_s + faults.RESTS_S <= 30 * 60
+
+
+def test_at_random_too_short_a_load_has_no_fault() -> None:
+    assert faults.sequence(BASE, LAB, NAMES, on_lab, 1.5, 1)["faults"] == []
+
+
 GOOD = {"outcome": "as before", "silence_s": 0.5, "recovery_s": 2.0, "text": "x", "said": "y"}
 BOOK = {"acknowledges": True, "acknowledged": 100, "stored": 100, "queued": 0, "missing": 0}
 
@@ -127,6 +143,26 @@ def test_what_a_run_came_to(
 ) -> None:
     document = {"verdict": verdict, "reasons": [], "parts": {}, "faults": [fault]}
     assert faults.came("run", cell, document, book).word == word
+
+
+@pytest.mark.parametrize(
+    ("verdict", "outcomes", "word"),
+    [
+        # The next one began before all was as before: only after the last is that asked.
+        ("fail", ("not as before", "as before"), "held"),
+        ("fail", ("as before", "not as before"), "not as before"),
+        ("fail", ("not carried out", "as before"), "incomplete"),
+        # One was not undone.
+        ("incomplete", ("not as before", "as before"), "incomplete"),
+    ],
+)
+def test_what_a_sequence_at_random_came_to(
+    verdict: str, outcomes: tuple[str, str], word: str
+) -> None:
+    told = [GOOD | {"outcome": outcome} for outcome in outcomes]
+    document = {"verdict": verdict, "reasons": [], "parts": {}, "faults": told}
+    cell = Cell(faults.RANDOM, "seed 1")
+    assert faults.came("run", cell, document, BOOK).word == word
 
 
 def test_an_exit_status_for_all() -> None:
