@@ -27,6 +27,7 @@ STACKS: tuple[Stack, ...] = (
 BAKE_OFF = (
     "laptop",
     "laptop-stock",
+    "laptop-cql",
     "graphite-1",
     "gnocchi",
     "influxdb",

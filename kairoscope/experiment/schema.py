@@ -447,12 +447,21 @@ class Load(Section):
         le=1_000_000_000,
     )
     protocol: Literal[
-        "rest", "rest-gzip", "telnet-put", "telnet-putm", "line", "plaintext", "pickle", "measures"
+        "rest",
+        "rest-gzip",
+        "telnet-put",
+        "telnet-putm",
+        "line",
+        "plaintext",
+        "pickle",
+        "measures",
+        "cql",
     ] = described(
         "",
         "How points travel. KairosDB's REST acknowledges them (204); its telnet, as in 2018, does "
-        "not. Of other stacks: line is InfluxDB's over HTTP, which acknowledges (204), plaintext "
-        "and pickle are carbon's, which do not, measures is Gnocchi's REST, which does (202).",
+        "not; cql goes past KairosDB into its store, which acknowledges. Of other stacks: line is "
+        "InfluxDB's over HTTP, which acknowledges (204), plaintext and pickle are carbon's, which "
+        "do not, measures is Gnocchi's REST, which does (202).",
         default="rest",
     )
     connection_per_request: bool = described(

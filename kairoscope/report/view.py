@@ -190,6 +190,7 @@ _PROTOCOLS = {
     "rest-gzip": "REST, compressed with gzip",
     "telnet-put": "telnet, put (acknowledges nothing)",
     "telnet-putm": "telnet, putm (acknowledges nothing)",
+    "cql": "CQL, into the store past KairosDB",
     "line": "InfluxDB's line protocol over HTTP",
     "plaintext": "carbon's plaintext (acknowledges nothing)",
     "pickle": "carbon's pickle (acknowledges nothing)",

@@ -1,7 +1,7 @@
 """From the plan to the loaders' specification: what is known of the load, and where it goes."""
 
 from kairoscope.plan import Plan
-from loaders.schedule.spec import LoadSpec, Queries, Step
+from loaders.schedule.spec import LoadSpec, Queries, Step, Store
 
 # What the specification takes from the plan as it is.
 _AS_PLANNED = (
@@ -31,7 +31,9 @@ _AS_PLANNED = (
 )
 
 
-def build(plan: Plan, nodes: list[str], telnet: list[str], now_s: float) -> LoadSpec:
+def build(
+    plan: Plan, nodes: list[str], telnet: list[str], now_s: float, store: Store | None = None
+) -> LoadSpec:
     """The specification of a run of the plan.
 
     Args:
@@ -40,6 +42,7 @@ def build(plan: Plan, nodes: list[str], telnet: list[str], now_s: float) -> Load
         telnet: "host:port" of the same nodes.
         now_s: epoch seconds at which the load may begin; a replay ends then. Whole seconds are
             taken, so that the loaders' intervals are those of the clock.
+        store: under the nodes, where the protocol goes past them.
     """
     wanted = plan.load
     steps = [Step(**step) for step in wanted["steps"]]
@@ -51,6 +54,7 @@ def build(plan: Plan, nodes: list[str], telnet: list[str], now_s: float) -> Load
         start_ms=start_ms,
         nodes=nodes,
         telnet=telnet,
+        store=store,
         queries=Queries(**wanted["queries"]) if wanted["queries"] else None,
         **{name: wanted[name] for name in _AS_PLANNED},
     )

@@ -19,7 +19,7 @@ from kairoscope.plan import Plan
 from kairoscope.run import load_spec
 from loaders import emulator
 from loaders.schedule.due import Schedule
-from loaders.schedule.spec import LoadSpec
+from loaders.schedule.spec import CQL, LoadSpec
 from loaders.sink import SinkProcess
 
 # Workers make their first requests before the first one is due.
@@ -32,6 +32,8 @@ def rehearse(plan: Plan, console: Console) -> bool:
     All workers run on this machine, those of other loader hosts too; queries are left out.
     """
     nodes = plan.experiment.cluster.kairosdb_nodes
+    if plan.load["protocol"] == CQL:
+        raise UserError("There is no sink for cql: a rehearsal is of protocols over HTTP or lines")
     with SinkProcess(count=True, http=(0,) * nodes, telnet=(0,) * nodes) as sink:
         start_s = time.time() + _START_DELAY_S
         spec = load_spec.build(plan, sink.urls, sink.telnets, start_s)

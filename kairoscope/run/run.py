@@ -248,7 +248,8 @@ def _schedule(state: State, session: Session) -> Schedule:
     """The load, which starts START_DELAY_S from now, or for a replay ends now."""
     delay_s = 0 if state.plan.load["replay"] else START_DELAY_S
     nodes, telnet = session.endpoints()
-    return Schedule(load_spec.build(state.plan, nodes, telnet, time.time() + delay_s))
+    begin_s = time.time() + delay_s
+    return Schedule(load_spec.build(state.plan, nodes, telnet, begin_s, session.store()))
 
 
 def _measured_load(

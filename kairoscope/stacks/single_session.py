@@ -239,6 +239,9 @@ class Session:
         """Where points go, by HTTP or as lines."""
         return [self._there.url], [f"{self._there.address}:{self._port}"]
 
+    def store(self) -> None:
+        """Nothing that a load would go to by itself."""
+
     def waiting_now(self) -> list[dict[str, Any]]:
         """What waits in the server."""
         try:

@@ -19,7 +19,7 @@ from kairoscope.stacks.questions import Asks
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.credentials import Credentials
 from loaders.schedule.due import Schedule
-from loaders.schedule.spec import LoadSpec
+from loaders.schedule.spec import LoadSpec, Store
 
 
 class Brought(Protocol):
@@ -232,6 +232,9 @@ class Session(Protocol):
 
     def endpoints(self) -> tuple[list[str], list[str]]:
         """Base URLs and "host:port" of the nodes that take points, as loader hosts reach them."""
+
+    def store(self) -> Store | None:
+        """What is under those nodes, for a load that goes past them; None for all others."""
 
     @property
     def credentials(self) -> Credentials | None:

@@ -21,14 +21,14 @@ _MAX_JSON_INTEGER = 2**53
 
 REST, REST_GZIP, TELNET_PUT, TELNET_PUTM = "rest", "rest-gzip", "telnet-put", "telnet-putm"
 LINE, PLAINTEXT, PICKLE = "line", "plaintext", "pickle"
-MEASURES = "measures"
-PROTOCOLS = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM, LINE, PLAINTEXT, PICKLE, MEASURES)
+MEASURES, CQL = "measures", "cql"
+PROTOCOLS = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM, LINE, PLAINTEXT, PICKLE, MEASURES, CQL)
 CARBON = (PLAINTEXT, PICKLE)
 """Carbon's."""
 SILENT = (TELNET_PUT, TELNET_PUTM, *CARBON)
 """Those that acknowledge nothing."""
 
-LATER: dict[str, Any] = {"connection_per_request": False}
+LATER: dict[str, Any] = {"connection_per_request": False, "store": None}
 """Fields that specifications of earlier runs do not have, and what they did."""
 LATER_OF_QUERIES: dict[str, Any] = {"followed": 0}
 """The same of their queries."""
@@ -74,6 +74,25 @@ class Queries:
 
 
 @dataclasses.dataclass(frozen=True)
+class Store:
+    """KairosDB's store, for a protocol that goes past KairosDB.
+
+    Fields:
+        contacts: "host:port" of its nodes.
+        keyspace: KairosDB's.
+        consistency: of writes, such as "QUORUM".
+        ttl_s: time to live of points; 0 for ever.
+        batch_points: most points in a batch.
+    """
+
+    contacts: list[str]
+    keyspace: str
+    consistency: str
+    ttl_s: int
+    batch_points: int
+
+
+@dataclasses.dataclass(frozen=True)
 class LoadSpec:
     """The whole load of one run: every worker gets the same spec and takes its share.
 
@@ -115,6 +134,7 @@ class LoadSpec:
         connection_per_request: each request has a connection of its own, which is ended behind it;
             by carbon's protocols alone.
         queries: reads beside the writes, or None.
+        store: that is under the nodes; by CQL alone.
 
     Raises:
         ValueError: a value makes no sense; the message starts with the field's name.
@@ -148,6 +168,7 @@ class LoadSpec:
     failover_after_s: float = 5.0
     connection_per_request: bool = False
     queries: Queries | None = None
+    store: Store | None = None
 
     def __post_init__(self) -> None:
         """Refuse bad values here, so that no LoadSpec object is ever wrong."""
@@ -241,6 +262,8 @@ class LoadSpec:
             if isinstance(queries, dict):
                 queries = LATER_OF_QUERIES | queries
             data["queries"] = Queries(**_fields("queries", Queries, queries))
+        if data["store"] is not None:
+            data["store"] = Store(**_fields("store", Store, data["store"]))
         return cls(**data)
 
 
@@ -296,6 +319,10 @@ def _contradictions(spec: LoadSpec) -> list[str]:
     refuse(
         spec.connection_per_request and spec.protocol not in CARBON,
         f"connection_per_request: {spec.protocol} keeps its connections",
+    )
+    refuse(
+        (spec.protocol == CQL) is (spec.store is None),
+        f"store: {spec.protocol} {'needs it' if spec.store is None else 'does not go there'}",
     )
     names = [spec.metric, *spec.tags, *spec.tags.values()]
     refuse(
@@ -431,6 +458,18 @@ def _queries(value: Any) -> str:
     return ""
 
 
+def _store(value: Any) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, Store) or not value.contacts or _telnet(value.contacts):
+        return 'must have contacts such as "127.0.0.1:9042"'
+    if not all(isinstance(text, str) and text for text in (value.keyspace, value.consistency)):
+        return "must have a keyspace and a consistency"
+    if _integer(0)(value.ttl_s) or _integer(1)(value.batch_points):
+        return "must have whole numbers of at least 0 for ttl_s and 1 for batch_points"
+    return ""
+
+
 def _start(value: Any) -> str:
     good = isinstance(value, int) and not isinstance(value, bool)
     if good and _FIRST_MS <= value < _BEYOND_MS:
@@ -467,4 +506,5 @@ _CHECKS: dict[str, _Check] = {
     "connections_per_node": _integer(1),
     "connection_per_request": _flag,
     "queries": _queries,
+    "store": _store,
 }

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import importlib.util
 import resource
 import sys
 import time
@@ -34,7 +35,7 @@ from loaders.record.tally import Outcome, Tally
 from loaders.schedule import cut, follow, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
-from loaders.schedule.spec import LINE, MEASURES, LoadSpec
+from loaders.schedule.spec import CQL, LINE, MEASURES, LoadSpec
 from loaders.send.delivery import Delivery
 from loaders.send.failover import NODE_DOWN, Event, Failover
 from loaders.send.line import Line
@@ -355,6 +356,10 @@ class Worker:
 def _protocol(schedule: Schedule, groups: list[Group], credentials: Credentials | None) -> Protocol:
     if not schedule.spec.acknowledges:
         return Telnet(schedule, groups)
+    if schedule.spec.protocol == CQL:
+        from loaders.send.cql import Cql  # noqa: PLC0415 - a driver that loader hosts do not have
+
+        return Cql(schedule, groups)
     kind = {LINE: Line, MEASURES: Measures}.get(schedule.spec.protocol, Rest)
     return kind(schedule, groups, credentials)
 
@@ -373,6 +378,8 @@ def _max_rss_bytes() -> int:
 
 def _check(spec: LoadSpec, index: int) -> None:
     shard.worker_range(spec.sensors, spec.workers, index)
+    if spec.protocol == CQL and not importlib.util.find_spec("cassandra"):
+        raise ValueError("protocol: cql needs scylla-driver, which loader hosts do not get")
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = _OTHER_FILES + spec.connections_per_node * len(spec.nodes)
     if most != resource.RLIM_INFINITY and most < needed:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cassandra.cluster import Session
-from deployment import STORAGE, Deployment, Run, documented_families, families
+from deployment import STORAGE, Deployment, Run, documented_families, families, variant
 from harness import wait_for
 
 from kairoscope.stacks.kairosdb import cql, read_run, readback, scan
@@ -277,3 +277,20 @@ def test_run_folder_is_below_the_home(cluster: Deployment, run: Run) -> None:
     assert run.folder.parent == Path(cluster.path, "runs").resolve()
     assert run.folder.name.endswith("-cluster-test-local")
     assert time.time() * 1000 > run.json("manifest.json")["load"]["end_ms"]
+
+
+def test_past_kairosdb_its_queries_find_what_the_store_acknowledged(cluster: Deployment) -> None:
+    what = cluster.write("past", variant(load={"metric": "PAST_{n}"}))
+    with cluster.loading("--protocol", "cql", what=what) as past:
+        past.end()
+    assert past.process.returncode == 0, past.output
+    said = past.json("verdict.json")
+    outcomes = {name: part["outcome"] for name, part in said["parts"].items()}
+    assert outcomes == dict.fromkeys(("schedule", "latency", "readback"), "pass") | dict.fromkeys(
+        ("queue", "drain"), "not judged"
+    )
+    book = past.json("ledger.json")
+    assert book["acknowledged"] == book["stored"] == book["rows_by_cql"] == book["scheduled"]
+    spec = past.spec()
+    found = cluster.query(spec.metric_name(7), spec.start_ms, spec.end_ms)
+    assert len(found) == spec.ticks

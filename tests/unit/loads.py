@@ -6,10 +6,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from loaders.schedule.due import Group, Schedule
-from loaders.schedule.spec import ALIGNED, PACINGS, PROTOCOLS, LoadSpec, Step
+from loaders.schedule.spec import ALIGNED, CQL, PACINGS, PROTOCOLS, LoadSpec, Step, Store
 
 START_MS = 1_700_000_000_000
 VALUE_TYPES = ("long", "double", "string")
+
+STORE = Store(["127.0.0.1:9042", "127.0.0.2:9042"], "kairosdb", "QUORUM", 0, 1000)
 
 FIELDS: dict[str, Any] = {
     "sensors": 10,
@@ -75,7 +77,8 @@ def load_specs(draw: st.DrawFn, **fixed: Any) -> LoadSpec:
         "sensors_per_request": draw(st.integers(1, 50)),
         "points_per_request": together,
     }
-    return load_spec(**fields | fixed)
+    fields |= fixed
+    return load_spec(**{"store": STORE if fields["protocol"] == CQL else None} | fields)
 
 
 def all_groups(schedule: Schedule) -> list[Group]:

@@ -19,6 +19,7 @@ from kairoscope import paths
 from kairoscope.cli import main
 from kairoscope.hosts import inventory
 from kairoscope.stacks.kairosdb import client, cql
+from loaders.send.kairos_rows import row_key
 
 
 def test_statements_without_comments():
@@ -32,12 +33,12 @@ def test_statements_without_comments():
 
 
 def test_row_key_as_kairosdb_writes_it():
-    key = cql.row_key("SENSOR_7", 0x0102030405060708, {"status": "good"}, "kairos_long")
+    key = row_key("SENSOR_7", 0x0102030405060708, {"status": "good"}, "kairos_long")
     assert key == b"SENSOR_7\0\x01\x02\x03\x04\x05\x06\x07\x08\0\x0bkairos_longstatus=good:"
 
 
 def test_row_key_sorts_and_escapes_tags():
-    key = cql.row_key("m", 0, {"b": "x=y:z", "a:1": "2"}, "kairos_long")
+    key = row_key("m", 0, {"b": "x=y:z", "a:1": "2"}, "kairos_long")
     assert key.endswith(b"a::1=2:b=x==y=:z:")
 
 

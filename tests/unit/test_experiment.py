@@ -101,6 +101,14 @@ def test_the_two_sides_of_a_series_differ_in_their_queue_alone() -> None:
     assert {name for name in kept if kept[name] != other[name]} == {"queue"}
 
 
+def test_past_kairosdb_the_protocol_alone_differs() -> None:
+    ours, past = (load(name).model_dump(mode="json") for name in ("laptop", "laptop-cql"))
+    differ = {name for name in ours if ours[name] != past[name]}
+    assert differ - {"source"} == {"name", "description", "load", "reference"}
+    kept, other = ours["load"], past["load"]
+    assert {name for name in kept if kept[name] != other[name]} == {"protocol"}
+
+
 def test_the_laptop_has_what_the_demo_promises() -> None:
     laptop = load("laptop")
     assert (laptop.cluster.storage_nodes, laptop.cluster.replication_factor) == (3, 3)
@@ -311,7 +319,7 @@ def test_the_laptop_has_what_the_demo_promises() -> None:
             "protocol: telnet",
             "12: load.protocol",
             "one of rest, rest-gzip, telnet-put, telnet-putm, line, plaintext, pickle, measures, "
-            "got 'telnet' (did you mean 'telnet-put'?)",
+            "cql, got 'telnet' (did you mean 'telnet-put'?)",
         ),
         ("rate: 1", "pacing: even", "12: load.pacing", "one of spread, aligned, got 'even'"),
         ("rate: 1", "value_type: int", "12: load.value_type", "one of long, double, string"),

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from loads import START_MS, load_spec, load_specs
+from loads import START_MS, STORE, load_spec, load_specs
 
 from loaders.schedule import naming
 from loaders.schedule.spec import LATER, LoadSpec, Queries, Step
 
 GOOD: dict[str, Any] = json.loads(load_spec().to_json())
+STORED: dict[str, Any] = dataclasses.asdict(STORE)
 QUERIES = {"rate": 2.5, "last_s": 60, "lag_s": 5, "sensors": 10, "bucket_s": 10}
 
 
@@ -169,6 +170,14 @@ BAD: dict[str, list[Any]] = {
         *(QUERIES | {"lag_s": bad} for bad in (-1, 1.5, None)),
         *(QUERIES | {"followed": bad} for bad in (-1, 1.5, None, True)),
     ],
+    "store": [
+        7,
+        STORED,  # and the protocol goes to the nodes
+        *(STORED | {"contacts": bad} for bad in ([], ["127.0.0.1"], "127.0.0.1:9042")),
+        *(STORED | {name: ""} for name in ("keyspace", "consistency")),
+        *(STORED | {"ttl_s": bad} for bad in (-1, 1.5, None)),
+        *(STORED | {"batch_points": bad} for bad in (0, "3", True)),
+    ],
 }
 
 
@@ -210,6 +219,14 @@ def test_a_step_must_be_whole(name: str) -> None:
 def test_not_a_spec(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         LoadSpec.from_json(text)
+
+
+def test_a_load_past_kairosdb_needs_its_store() -> None:
+    assert load_spec(protocol="cql", store=STORE).acknowledges
+    with pytest.raises(ValueError, match=r"^store: cql needs it"):
+        load_spec(protocol="cql")
+    with pytest.raises(ValueError, match=r"^store: rest does not go there"):
+        load_spec(store=STORE)
 
 
 TELNET = {"protocol": "telnet-put", "telnet": ["10.0.0.1:4242"]}

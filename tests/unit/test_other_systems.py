@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from loads import load_spec
+from loads import STORE, load_spec
 from rich.console import Console
 
 from kairoscope import experiment as experiments
@@ -348,7 +348,8 @@ def test_a_pickle_has_the_points(kind: str) -> None:
 def test_the_report_knows_which_protocols_acknowledge_nothing() -> None:
     assert report_data._SILENT == specs.SILENT
     for protocol in specs.PROTOCOLS:
-        told = load_spec(protocol=protocol, telnet=["127.0.0.1:1"]).acknowledges
+        store = STORE if protocol == specs.CQL else None
+        told = load_spec(protocol=protocol, telnet=["127.0.0.1:1"], store=store).acknowledges
         assert told == (protocol not in specs.SILENT)
 
 

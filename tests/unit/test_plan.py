@@ -933,6 +933,19 @@ def test_telnet_is_remarked_on(protocol: str) -> None:
     assert not any("acknowledges nothing" in n for n in planned().notices)
 
 
+def test_a_load_past_kairosdb_is_for_a_plain_cluster_of_this_machine() -> None:
+    plan = planned(cluster={"kairosdb_nodes": 1}, load={"protocol": "cql"})
+    assert any("past KairosDB: its queue stays empty" in n for n in plan.notices)
+    with pytest.raises(UserError, match=r"load\.protocol: cql has no way to a store with TLS"):
+        planned(
+            cluster={"kairosdb_nodes": 1},
+            load={"protocol": "cql"},
+            security={"enabled": True},
+        )
+    with pytest.raises(UserError, match=r"kairosdb_nodes: cql goes past KairosDB, and 2 nodes"):
+        planned(cluster={"kairosdb_nodes": 2}, load={"protocol": "cql"})
+
+
 def test_replay_of_a_day() -> None:
     load = {"duration_s": 86_400, "replay": True, "warmup_s": None, "replay_queue_points": 10**8}
     plan = planned(load=load)
@@ -1013,8 +1026,8 @@ def test_plan_json_is_what_the_templates_read(experiment: Experiment) -> None:
         assert None not in data[section].values()
 
 
-# Of a run itself are only its start and its nodes.
-OF_THE_RUN = {"start_ms", "nodes", "telnet"}
+# Of a run itself are only its start, its nodes and what is under them.
+OF_THE_RUN = {"start_ms", "nodes", "telnet", "store"}
 LOAD_KEYS = {field.name for field in dataclasses.fields(LoadSpec)} - OF_THE_RUN
 LOAD_KEYS |= {"ticks", "workers", "duration_s", "period_ms", "warmup_s", "requests_per_s"}
 

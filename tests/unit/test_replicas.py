@@ -17,6 +17,7 @@ from kairoscope.stacks.kairosdb import cql, replicas
 from kairoscope.verdict import ledger, sustained
 from kairoscope.verdict.settlement import SeriesResult, Settlement
 from loaders.schedule.due import Schedule, Series
+from loaders.send.kairos_rows import row_key
 
 WEEKS_3_MS = 1_814_400_000
 COPIES = 3
@@ -38,7 +39,7 @@ class Store:
         row = t - t % WEEKS_3_MS
         kind = f"kairos_{spec.value_type}"
         tags = spec.tags_of(series.number)
-        key = cql.row_key(spec.metric_name(series.number), row, tags, kind)
+        key = row_key(spec.metric_name(series.number), row, tags, kind)
         return key, struct.pack(">i", t - row)
 
     def at_quorum(self, series: Series) -> SeriesResult:

@@ -20,6 +20,7 @@ from kairoscope.stacks.kairosdb import cql, index, row_names, scan, stored
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import LIMIT, LOWEST, ValueType
+from loaders.send.kairos_rows import row_key
 
 WIDTH_MS = 1_814_400_000
 VALUES = st.integers(LOWEST, LIMIT - 1)
@@ -168,11 +169,11 @@ def test_rows_under_a_wrong_tag_are_foreign_and_those_of_others_are_not():
     spec = load_samples.spec_of(sensors=4, metric=metric, tags=tags)
     names = row_names.Names(Schedule(spec))
     good = spec.tags_of(2)
-    wrong = cql.row_key(spec.metric_name(2), 0, {**good, "site": "site-9"}, "kairos_long")
+    wrong = row_key(spec.metric_name(2), 0, {**good, "site": "site-9"}, "kairos_long")
     assert (seen := names.look(wrong)) and (seen[0].number, seen[2]) == (2, False)
-    other = cql.row_key("kairosdb.queue.size", 0, {"host": "a"}, "kairos_long")
+    other = row_key("kairosdb.queue.size", 0, {"host": "a"}, "kairos_long")
     assert names.look(other) is None
-    beyond = cql.row_key(spec.metric_name(7), 0, spec.tags_of(4), "kairos_long")
+    beyond = row_key(spec.metric_name(7), 0, spec.tags_of(4), "kairos_long")
     assert names.look(beyond) is None or names.look(beyond)[0].number < 4  # type: ignore[index]
 
 

@@ -31,6 +31,7 @@ from cassandra.protocol import ErrorMessage
 
 from kairoscope.errors import UserError
 from kairoscope.hosts.secret_files import Access, Login
+from loaders.send.kairos_rows import row_key
 
 Endpoint = tuple[str, int]
 """Address and port."""
@@ -255,30 +256,6 @@ def refusal(statement: str, where: str, error: Exception) -> str:
     )
     verb = "refuses" if refused else "did not carry out"
     return f"{where} {verb} the statement\n  {shown}\nand says: {said}\n{todo}."
-
-
-def escaped(text: str, mark: str) -> str:
-    """A tag's name (`mark` ":") or value ("=") as it stands in a row key."""
-    return "".join(mark + c if c in ":=" else c for c in text)
-
-
-def row_key(metric: str, row_time_ms: int, tags: dict[str, str], data_type: str) -> bytes:
-    """Partition key of `data_points`, as KairosDB serialises it.
-
-    Source: DataPointsRowKeySerializer at tag v1.3.0: name, 0, row time (8 bytes), 0, length and
-    name of the data type, then `tag=value:` sorted by tag, with `:` and `=` escaped.
-    """
-
-    tag_string = "".join(f"{escaped(k, ':')}={escaped(tags[k], '=')}:" for k in sorted(tags))
-    return (
-        metric.encode()
-        + b"\0"
-        + struct.pack(">q", row_time_ms)
-        + b"\0"
-        + bytes([len(data_type)])
-        + data_type.encode()
-        + tag_string.encode()
-    )
 
 
 def row_width_ms(db: Session, keyspace: str) -> int:

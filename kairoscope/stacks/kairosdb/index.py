@@ -10,6 +10,7 @@ from kairoscope.errors import UserError
 from kairoscope.stacks.kairosdb import cql
 from kairoscope.stacks.kairosdb.row_names import Names
 from loaders.schedule.due import Schedule
+from loaders.send.kairos_rows import row_key
 
 _EPOCH = datetime(1970, 1, 1)
 
@@ -48,7 +49,7 @@ def missing_in_index(
         row_ms = _row_ms(one)
         if not _ours(one, rows_ms) or (one.metric, row_ms) not in known:
             continue
-        key = cql.row_key(one.metric, row_ms, dict(one.tags), one.data_type)
+        key = row_key(one.metric, row_ms, dict(one.tags), one.data_type)
         if (seen := names.look(key)) and seen[2]:
             found[row_ms].add(seen[0].number)
     ordered = sorted(rows_ms)

@@ -5,11 +5,14 @@ from typing import Any
 from kairoscope.experiment import replicas_needed
 from kairoscope.plan.amounts import count
 from kairoscope.plan.draft import Draft
+from loaders.schedule.spec import CQL
 
 
 def record(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:
     """Record the notices of a plan with these final settings of KairosDB."""
     copies = draft.experiment.cluster.replication_factor
+    if draft.experiment.load.protocol == CQL:
+        _past_kairosdb(draft)
     if draft.engine == "cassandra":
         draft.notices.append(
             f"Target {target} stores in Apache Cassandra, not ScyllaDB: it has no shards "
@@ -41,3 +44,24 @@ def record(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:
         if needed == copies:
             cause = f"{level} needs {needed} of {copies} replicas"
             draft.notices.append(f"{what} stop when one storage node is down: {cause}.")
+
+
+def _past_kairosdb(draft: Draft) -> None:
+    """What a load by CQL needs, and what its run says nothing of."""
+    if draft.experiment.security.enabled or not draft.shared:
+        draft.refuse(
+            "load.protocol",
+            "cql has no way to a store with TLS and passwords, or on hosts of its own: it is for "
+            "target local without security.enabled",
+        )
+    if draft.nodes > 1:
+        draft.refuse(
+            "cluster.kairosdb_nodes",
+            f"cql goes past KairosDB, and {draft.nodes} nodes that do nothing would only cost: "
+            "take 1, which read-back and queries ask",
+        )
+    draft.notices.append(
+        "cql writes KairosDB's own rows into its store, past KairosDB: its queue stays empty, and "
+        "the run's part queue says nothing. What KairosDB itself costs is the difference to the "
+        "same load by rest; the driver's share of it is in the loader here."
+    )

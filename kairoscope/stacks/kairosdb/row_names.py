@@ -4,9 +4,10 @@ import re
 import struct
 from collections.abc import Callable
 
-from kairoscope.stacks.kairosdb import cql, readback
+from kairoscope.stacks.kairosdb import readback
 from loaders.schedule import naming
 from loaders.schedule.due import Group, Schedule, Series
+from loaders.send.kairos_rows import escaped, row_key
 
 
 class Names:
@@ -24,7 +25,7 @@ class Names:
         self._tag = None
         if tag := readback.telling_tag(spec):
             # As `row_key` writes it: among the others, each with its end.
-            name, value = cql.escaped(tag, ":"), _escaped_pattern(spec.tags[tag])
+            name, value = escaped(tag, ":"), _escaped_pattern(spec.tags[tag])
             self._tag = re.compile(f"(?:^|.*?:){re.escape(name)}={value}:.*")
 
     @property
@@ -46,7 +47,7 @@ class Names:
     def key(self, number: int, row_ms: int) -> bytes:
         """The row key of a series."""
         spec = self._spec
-        return cql.row_key(spec.metric_name(number), row_ms, spec.tags_of(number), self._type)
+        return row_key(spec.metric_name(number), row_ms, spec.tags_of(number), self._type)
 
     def look(self, key: bytes) -> tuple[Series, int, bool] | None:
         """The series of a row key, its row's time in ms, and whether key and type are its own.
@@ -76,7 +77,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _escaped_pattern(text: str) -> str:
-    return _with_places(text, lambda part: re.escape(cql.escaped(part, "=")))
+    return _with_places(text, lambda part: re.escape(escaped(part, "=")))
 
 
 def _with_places(text: str, literal: Callable[[str], str]) -> str:

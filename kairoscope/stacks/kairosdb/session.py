@@ -38,7 +38,11 @@ from kairoscope.stacks.stack import Probe, ReadBack
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.credentials import Credentials
 from loaders.schedule.due import Schedule, Series
-from loaders.schedule.spec import LoadSpec
+from loaders.schedule.spec import CQL, LoadSpec, Store
+
+_NOTHING_WAITS = (
+    "points go into the store past KairosDB, and what is acknowledged is stored: nothing waits"
+)
 
 
 @contextmanager
@@ -59,6 +63,10 @@ class Session:
         self._folder = Path()
         self._started_s = 0.0
         self._events: JsonLines | None = None
+
+    @property
+    def _by_cql(self) -> bool:
+        return bool(self._plan.load["protocol"] == CQL)
 
     @property
     def _keyspace(self) -> str:
@@ -109,7 +117,14 @@ class Session:
         storage = [host.name for host in self._hosts.storage]
         scylla = self._hosts.storage[0].vars["storage_engine"] == "scylla"
         everyone = [host.name for host in self._hosts.hosts]
-        return Expected(storage, storage if scylla else [], everyone, disk=True)
+        parts = ("queue", "drain") if self._by_cql else ()
+        return Expected(
+            storage,
+            storage if scylla else [],
+            everyone,
+            disk=True,
+            not_judged=dict.fromkeys(parts, _NOTHING_WAITS),
+        )
 
     def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
         """There is a run folder."""
@@ -127,6 +142,19 @@ class Session:
         """REST and telnet of all KairosDB nodes."""
         nodes = self._hosts.kairosdb
         return [h.url for h in nodes], [f"{h.address}:{h.vars['telnet_port']}" for h in nodes]
+
+    def store(self) -> Store | None:
+        """The storage nodes, for a load by CQL."""
+        if not self._by_cql:
+            return None
+        plan = self._plan
+        return Store(
+            [f"{h.address}:{h.vars['native_transport_port']}" for h in self._hosts.storage],
+            self._keyspace,
+            plan.kairosdb["write_consistency"],
+            plan.storage["ttl_s"],
+            plan.kairosdb["batch_size"],
+        )
 
     @property
     def credentials(self) -> Credentials | None:
@@ -157,8 +185,10 @@ class Session:
         """Whether a storage node has compactions to do; one that cannot be asked has none."""
         return any(ssh.on_all(self._hosts.storage, nodetool.compacts))
 
-    def backlog(self) -> QueueDepth:
-        """KairosDB's queues."""
+    def backlog(self) -> QueueDepth | None:
+        """KairosDB's queues; None for a load that goes past them."""
+        if self._by_cql:
+            return None
         file = JsonLines(self._folder / run_folder.QUEUE)
         return QueueDepth(self._hosts.kairosdb, self._talk, file, self.removed)
 

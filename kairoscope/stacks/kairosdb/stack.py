@@ -29,7 +29,7 @@ from kairoscope.stacks.kairosdb.queue import Queue
 from kairoscope.stacks.kairosdb.scylla_server import Server
 from kairoscope.stacks.kairosdb.session import Session, connect
 from kairoscope.stacks.stack import Scraped
-from loaders.schedule.spec import REST, REST_GZIP, TELNET_PUT, TELNET_PUTM
+from loaders.schedule.spec import CQL, REST, REST_GZIP, TELNET_PUT, TELNET_PUTM
 
 # Where the engine has no shards: the threads that a node of a shared machine may count on.
 EMBEDDED_SHARDS = 2
@@ -60,14 +60,15 @@ class KairosDB:
     acknowledgement = (
         "KairosDB acknowledges (204) what is in its queue's file: it survives a killed process, "
         "and with kairosdb.queue_sync_ms above 0 a loss of power as well. With kairosdb.queue "
-        "stock it is what docs/limits.md says of KairosDB's own queue."
+        "stock it is what docs/limits.md says of KairosDB's own queue. By load.protocol cql it is "
+        "the store that acknowledges, as many replicas as kairosdb.write_consistency says."
     )
     durable: ClassVar[Mapping[str, Any]] = {}
     not_judged: ClassVar[Mapping[str, str]] = {}
     roles: ClassVar = {"storage": "storage", "kairosdb": "kairosdb"}
     taker = "KairosDB node"
     unused = ()
-    protocols = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM)
+    protocols = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM, CQL)
     playbooks = paths.ANSIBLE / "playbooks"
     bundles = ("kairosdb", "cassandra")
     scraped = (

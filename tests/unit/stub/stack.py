@@ -153,6 +153,9 @@ class Session:
     def endpoints(self) -> tuple[list[str], list[str]]:
         return [self.server.url], []
 
+    def store(self) -> None:
+        return None
+
     def waiting_now(self) -> list[dict[str, Any]]:
         return []
 
