@@ -2,8 +2,6 @@
 
 The rows are KairosDB's own, their index too, so that its queries find them and read-back is as
 ever. A write is acknowledged as the store does it, at the consistency that KairosDB writes with.
-
-The driver is not part of what a loader host gets: this way is for loads of this machine.
 """
 
 from __future__ import annotations

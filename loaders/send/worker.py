@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import importlib.util
 import resource
 import sys
 import time
@@ -357,7 +356,7 @@ def _protocol(schedule: Schedule, groups: list[Group], credentials: Credentials 
     if not schedule.spec.acknowledges:
         return Telnet(schedule, groups)
     if schedule.spec.protocol == CQL:
-        from loaders.send.cql import Cql  # noqa: PLC0415 - a driver that loader hosts do not have
+        from loaders.send.cql import Cql  # noqa: PLC0415 - a driver that takes its time to load
 
         return Cql(schedule, groups)
     kind = {LINE: Line, MEASURES: Measures}.get(schedule.spec.protocol, Rest)
@@ -378,8 +377,6 @@ def _max_rss_bytes() -> int:
 
 def _check(spec: LoadSpec, index: int) -> None:
     shard.worker_range(spec.sensors, spec.workers, index)
-    if spec.protocol == CQL and not importlib.util.find_spec("cassandra"):
-        raise ValueError("protocol: cql needs scylla-driver, which loader hosts do not get")
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = _OTHER_FILES + spec.connections_per_node * len(spec.nodes)
     if most != resource.RLIM_INFINITY and most < needed:
