@@ -2,7 +2,6 @@ package io.kairoscope.kairosdb.door;
 
 import static java.nio.charset.StandardCharsets.UTF_8;
 
-import io.kairoscope.kairosdb.queue.NewSeriesException;
 import io.kairoscope.kairosdb.queue.PointQueue;
 import io.kairoscope.kairosdb.queue.RecordBuffer;
 import io.kairoscope.kairosdb.queue.RefusedPointException;
@@ -431,6 +430,7 @@ final class PointsReader {
       wrong(count, ": " + error.getMessage());
       return;
     }
+    records.source(metricIndex);
     single(itsType, ttlS);
     several(itsType, ttlS);
     if (records.length() > AT_ONCE) {
@@ -441,6 +441,7 @@ final class PointsReader {
   /** Has the queue take what is complete. */
   private void flush() {
     try {
+      queue.admit(records, (why, record) -> postponed(record, why));
       if (records.count() > 0) {
         queue.put(records);
       }
@@ -467,7 +468,6 @@ final class PointsReader {
         values.write(records, itsType, value.kind, lexer.text, value.start, value.end);
         queue.add(records);
       } catch (Refusal | RefusedPointException error) {
-        postpone(error);
         wrong(1, ": " + error.getMessage());
       }
     }
@@ -506,7 +506,6 @@ final class PointsReader {
         values.write(records, ofPoint, (byte) (valueKind & ~HAS_TYPE), text, end, valueEnd);
         queue.add(records);
       } catch (Refusal | RefusedPointException error) {
-        postpone(error);
         wrongPoint(index, ": " + error.getMessage());
       }
       if (records.length() > AT_ONCE) {
@@ -553,10 +552,13 @@ final class PointsReader {
     return true;
   }
 
-  private void postpone(Exception error) {
-    if (error instanceof NewSeriesException) {
-      postponed++;
-    }
+  private void postponed(int record, String why) {
+    postponed++;
+    refused++;
+    errors.add(
+        errors.isNaming()
+            ? context(records.sourceOf(record), records.metricOf(record)) + ": " + why
+            : why);
   }
 
   private void wrong(long points, String what) {
@@ -574,13 +576,13 @@ final class PointsReader {
   }
 
   private String context() {
-    String context = "metric[" + metricIndex + "]";
     return isNamed()
-        ? context
-            + "(name="
-            + shown(new String(lexer.text, name.start, name.end - name.start, UTF_8))
-            + ")"
-        : context;
+        ? context(metricIndex, new String(lexer.text, name.start, name.end - name.start, UTF_8))
+        : "metric[" + metricIndex + "]";
+  }
+
+  private static String context(int metric, String name) {
+    return "metric[" + metric + "](name=" + shown(name) + ")";
   }
 
   private static String shown(String name) {

@@ -15,6 +15,7 @@ import java.util.concurrent.SynchronousQueue;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.function.ObjIntConsumer;
 import javax.inject.Inject;
 import javax.inject.Named;
 import org.kairosdb.core.CoreModule;
@@ -246,10 +247,23 @@ public class CoalescingQueueProcessor extends QueueProcessor
     try {
       check(records.ttlS(), records.time());
       records.end();
-      known(records);
     } catch (RefusedPointException error) {
       stats.refused.increment();
       throw error;
+    }
+  }
+
+  @Override
+  public void admit(RecordBuffer records, ObjIntConsumer<String> refused) {
+    int record = 0;
+    while ((record = newSeries.unknown(records, record)) < records.count()) {
+      if (newSeries.take(records.key(record))) {
+        record++;
+      } else {
+        stats.refused.increment();
+        refused.accept(newSeries.reason(), record);
+        records.remove(record);
+      }
     }
   }
 

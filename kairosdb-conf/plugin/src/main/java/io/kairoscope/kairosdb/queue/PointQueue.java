@@ -1,16 +1,24 @@
 package io.kairoscope.kairosdb.queue;
 
 import com.google.common.collect.SetMultimap;
+import java.util.function.ObjIntConsumer;
 
 /** What the doors of KairosDB, its datastore and its health check may ask of the queue. */
 public interface PointQueue extends QueueDepth {
   /**
    * Ends the record that was begun, if it is a point that can be stored.
    *
-   * @throws RefusedPointException if no store can ever hold it: the sender's to mend; if it is a
-   *     {@link NewSeriesException}, the sender's to send less often, or later
+   * @throws RefusedPointException if no store can ever hold it: the sender's to mend
    */
   void add(RecordBuffer records) throws RefusedPointException;
+
+  /**
+   * Takes out records of new series, where too many of those come: their senders' to send less often,
+   * or later.
+   *
+   * @param refused gets why not, and which, in order, as long as it is there
+   */
+  void admit(RecordBuffer records, ObjIntConsumer<String> refused);
 
   /**
    * Takes points: when this returns they are in the queue's file.

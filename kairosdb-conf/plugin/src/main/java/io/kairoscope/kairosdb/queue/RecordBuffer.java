@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.queue;
 
 import com.google.common.hash.Hashing;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
 /**
@@ -24,6 +25,7 @@ public final class RecordBuffer extends ByteSink {
   private static final int NO_NAME = 2;
 
   private SeriesBytes series;
+  private int source;
   private int ttlS;
   private long time;
   private int typeAt;
@@ -34,6 +36,7 @@ public final class RecordBuffer extends ByteSink {
   private int[] ends = new int[128];
   private int[] tagsAt = new int[128];
   private long[] keys = new long[128];
+  private int[] sources = new int[128];
   private int taken;
 
   /** Forgets all records. */
@@ -44,6 +47,11 @@ public final class RecordBuffer extends ByteSink {
     if (bytes.length > KEPT_BYTES) {
       bytes = new byte[1 << 9];
     }
+  }
+
+  /** By which number the sender knows what the next records are of. */
+  public void source(int number) {
+    source = number;
   }
 
   /**
@@ -101,6 +109,7 @@ public final class RecordBuffer extends ByteSink {
       ends = Arrays.copyOf(ends, 2 * count);
       tagsAt = Arrays.copyOf(tagsAt, 2 * count);
       keys = Arrays.copyOf(keys, 2 * count);
+      sources = Arrays.copyOf(sources, 2 * count);
     }
     tagsAt[count] = length - start;
     keys[count] =
@@ -109,12 +118,28 @@ public final class RecordBuffer extends ByteSink {
             hash(bytes, typeAt, valueAt - typeAt),
             hash(tags.bytes, 0, tags.length));
     write(tags.bytes, 0, tags.length);
+    sources[count] = source;
     ends[count++] = length;
   }
 
   /** Forgets the record that was ended last. */
   public void drop() {
     length = from(--count);
+  }
+
+  /** Takes a record out. */
+  void remove(int record) {
+    int from = from(record);
+    int to = ends[record];
+    System.arraycopy(bytes, to, bytes, from, length - to);
+    length -= to - from;
+    count--;
+    for (int i = record; i < count; i++) {
+      ends[i] = ends[i + 1] - (to - from);
+      tagsAt[i] = tagsAt[i + 1];
+      keys[i] = keys[i + 1];
+      sources[i] = sources[i + 1];
+    }
   }
 
   /** What KairosDB's key escapes in names and values of tags: ':' and '='. */
@@ -198,6 +223,18 @@ public final class RecordBuffer extends ByteSink {
 
   long key(int record) {
     return keys[record];
+  }
+
+  /** By which number the sender knows what a record is of. */
+  public int sourceOf(int record) {
+    return sources[record];
+  }
+
+  /** Name of a record's metric, for people. */
+  public String metricOf(int record) {
+    int at = from(record);
+    int length = (bytes[at] & 0xff) << 8 | bytes[at + 1] & 0xff;
+    return new String(bytes, at + Short.BYTES, length, StandardCharsets.UTF_8);
   }
 
   /** Of the record that was begun last, as it came with the point. */

@@ -15,6 +15,7 @@ import io.kairoscope.kairosdb.MetricsResource;
 import io.kairoscope.kairosdb.StatusModule;
 import io.kairoscope.kairosdb.metrics.Parsed;
 import io.kairoscope.kairosdb.queue.AnyCluster;
+import io.kairoscope.kairosdb.queue.Decoded;
 import io.kairoscope.kairosdb.queue.QueueHealth;
 import io.kairoscope.kairosdb.queue.TestConfig;
 import java.io.ByteArrayInputStream;
@@ -234,10 +235,11 @@ class DoorFilterTest {
     assertEquals(429, answer.statusCode());
     assertEquals("1", answer.headers().firstValue("Retry-After").get());
     assertEquals(
-        "{\"errors\":[\"metric[1](name=new.1).datapoints[0]: its series is new\"],"
+        "{\"errors\":[\"metric[1](name=new.1): its series is new\"],"
             + "\"taken\":2,\"refused\":1}",
         answer.body());
     assertEquals(List.of("sync"), queue.calls);
+    assertEquals(List.of("m", "m"), queue.puts.stream().map(Decoded::metric).toList());
     // Also with what is wrong for good: sent again, that alone is left.
     assertEquals(429, post("[" + BAD + "," + later + "]").statusCode());
     assertEquals(2, requests(429));

@@ -2,7 +2,6 @@ package io.kairoscope.kairosdb.door;
 
 import com.google.common.collect.SetMultimap;
 import io.kairoscope.kairosdb.queue.Decoded;
-import io.kairoscope.kairosdb.queue.NewSeriesException;
 import io.kairoscope.kairosdb.queue.NotTakenError;
 import io.kairoscope.kairosdb.queue.PointQueue;
 import io.kairoscope.kairosdb.queue.QueueHealth;
@@ -14,6 +13,7 @@ import java.util.List;
 import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.TimeUnit;
+import java.util.function.ObjIntConsumer;
 import org.kairosdb.core.DataPointSet;
 import org.kairosdb.core.queue.EventCompletionCallBack;
 import org.kairosdb.core.queue.QueueProcessor;
@@ -71,9 +71,17 @@ class FakeQueue extends QueueProcessor implements PointQueue {
       throw new RefusedPointException("ttl is negative");
     }
     records.end();
-    if (Decoded.lastMetric(records).startsWith("new.")) {
-      records.drop();
-      throw new NewSeriesException("its series is new");
+  }
+
+  @Override
+  public void admit(RecordBuffer records, ObjIntConsumer<String> refused) {
+    for (int record = 0; record < records.count(); ) {
+      if (records.metricOf(record).startsWith("new.")) {
+        refused.accept("its series is new", record);
+        Decoded.remove(records, record);
+      } else {
+        record++;
+      }
     }
   }
 

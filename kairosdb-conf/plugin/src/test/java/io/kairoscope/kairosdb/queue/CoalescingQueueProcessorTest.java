@@ -27,6 +27,7 @@ import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -175,6 +176,53 @@ class CoalescingQueueProcessorTest {
     assertEquals(1, metrics.value("kairosdb_queue_new_series_refused_points_total"));
     assertTrue(metrics.value("kairosdb_queue_new_series_total") >= known);
     assertEquals(1, metrics.value("kairosdb_queue_refused_points_total"));
+  }
+
+  @Test
+  void ofManyPointsThoseOfNewSeriesAreTakenOut() throws Exception {
+    Injector kairosDb = start(folder, Map.of("new_series_per_s", 1));
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    int known = 50_000;
+    for (int i = 1; i < known; i++) {
+      assertEquals(List.of(), admitted(queue, "s" + i));
+    }
+    // Of two that are new one is the last for which there is room, wherever they stand.
+    assertEquals(
+        List.of("2 sensor.new.again"),
+        admitted(queue, "s1", "new", "sensor.new.again", "s2", "new", "s" + (known - 1)));
+    Parsed metrics = new Parsed(kairosDb.getInstance(MetricsResource.class).metrics());
+    assertEquals(1, metrics.value("kairosdb_queue_new_series_refused_points_total"));
+    assertEquals(known, metrics.value("kairosdb_queue_new_series_total"));
+    assertEquals(1, metrics.value("kairosdb_queue_refused_points_total"));
+  }
+
+  /** What is not, as its place and its metric; the others are put. */
+  private static List<String> admitted(CoalescingQueueProcessor queue, String... metrics)
+      throws Exception {
+    RecordBuffer records = new RecordBuffer();
+    SeriesBytes series = new SeriesBytes();
+    for (int i = 0; i < metrics.length; i++) {
+      series.set(metrics[i], ImmutableSortedMap.of("place", "p" + i / 7));
+      records.source(i);
+      records.begin(series, 0, ROW_TIME + i);
+      records.type("kairos_double");
+      records.writeLong(i);
+      queue.add(records);
+    }
+    List<String> refused = new ArrayList<>();
+    queue.admit(
+        records,
+        (why, record) -> refused.add(records.sourceOf(record) + " " + records.metricOf(record)));
+    List<Integer> left = new ArrayList<>();
+    for (int i = 0; i < records.count(); i++) {
+      left.add(records.sourceOf(i));
+      assertEquals(metrics[records.sourceOf(i)], records.metricOf(i));
+    }
+    assertEquals(metrics.length - refused.size(), left.size());
+    queue.put(records);
+    assertEquals(left.size(), records.taken());
+    return refused;
   }
 
   @Test

@@ -52,16 +52,9 @@ public record Decoded(String metric, SortedMap<String, String> tags, DataPoint p
     return points;
   }
 
-  /** The metric of the record that was ended last. */
-  public static String lastMetric(RecordBuffer records) {
-    int last = records.count() - 1;
-    int from = records.from(last);
-    byte[] record = Arrays.copyOfRange(records.bytes(), from, from + records.length(last));
-    try {
-      return KDataInput.createInput(record).readUTF();
-    } catch (IOException error) {
-      throw new IllegalStateException(error);
-    }
+  /** Takes a record out. */
+  public static void remove(RecordBuffer records, int record) {
+    records.remove(record);
   }
 
   /** Notes that the first so many are in the file. */
