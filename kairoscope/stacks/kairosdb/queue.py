@@ -31,8 +31,8 @@ MEMORY_QUEUE_MIN, MEMORY_QUEUE_MAX = 10_000, 1_000_000
 BYTES_PER_QUEUED_POINT = 500  # stock: the event object with its tags, and its place in the ring
 
 # Points of a series that go to the store together. The store pays for a partition in a batch,
-# and next to nothing for each further point of it: less than a quarter of what it spends on points
-# as they come with fifteen, a little more than that with ten (docs/coalescing.md).
+# and next to nothing for each further point of it: about a quarter of what it spends on points as
+# they come with fifteen, more than that with ten (docs/coalescing.md).
 POINTS_TOGETHER = 15
 # A point that nobody finds for longer is of no use to a dashboard; below a second there is hardly
 # anything to wait for.
