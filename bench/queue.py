@@ -39,8 +39,8 @@ EXPERIMENT: dict[str, Any] = {
     "load": {"rate": 1, "duration_s": 90, "warmup_s": 45, "sensors_per_request": 100},
     # Whether points are found by a dashboard that is open; after the same age on all sides, or
     # shares of late points could not be put beside each other.
-    # Nobody is followed: eight sensors asked for every second are KairosDB's work, too, and were none
-    # of what was measured before.
+    # Nobody is followed: eight sensors that are asked for every second are KairosDB's work too, and
+    # were not there when the figures of before were measured.
     "queries": {"rate": 0.5, "last_s": 60, "sensors": 10, "lag_s": 35, "followed": 0},
     # Late points are a figure here, and no limit: the stock queue has some before it is at its end.
     "limits": {"p99_ms": 1000, "drain_s": 240, "send_error_p99_ms": 500, "points_late": 1},
