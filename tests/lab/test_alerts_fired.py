@@ -84,9 +84,11 @@ def two_hosts_lose_power(lab: WatchedLab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def two_hosts_do_not_see_each_other(lab: WatchedLab) -> Iterator[None]:
+def a_host_is_cut_off_from_its_peers(lab: WatchedLab) -> Iterator[None]:
+    """From all of them: of two that reach a third each hears by that one that the other lives."""
     with undone_by(lab.there.heal):
-        lab.there.partition("storage-1", "storage-2")
+        for other in ("storage-1", "storage-3"):
+            lab.there.partition(other, "storage-2")
         yield
         assert not {name for name, _ in lab.firing()} & {"NodeDown", "NoQuorum"}
 
@@ -212,7 +214,7 @@ class Fault:
 
 FAULTS = [
     Fault(two_hosts_lose_power, {"NodeDown": "storage-2", "NoQuorum": ""}),
-    Fault(two_hosts_do_not_see_each_other, {"StorageNodeNotSeen": "storage-1"}),
+    Fault(a_host_is_cut_off_from_its_peers, {"StorageNodeNotSeen": "storage-1"}),
     Fault(
         the_store_takes_nothing,
         {"QueueInTrouble": "kairosdb-1", "QueueOld": "kairosdb-1", "QueueGrowing": "kairosdb-1"},
