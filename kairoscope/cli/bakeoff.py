@@ -93,7 +93,6 @@ def _entered(only: str | None, asked: Asked) -> tuple[list[Entrant], dict[str, A
     from kairoscope import experiment as experiments
     from kairoscope.cli import known
     from kairoscope.series import bakeoff as bakeoffs
-    from loaders.schedule.spec import CQL
 
     ours = known.BAKE_OFF[0]
     names = [name.strip() for name in only.split(",")] if only else list(known.BAKE_OFF)
@@ -111,8 +110,7 @@ def _entered(only: str | None, asked: Asked) -> tuple[list[Entrant], dict[str, A
                 file = Path(made) / name
                 file.write_text(text)
                 made_of = known.plan(experiments.load(str(file)))
-            past = made_of.load["protocol"] == CQL
-            if past or "queue" in known.stack(made_of.stack).not_judged:
+            if "queue" in known.stack(made_of.stack).not_judged(made_of):
                 others.append(entrant.name)
             else:
                 windows_s[entrant.name] = (made_of.kairosdb.get("queue_window_ms") or 0) / 1000

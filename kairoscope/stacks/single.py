@@ -115,9 +115,8 @@ class Single(ABC):
         """As it tells."""
         return self.told.acknowledgement
 
-    @property
-    def not_judged(self) -> dict[str, str]:
-        """As it tells."""
+    def not_judged(self, plan: Plan) -> dict[str, str]:
+        """As it tells, of any plan."""
         return self.told.not_judged
 
     @property

@@ -79,9 +79,8 @@ class Stack(Planned, Protocol):
         """Settings of section `system` with which more of what was acknowledged survives a killed
         process than with those that are planned; none where these keep as much as it can."""
 
-    @property
-    def not_judged(self) -> Mapping[str, str]:
-        """Parts of the verdict that it has no figure for, and why."""
+    def not_judged(self, plan: Plan) -> Mapping[str, str]:
+        """Parts of a run's verdict that it has no figure for, and why."""
 
     @property
     def bundles(self) -> Sequence[str]:

@@ -31,7 +31,7 @@ from cassandra.protocol import ErrorMessage
 
 from kairoscope.errors import UserError
 from kairoscope.hosts.secret_files import Access, Login
-from loaders.send.kairos_rows import row_key
+from loaders.send.kairos_rows import column, row_key
 
 Endpoint = tuple[str, int]
 """Address and port."""
@@ -347,4 +347,4 @@ def row_slices(spans: list[tuple[int, int]], row_width: int) -> Iterator[tuple[i
         for row in range(first - first % row_width, last + 1, row_width):
             # The offset in its row (source: RowSpec.getColumnName at tag v1.3.0).
             begin, end = max(first - row, 0), min(last - row, row_width - 1)
-            yield row, struct.pack(">i", begin), struct.pack(">i", end)
+            yield row, column(begin), column(end)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from kairoscope.stacks.kairosdb import readback
 from loaders.schedule import naming
 from loaders.schedule.due import Group, Schedule, Series
-from loaders.send.kairos_rows import escaped, row_key
+from loaders.schedule.values import ValueType
+from loaders.send.kairos_rows import escaped, row_key, type_name
 
 
 class Names:
@@ -18,7 +19,7 @@ class Names:
         self._schedule = schedule
         spec = schedule.spec
         self._spec = spec
-        self._type = f"kairos_{spec.value_type}"
+        self._type = type_name(ValueType(spec.value_type))
         groups = [g for worker in range(spec.workers) for g in schedule.groups(worker)]
         self._groups: list[Group] = sorted(groups, key=lambda group: group.rank)
         self._metric = _pattern(spec.metric)

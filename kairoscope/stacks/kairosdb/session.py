@@ -39,10 +39,18 @@ from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.credentials import Credentials
 from loaders.schedule.due import Schedule, Series
 from loaders.schedule.spec import CQL, LoadSpec, Store
+from loaders.schedule.values import ValueType
+from loaders.send.kairos_rows import type_name
 
 _NOTHING_WAITS = (
     "points go into the store past KairosDB, and what is acknowledged is stored: nothing waits"
 )
+
+
+def not_judged(plan: Plan) -> dict[str, str]:
+    """Parts of the verdict of a run of the plan that have no figure, and why."""
+    parts = ("queue", "drain") if plan.load["protocol"] == CQL else ()
+    return dict.fromkeys(parts, _NOTHING_WAITS)
 
 
 @contextmanager
@@ -117,13 +125,12 @@ class Session:
         storage = [host.name for host in self._hosts.storage]
         scylla = self._hosts.storage[0].vars["storage_engine"] == "scylla"
         everyone = [host.name for host in self._hosts.hosts]
-        parts = ("queue", "drain") if self._by_cql else ()
         return Expected(
             storage,
             storage if scylla else [],
             everyone,
             disk=True,
-            not_judged=dict.fromkeys(parts, _NOTHING_WAITS),
+            not_judged=not_judged(self._plan),
         )
 
     def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:
@@ -265,7 +272,7 @@ class Session:
                 for one in live.counted(some, shown)
             )
             spans = readback.spans(schedule)
-            kind = f"kairos_{spec.value_type}"
+            kind = type_name(ValueType(spec.value_type))
             return cql.rows_of_series(db, self._keyspace, series, spans, kind)
 
     def visible(self, schedule: Schedule) -> None:
@@ -292,7 +299,7 @@ class Session:
     def look_on_all_replicas(self, gaps: list[Gap]) -> AtAll:
         """A read at ALL, which repairs what it finds."""
         schedule = gaps[0].schedule
-        data_type = f"kairos_{schedule.spec.value_type}"
+        data_type = type_name(ValueType(schedule.spec.value_type))
 
         def on_replicas(wanted: Iterator[replicas.Wanted]) -> Iterator[set[int]]:
             with self._talk.cql(self._hosts.storage, ConsistencyLevel.ALL) as db:

@@ -27,7 +27,7 @@ from kairoscope.stacks.kairosdb import (
 from kairoscope.stacks.kairosdb.commitlog import CommitLog
 from kairoscope.stacks.kairosdb.queue import Queue
 from kairoscope.stacks.kairosdb.scylla_server import Server
-from kairoscope.stacks.kairosdb.session import Session, connect
+from kairoscope.stacks.kairosdb.session import Session, connect, not_judged
 from kairoscope.stacks.stack import Scraped
 from loaders.schedule.spec import CQL, REST, REST_GZIP, TELNET_PUT, TELNET_PUTM
 
@@ -64,7 +64,6 @@ class KairosDB:
         "the store that acknowledges, as many replicas as kairosdb.write_consistency says."
     )
     durable: ClassVar[Mapping[str, Any]] = {}
-    not_judged: ClassVar[Mapping[str, str]] = {}
     roles: ClassVar = {"storage": "storage", "kairosdb": "kairosdb"}
     taker = "KairosDB node"
     unused = ()
@@ -108,6 +107,10 @@ class KairosDB:
     def notices(self, draft: Draft, target: Target, servers: Servers) -> None:
         """Record what to know of engine and consistency."""
         notices.record(draft, target.name, servers.settings)
+
+    def not_judged(self, plan: Plan) -> dict[str, str]:
+        """What KairosDB tells, where the load goes past it."""
+        return not_judged(plan)
 
     def connect(self, plan: Plan, hosts: Inventory) -> AbstractContextManager[Session]:
         """A run's ways to its servers."""

@@ -216,7 +216,10 @@ class StubStack:
 
     def __init__(self, server: Server, not_judged: dict[str, str] | None = None) -> None:
         self.server = server
-        self.not_judged = not_judged or {}
+        self._not_judged = not_judged or {}
+
+    def not_judged(self, plan: Plan) -> dict[str, str]:
+        return self._not_judged
 
     def engine(self, target: Any) -> str:
         return "memory"
@@ -258,4 +261,4 @@ class StubStack:
 
     @contextlib.contextmanager
     def connect(self, plan: Plan, hosts: Inventory) -> Iterator[Session]:
-        yield Session(self.server, self.not_judged)
+        yield Session(self.server, self._not_judged)
