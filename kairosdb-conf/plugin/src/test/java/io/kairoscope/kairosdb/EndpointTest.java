@@ -3,6 +3,7 @@ package io.kairoscope.kairosdb;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.common.collect.ImmutableSetMultimap;
 import com.google.common.collect.ImmutableSortedMap;
 import com.google.inject.AbstractModule;
 import com.google.inject.Guice;
@@ -159,7 +160,7 @@ class EndpointTest {
     for (int i = 0; i < 10; i++) {
       queue.put(event(i));
     }
-    assertTrue(queue.flush("metric", 30_000));
+    assertTrue(queue.flush("metric", ImmutableSetMultimap.of(), 30_000));
     for (int i = 0; i < 2; i++) {
       Parsed all = read(kairosDb);
       assertEquals(10, all.value("kairosdb_queue_put_points_total"));

@@ -1,5 +1,7 @@
 package io.kairoscope.kairosdb.door;
 
+import com.google.common.collect.ImmutableSetMultimap;
+import com.google.common.collect.SetMultimap;
 import io.kairoscope.kairosdb.queue.PointQueue;
 import org.kairosdb.core.datastore.Datastore;
 import org.kairosdb.core.datastore.DatastoreMetricQuery;
@@ -11,7 +13,7 @@ import org.slf4j.LoggerFactory;
 
 /**
  * KairosDB's datastore, in which a query sees what waits in this node's queue, and a delete deletes
- * it: the metric's points are stored first.
+ * it: the points of its series are stored first.
  *
  * <p>Else a point could be queried half a minute after its 204, rollups would leave points out for
  * good, and a delete would walk the rows that the store knows, and not those that come a moment
@@ -21,6 +23,8 @@ final class FreshDatastore implements Datastore {
   private static final Logger logger = LoggerFactory.getLogger(FreshDatastore.class);
   // What KairosDB's health check asks for, to see whether there is an answer.
   private static final String HEALTH_CHECK = "kairosdb.jvm.thread_count";
+
+  private static final SetMultimap<String, String> ALL = ImmutableSetMultimap.of();
 
   private final Datastore store;
   private final PointQueue queue;
@@ -40,12 +44,13 @@ final class FreshDatastore implements Datastore {
     onDeleteMs = settings.flushOnDeleteMs();
   }
 
-  private void flushForQuery(String metric) throws DatastoreException {
+  private void flushForQuery(DatastoreMetricQuery query) throws DatastoreException {
+    String metric = query.getName();
     if (onQueryMs <= 0 || HEALTH_CHECK.equals(metric)) {
       return;
     }
     try {
-      if (queue.flush(metric, onQueryMs)) {
+      if (queue.flush(metric, tags(query), onQueryMs)) {
         return;
       }
     } catch (InterruptedException stop) {
@@ -66,22 +71,27 @@ final class FreshDatastore implements Datastore {
                 before));
   }
 
+  /** Which series it may ask for: a plugin of KairosDB's may look for others than the tags say. */
+  private static SetMultimap<String, String> tags(DatastoreMetricQuery query) {
+    return query.getPlugins().isEmpty() ? query.getTags() : ALL;
+  }
+
   @Override
   public void queryDatabase(DatastoreMetricQuery query, QueryCallback callback)
       throws DatastoreException {
-    flushForQuery(query.getName());
+    flushForQuery(query);
     store.queryDatabase(query, callback);
   }
 
   @Override
   public TagSet queryMetricTags(DatastoreMetricQuery query) throws DatastoreException {
-    flushForQuery(query.getName());
+    flushForQuery(query);
     return store.queryMetricTags(query);
   }
 
   @Override
   public void indexMetricTags(DatastoreMetricQuery query) throws DatastoreException {
-    flushForQuery(query.getName());
+    flushForQuery(query);
     store.indexMetricTags(query);
   }
 
@@ -89,7 +99,7 @@ final class FreshDatastore implements Datastore {
   public void deleteDataPoints(DatastoreMetricQuery query) throws DatastoreException {
     long at = deletes.now();
     try {
-      if (!queue.flush(query.getName(), onDeleteMs)) {
+      if (!queue.flush(query.getName(), ALL, onDeleteMs)) {
         stats.refusedDeletes.increment();
         throw new DatastoreException(
             "Nothing was deleted: points of "

@@ -1,13 +1,19 @@
 package io.kairoscope.kairosdb.queue;
 
+import com.google.common.collect.SetMultimap;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Deque;
+import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.LongPredicate;
 import java.util.function.LongSupplier;
 import java.util.stream.LongStream;
 
@@ -196,6 +202,10 @@ final class CoalescingQueue {
         } else {
           list(key(tagsAt), index, clockMs.getAsLong());
         }
+        if (next == file.head()) {
+          // What comes from now on has another moment, and so must not have the same write time.
+          lastTakenAt++;
+        }
       }
       count++;
     }
@@ -308,17 +318,26 @@ final class CoalescingQueue {
   }
 
   /**
-   * Releases what waits of a metric now, and waits until it is settled.
+   * Releases what waits of some of a metric's series now, and waits until it is settled. The others
+   * go on waiting for their next points: whoever looks at one sensor of many does not make all of
+   * them cost what they do alone.
    *
+   * @param tags of each name one of its values; empty is all series
    * @param wakeUp is run once it is released
    * @return whether all is that was taken before; not if some of it is left in the file only
    */
-  boolean flush(String metric, long timeoutMs, Runnable wakeUp)
+  boolean flush(
+      String metric, SetMultimap<String, String> tags, long timeoutMs, Runnable wakeUp)
       throws InterruptedException, IOException {
-    int wanted = RecordBuffer.metricKey(metric);
     boolean inMemory;
     synchronized (this) {
       inMemory = next == file.head();
+    }
+    LongPredicate ofMetric = ofMetric(metric);
+    LongPredicate wanted = ofMetric;
+    if (!tags.isEmpty()) {
+      Set<Long> keys = keys(waiting(ofMetric), tags);
+      wanted = key -> ofMetric.test(key) && keys.contains(key);
     }
     long[] awaited = release(wanted);
     wakeUp.run();
@@ -341,42 +360,131 @@ final class CoalescingQueue {
     return at;
   }
 
-  /** Makes what waits of a metric urgent; all of it that is not settled. */
-  private long[] release(int metric) {
-    // There may be a million.
-    LongStream.Builder awaited = LongStream.builder();
-    for (Map.Entry<Long, Entries.View> seen : views().entrySet()) {
+  private static LongPredicate ofMetric(String metric) throws IOException {
+    int hash = RecordBuffer.metricKey(metric);
+    return key -> RecordBuffer.metricOf(key) == hash;
+  }
+
+  /** Makes what waits of the wanted keys urgent; all of it that is not settled. */
+  private long[] release(LongPredicate wanted) {
+    for (Seen seen : seen(true)) {
       // Looked through without the lock, as there are many.
-      if (seen.getValue().hasAny(metric)) {
+      if (seen.view.hasAny(wanted)) {
         synchronized (this) {
-          Entries entries = moments.get(seen.getKey());
-          if (entries != null) {
-            entries.takeOut(entries.view(), metric, urgent);
+          // Else it was due meanwhile, and is in a run.
+          if (moments.get(seen.dueMs) == seen.entries) {
+            seen.entries.takeOut(seen.view, wanted, urgent);
           }
         }
       }
     }
+    // There may be a million.
+    LongStream.Builder awaited = LongStream.builder();
+    onTheirWay(wanted, (key, index) -> awaited.add(index));
+    return awaited.build().toArray();
+  }
+
+  /** What waits of the wanted keys and what is on its way to the store, some of it settled. */
+  private Entries waiting(LongPredicate wanted) {
+    Entries found = new Entries();
+    for (Seen seen : seen(false)) {
+      seen.view.forEach(wanted, found::add);
+    }
+    onTheirWay(wanted, found::add);
+    return found;
+  }
+
+  /** Told of the points of the wanted keys that do not wait for their moment any more. */
+  private void onTheirWay(LongPredicate wanted, Entries.Each each) {
     List<Run> known;
     synchronized (this) {
-      urgent.forEach(
-          (key, index) -> {
-            if (RecordBuffer.metricOf(key) == metric) {
-              awaited.add(index);
-            }
-          });
+      urgent.view().forEach(wanted, each);
       known = new ArrayList<>(runs);
       known.addAll(handedOut);
     }
     for (Run run : known) {
-      run.forEach(metric, awaited);
+      run.forEach(wanted, each);
     }
-    return awaited.build().toArray();
   }
 
-  private synchronized Map<Long, Entries.View> views() {
-    Map<Long, Entries.View> views = new TreeMap<>();
-    moments.forEach((due, entries) -> views.put(due, entries.view()));
-    return views;
+  /** The keys of the series that have these tags, by what the file has of the points. */
+  private Set<Long> keys(Entries points, SetMultimap<String, String> tags) throws IOException {
+    Entries unsettled = new Entries();
+    synchronized (this) {
+      points.forEach(
+          (key, index) -> {
+            if (!settled.contains(index)) {
+              unsettled.add(key, index);
+            }
+          });
+    }
+    Set<Long> wanted = new HashSet<>();
+    // Very seldom several of one key.
+    Map<Long, List<SeriesRecords>> others = new HashMap<>();
+    PointFile.Reader own = file.reader();
+    try {
+      unsettled.forEach(
+          (key, index) -> {
+            if (!wanted.contains(key) && hasTags(own, index, tags, others, key)) {
+              wanted.add(key);
+            }
+          });
+    } catch (UncheckedIOException error) {
+      throw error.getCause();
+    } finally {
+      own.close();
+    }
+    return wanted;
+  }
+
+  /** Whether a point's series has the tags, and is none of those that are known not to. */
+  private boolean hasTags(
+      PointFile.Reader own,
+      long index,
+      SetMultimap<String, String> tags,
+      Map<Long, List<SeriesRecords>> others,
+      long key) {
+    try {
+      if (index < file.tail()) {
+        return false; // stored meanwhile
+      }
+      int tagsAt = own.load(index) ? codec.tagsAt(own) : 0;
+      if (tagsAt == 0) {
+        return false; // torn, or gone with its page
+      }
+      List<SeriesRecords> known = others.computeIfAbsent(key, none -> new ArrayList<>(1));
+      for (SeriesRecords one : known) {
+        if (one.has(own.bytes(), own.length(), tagsAt)) {
+          return false;
+        }
+      }
+      SeriesRecords series = new SeriesRecords(own.bytes(), own.length(), tagsAt);
+      if (Deleted.have(series.series().tags(), tags)) {
+        return true;
+      }
+      known.add(series);
+      return false;
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  /** What waits for a moment, as it was when somebody looked. */
+  private record Seen(long dueMs, Entries entries, Entries.View view) {}
+
+  /**
+   * All that waits for its moment.
+   *
+   * @param released whether some of it is: what comes from now on has another write time then, or
+   *     the store could not tell which of two values of a series' time is the later one
+   */
+  private synchronized List<Seen> seen(boolean released) {
+    if (released) {
+      lastTakenAt++;
+    }
+    List<Seen> all = new ArrayList<>(moments.size());
+    moments.forEach((due, entries) -> all.add(new Seen(due, entries, entries.view())));
+    return all;
   }
 
   /** Whether memory is short, so that nothing waits for its moment. */
@@ -400,11 +508,11 @@ final class CoalescingQueue {
    * @return how many are given up
    */
   int forget(String metric, Covered covered) throws IOException {
-    int wanted = RecordBuffer.metricKey(metric);
+    LongPredicate wanted = ofMetric(metric);
     Entries found = new Entries();
     synchronized (this) {
-      for (Entries entries : moments.values()) {
-        entries.takeOut(entries.view(), wanted, found);
+      for (Seen seen : seen(true)) {
+        seen.entries.takeOut(seen.view, wanted, found);
       }
     }
     int gone = 0;

@@ -310,9 +310,10 @@ public class CoalescingQueueProcessor extends QueueProcessor
   }
 
   @Override
-  public boolean flush(String metric, long timeoutMs) throws InterruptedException {
+  public boolean flush(String metric, SetMultimap<String, String> tags, long timeoutMs)
+      throws InterruptedException {
     try {
-      return queue.flush(metric, timeoutMs, deliveries::wakeUp);
+      return queue.flush(metric, tags, timeoutMs, deliveries::wakeUp);
     } catch (IOException error) {
       logger.warn("What waits of {} cannot be released", metric, error);
       return false;

@@ -23,11 +23,16 @@ record Deleted(
     return loaded.takenAt() <= takenBeforeMs
         && time >= startMs
         && time <= endMs
-        && (tags.isEmpty() || has(one.series().tags()));
+        && (tags.isEmpty() || have(one.series().tags(), tags));
   }
 
-  private boolean has(Map<String, String> pointTags) {
-    return tags.asMap().entrySet().stream()
-        .allMatch(tag -> tag.getValue().contains(pointTags.get(tag.getKey())));
+  /**
+   * Whether a series is one of those that KairosDB means by the tags of a query or delete.
+   *
+   * @param wanted of each name one of its values; empty is all
+   */
+  static boolean have(Map<String, String> tags, SetMultimap<String, String> wanted) {
+    return wanted.asMap().entrySet().stream()
+        .allMatch(tag -> tag.getValue().contains(tags.get(tag.getKey())));
   }
 }

@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.queue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.LongPredicate;
 
 /**
  * Points that wait, each by the key of its series and its index in the file: 16 bytes in arrays,
@@ -51,9 +52,9 @@ final class Entries {
     return new View(chunks.toArray(new long[0][]), count);
   }
 
-  /** Takes out those of a metric, which the view saw. */
-  void takeOut(View view, int metric, Entries into) {
-    for (int i = view.next(metric, 0); i < view.count; i = view.next(metric, i + 1)) {
+  /** Takes out those of the wanted keys, which the view saw. */
+  void takeOut(View view, LongPredicate wanted, Entries into) {
+    for (int i = view.next(wanted, 0); i < view.count; i = view.next(wanted, i + 1)) {
       long[] chunk = view.chunks[i / CHUNK];
       int at = 2 * (i % CHUNK);
       if (chunk[at + 1] != GONE) {
@@ -74,14 +75,24 @@ final class Entries {
       this.count = count;
     }
 
-    boolean hasAny(int metric) {
-      return next(metric, 0) < count;
+    boolean hasAny(LongPredicate wanted) {
+      return next(wanted, 0) < count;
     }
 
-    private int next(int metric, int from) {
+    /** Told of those of the wanted keys that were not taken out. */
+    void forEach(LongPredicate wanted, Each each) {
+      for (int i = next(wanted, 0); i < count; i = next(wanted, i + 1)) {
+        long[] chunk = chunks[i / CHUNK];
+        long index = chunk[2 * (i % CHUNK) + 1];
+        if (index != GONE) {
+          each.entry(chunk[2 * (i % CHUNK)], index);
+        }
+      }
+    }
+
+    private int next(LongPredicate wanted, int from) {
       int i = from;
-      while (i < count
-          && RecordBuffer.metricOf(chunks[i / CHUNK][2 * (i % CHUNK)]) != metric) {
+      while (i < count && !wanted.test(chunks[i / CHUNK][2 * (i % CHUNK)])) {
         i++;
       }
       return i;

@@ -37,11 +37,13 @@ public interface PointQueue extends QueueDepth {
   void sync() throws InterruptedException;
 
   /**
-   * Releases what waits of a metric, and waits until the store has it.
+   * Releases what waits of a metric's series that have these tags, and waits until the store has it.
    *
+   * @param tags of each name one of its values; empty is all
    * @return whether the store has all that was taken before the call
    */
-  boolean flush(String metric, long timeoutMs) throws InterruptedException;
+  boolean flush(String metric, SetMultimap<String, String> tags, long timeoutMs)
+      throws InterruptedException;
 
   /**
    * Gives up what waits of a metric, as it was deleted by another node.

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.function.LongConsumer;
+import java.util.function.LongPredicate;
 
 /**
  * Points that are released together, in the order of their series: sorted here, once, instead of
@@ -66,11 +67,11 @@ final class Run {
     return isEmpty() && release.done();
   }
 
-  /** Tells the index of each point of a metric, handed out or not. */
-  void forEach(int metric, LongConsumer each) {
+  /** Told of each point of the wanted keys, handed out or not. */
+  void forEach(LongPredicate wanted, Entries.Each each) {
     for (int i = 0; i < keys.length; i++) {
-      if (RecordBuffer.metricOf(keys[i]) == metric) {
-        each.accept(indexes[i]);
+      if (wanted.test(keys[i])) {
+        each.entry(keys[i], indexes[i]);
       }
     }
   }

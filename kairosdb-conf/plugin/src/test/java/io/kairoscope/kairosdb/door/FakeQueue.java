@@ -116,8 +116,8 @@ class FakeQueue extends QueueProcessor implements PointQueue {
   }
 
   @Override
-  public boolean flush(String metric, long timeoutMs) throws InterruptedException {
-    calls.add("flush " + metric + " " + timeoutMs);
+  public boolean flush(String metric, SetMultimap<String, String> tags, long timeoutMs) {
+    calls.add("flush " + metric + (tags.isEmpty() ? " " : tags + " ") + timeoutMs);
     return flushes;
   }
 

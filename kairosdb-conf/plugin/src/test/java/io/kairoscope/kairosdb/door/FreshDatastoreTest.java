@@ -53,6 +53,31 @@ class FreshDatastoreTest {
   }
 
   @Test
+  void aQueryOfSomeSeriesLeavesTheOthersWaiting() throws Exception {
+    query.setTags(Map.of("a", "b"));
+    datastore.queryDatabase(query, null);
+    datastore.queryMetricTags(query);
+    datastore.indexMetricTags(query);
+    assertEquals(List.of("flush m{a=[b]} 2000"), List.copyOf(Set.copyOf(queue.calls)));
+    assertEquals(3, queue.calls.size());
+  }
+
+  @Test
+  void aQueryWithAPluginMayBeOfAnySeries() throws Exception {
+    query.setTags(Map.of("a", "b"));
+    query.addPlugin(() -> "of series it knows");
+    datastore.queryDatabase(query, null);
+    assertEquals(List.of("flush m 2000"), queue.calls);
+  }
+
+  @Test
+  void aDeleteOfSomeSeriesStoresAllThatWaits() throws Exception {
+    query.setTags(Map.of("a", "b"));
+    datastore.deleteDataPoints(query);
+    assertEquals("flush m 30000", queue.calls.get(0));
+  }
+
+  @Test
   void aQueryIsAnsweredAlsoIfTheStoreTakesNothing() throws Exception {
     queue.flushes = false;
     datastore.queryDatabase(query, null);

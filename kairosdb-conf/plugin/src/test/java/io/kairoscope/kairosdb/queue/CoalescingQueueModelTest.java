@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
+import com.google.common.collect.HashMultimap;
+import com.google.common.collect.SetMultimap;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -68,7 +70,7 @@ class CoalescingQueueModelTest {
     final Set<Long> readBack = new HashSet<>();
     // When what was written again, in this life or another, had been taken.
     final Map<Long, Long> rewritten = new HashMap<>();
-    final Set<String> urgent = new HashSet<>();
+    final Set<Series> urgent = new HashSet<>();
 
     Model(long seed) throws IOException {
       random = new Random(seed);
@@ -195,7 +197,7 @@ class CoalescingQueueModelTest {
         assertTrue(times.add(point.time()), "two of one time in one batch");
         boolean due = was.dueMs <= clockMs || readBack.contains(point.index());
         assertTrue(
-            due || pressed || flushed || urgent.contains(group.series().metric()),
+            due || pressed || flushed || urgent.contains(group.series()),
             "released before it is due");
         for (var one : rewritten.entrySet()) {
           Put earlier = put.get(one.getKey().intValue());
@@ -239,16 +241,28 @@ class CoalescingQueueModelTest {
 
     void flush() throws Exception {
       int series = random.nextInt(seriesCount);
-      history.append(" flush").append(series);
       String metric = Records.series(series).metric();
-      urgent.add(metric);
-      boolean all = queue.flush(metric, 0, () -> {});
+      SetMultimap<String, String> tags = HashMultimap.create();
+      if (random.nextBoolean()) {
+        Records.series(series).tags().forEach(tags::put);
+        tags.put("s", "another");
+      }
+      history.append(" flush").append(series).append(tags);
+      Set<Series> wanted = new HashSet<>();
+      for (int i = 0; i < seriesCount; i++) {
+        Series one = Records.series(i);
+        if (one.metric().equals(metric) && (tags.isEmpty() || i == series)) {
+          wanted.add(one);
+        }
+      }
+      urgent.addAll(wanted);
+      boolean all = queue.flush(metric, tags, 0, () -> {});
       boolean waits = false;
       for (long index = file.tail; index < put.size(); index++) {
         Put one = put.get((int) index);
         waits |=
             one != null
-                && Records.series(one.series).metric().equals(metric)
+                && wanted.contains(Records.series(one.series))
                 && !settledAt.containsKey(index)
                 && !replaced(index);
       }

@@ -10,6 +10,7 @@ import com.datastax.driver.core.Session;
 import com.datastax.driver.core.Statement;
 import com.google.common.collect.ImmutableSetMultimap;
 import com.google.common.collect.ImmutableSortedMap;
+import com.google.common.collect.SetMultimap;
 import com.google.inject.AbstractModule;
 import com.google.inject.Guice;
 import com.google.inject.Injector;
@@ -52,6 +53,7 @@ import org.kairosdb.events.DataPointEvent;
 class CoalescingQueueProcessorTest {
   private static final int POINTS = 1_000;
   private static final int SERIES = 10;
+  private static final SetMultimap<String, String> ALL = ImmutableSetMultimap.of();
   private static final long ROW_TIME = 900 * 1_814_400_000L;
 
   @TempDir Path folder;
@@ -262,9 +264,32 @@ class CoalescingQueueProcessorTest {
       queue.put(event(i));
       queue.put("other", ImmutableSortedMap.of("a", "1"), new DoubleDataPoint(i, i), 0);
     }
-    assertTrue(queue.flush("metric", 30_000));
+    assertTrue(queue.flush("metric", ALL, 30_000));
     assertEquals(POINTS, written(kairosDb.getInstance(FakeCluster.class)).size());
     assertEquals(POINTS, queue.waiting());
+    queue.shutdown();
+  }
+
+  @Test
+  void aQueryOfOneSeriesFindsWhatWaitsOfItAndLeavesTheOthersWaiting() throws Exception {
+    Injector kairosDb = start(1_000_000);
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    queue.setProcessorHandler(null);
+    for (int i = 0; i < POINTS; i++) {
+      queue.put(event(i));
+    }
+    SetMultimap<String, String> two = ImmutableSetMultimap.of("series", "s3", "series", "s4");
+    int each = POINTS / SERIES;
+    assertTrue(queue.flush("metric", ImmutableSetMultimap.of("series", "none"), 30_000));
+    assertTrue(queue.flush("metric", ImmutableSetMultimap.of("none", "s3"), 30_000));
+    assertEquals(POINTS, queue.waiting());
+    assertTrue(queue.flush("metric", two, 30_000));
+    assertEquals(POINTS - 2 * each, queue.waiting());
+    assertEquals(2 * each, written(kairosDb.getInstance(FakeCluster.class)).size());
+    assertTrue(queue.flush("metric", two, 30_000));
+    assertTrue(queue.flush("metric", ALL, 30_000));
+    assertEquals(POINTS, written(kairosDb.getInstance(FakeCluster.class)).size());
     queue.shutdown();
   }
 
@@ -286,7 +311,7 @@ class CoalescingQueueProcessorTest {
         ImmutableSetMultimap.of("series", "s3"),
         now);
     queue.forget("metric", Long.MIN_VALUE, Long.MAX_VALUE, ImmutableSetMultimap.of(), now - 60_000);
-    assertTrue(queue.flush("metric", 30_000));
+    assertTrue(queue.flush("metric", ALL, 30_000));
     int gone = POINTS / SERIES / 2;
     assertEquals(POINTS - gone, written(kairosDb.getInstance(FakeCluster.class)).size());
     assertEquals(0, queue.waiting());
@@ -357,7 +382,7 @@ class CoalescingQueueProcessorTest {
       Thread.sleep(10);
     }
     assertTrue(queue.health().troubles().get(0).contains("bound"), queue.health().toString());
-    queue.flush("metric", 60_000);
+    queue.flush("metric", ALL, 60_000);
     assertEquals(taken, written(cluster).size());
     // What is stored is no longer kept when there is no room otherwise.
     while (!queue.health().healthy()) {

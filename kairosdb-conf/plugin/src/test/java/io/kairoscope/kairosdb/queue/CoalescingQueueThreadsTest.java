@@ -3,6 +3,8 @@ package io.kairoscope.kairosdb.queue;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.common.collect.ImmutableSetMultimap;
+import com.google.common.collect.SetMultimap;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.BitSet;
@@ -19,6 +21,8 @@ import org.junit.jupiter.api.Test;
 class CoalescingQueueThreadsTest {
   private static final int THREADS = 3;
   private static final int EACH = 30_000;
+  private static final SetMultimap<String, String> ALL = ImmutableSetMultimap.of();
+  private static final SetMultimap<String, String> ONE = ImmutableSetMultimap.of("s", "3");
 
   private final Records records = new Records();
   private final AtomicInteger times = new AtomicInteger();
@@ -28,6 +32,7 @@ class CoalescingQueueThreadsTest {
     // From memory that is always short to memory that is never short.
     for (long maxBytes : new long[] {1, 50_000, 1 << 20, 1 << 28}) {
       MemoryFile file = new MemoryFile();
+      file.overtaken = true;
       CoalescingQueue queue = new CoalescingQueue(file, records.codec, 50, maxBytes, 0, this::nowMs);
       ExecutorService threads = Executors.newFixedThreadPool(THREADS + 2);
       List<Future<?>> putting = new ArrayList<>();
@@ -39,7 +44,8 @@ class CoalescingQueueThreadsTest {
           threads.submit(
               () -> {
                 while (!ended.get()) {
-                  queue.flush("m" + times.get() % 7, 20, () -> {});
+                  int now = times.get();
+                  queue.flush("m" + now % 7, now % 2 == 0 ? ALL : ONE, 20, () -> {});
                 }
                 return null;
               });

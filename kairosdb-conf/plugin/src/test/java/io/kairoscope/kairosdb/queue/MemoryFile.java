@@ -13,6 +13,8 @@ final class MemoryFile implements PointFile {
   private final List<Integer> tagsAt = new ArrayList<>();
   private final List<Long> times = new ArrayList<>();
   final Set<Long> torn = new HashSet<>();
+  /** A reader may be overtaken by the checkpoint and find its page gone; else that is a mistake. */
+  volatile boolean overtaken;
   long tail;
   boolean full;
   // How often a record can be read before reading fails; below 0 it does not.
@@ -38,6 +40,9 @@ final class MemoryFile implements PointFile {
       @Override
       public boolean load(long index) {
         synchronized (MemoryFile.this) {
+          if (index < tail && overtaken) {
+            return false;
+          }
           if (index < tail) {
             throw new IndexOutOfBoundsException("read before the checkpoint: " + index);
           }

@@ -1,0 +1,92 @@
+package io.kairoscope.kairosdb.queue;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.google.common.collect.ImmutableSetMultimap;
+import com.google.common.collect.SetMultimap;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+/** What a query makes urgent, beside what goes on waiting. */
+class CoalescingQueueFlushTest {
+  private static final int SERIES = 3;
+  private static final int WINDOW_MS = 10_000;
+  private static final SetMultimap<String, String> OURS = ImmutableSetMultimap.of("s", "" + SERIES);
+
+  private final Records records = new Records();
+  private final MemoryFile file = new MemoryFile();
+  private final String metric = Records.series(SERIES).metric();
+  private long clockMs;
+
+  private CoalescingQueue queue() throws IOException {
+    return new CoalescingQueue(file, records.codec, WINDOW_MS, 1 << 20, 0, () -> clockMs);
+  }
+
+  private List<Point> take(CoalescingQueue queue) throws IOException {
+    List<Point> points = new ArrayList<>();
+    queue.take(100).forEach(group -> points.addAll(group.points()));
+    return points;
+  }
+
+  @Test
+  void whatIsAskedForIsReleasedAndOthersOfItsMetricWait() throws Exception {
+    CoalescingQueue queue = queue();
+    // 10 and 17 have the same metric as 3.
+    for (int series : new int[] {SERIES, 10, 17, 4}) {
+      queue.put(records.of(series, 1, series), 0);
+      queue.put(records.of(series, 2, series), 0);
+    }
+    assertTrue(queue.flush(metric, ImmutableSetMultimap.of("s", "4"), 0, () -> {}));
+    assertFalse(queue.isUrgent());
+    assertFalse(queue.flush(metric, OURS, 0, () -> {}));
+    List<Group> groups = queue.take(100);
+    assertEquals(1, groups.size());
+    assertEquals(Records.series(SERIES), groups.get(0).series());
+    assertEquals(2, groups.get(0).points().size());
+    // On its way, and not settled.
+    assertFalse(queue.flush(metric, OURS, 0, () -> {}));
+    queue.done(groups.get(0).points());
+    assertTrue(queue.flush(metric, OURS, 0, () -> {}));
+    assertEquals(6, queue.depth().waiting());
+    assertFalse(queue.flush(metric, ImmutableSetMultimap.of(), 0, () -> {}));
+    assertEquals(4, take(queue).size());
+  }
+
+  /** The store keeps the larger of two values that were written at the same time. */
+  @Test
+  void whatComesInTheSameMillisecondHasALaterWriteTime() throws Exception {
+    for (SetMultimap<String, String> tags : List.of(OURS, ImmutableSetMultimap.<String, String>of())) {
+      CoalescingQueue queue = queue();
+      queue.put(records.of(SERIES, 1, 9), 5);
+      queue.flush(metric, tags, 0, () -> {});
+      queue.put(records.of(SERIES, 1, 2), 5);
+      Point earlier = take(queue).get(0);
+      clockMs += WINDOW_MS;
+      Point later = take(queue).get(0);
+      assertTrue(later.index() > earlier.index());
+      assertTrue(later.takenAt() > earlier.takenAt());
+      queue.done(List.of(earlier, later));
+      queue.checkpoint();
+    }
+  }
+
+  @Test
+  void whatComesAfterWhatWasReadBackHasALaterWriteTime() throws Exception {
+    queue().put(records.of(4, 1, 1), 5);
+    // After a start, what comes waits in the file behind what is there.
+    CoalescingQueue queue = queue();
+    queue.put(records.of(SERIES, 1, 9), 5);
+    queue.refill();
+    queue.put(records.of(SERIES, 1, 2), 5);
+    List<Point> both = new ArrayList<>(take(queue));
+    clockMs += WINDOW_MS;
+    both.addAll(take(queue));
+    both.removeIf(point -> point.index() == 0);
+    assertEquals(2, both.size());
+    assertTrue(both.get(1).takenAt() > both.get(0).takenAt());
+  }
+}
