@@ -2,7 +2,7 @@ package io.kairoscope.kairosdb.queue;
 
 import com.google.common.collect.SetMultimap;
 import java.io.IOException;
-import java.io.UncheckedIOException;
+import java.nio.file.NoSuchFileException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -11,6 +11,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.LongPredicate;
@@ -49,6 +50,8 @@ final class CoalescingQueue {
   // partitions at a time; with ten in a window its load is still even.
   private static final long MOMENTS_APART_MS = 1_000;
   private static final long MOMENTS_IN_WINDOW = 10;
+  // So much later another write time begins, where the wall clock does not: it was set back.
+  private static final long WRITE_TIME_MS = 50;
   // Sorted at once: a window of 60,000 points a second when there are arrears.
   private static final int RUN_POINTS = 1 << 20;
   // Runs that are looked through for points on their way to the store.
@@ -76,6 +79,8 @@ final class CoalescingQueue {
   private long listed;
   private long points;
   private long lastTakenAt;
+  // When what has that write time is due from, by `clockMs`; empty if nothing has it yet.
+  private OptionalLong lastTakenFrom = OptionalLong.empty();
   private boolean draining;
 
   /**
@@ -125,9 +130,18 @@ final class CoalescingQueue {
     boolean first = next == file.head();
     boolean listed = first && hasRoom();
     // Never before an earlier one, even if the clock is set back: of two values of the same time
-    // the store keeps the one that was written later. And never at the same time as one that is
-    // released before.
+    // the store keeps the one that was written later, and of the same write time the larger. So
+    // never at the same time as one that is released before.
     long takenAt = Math.max(nowMs, first && !listed ? lastTakenAt + 1 : lastTakenAt);
+    long from = nowClockMs;
+    if (takenAt == lastTakenAt && lastTakenFrom.isPresent()) {
+      // What has the same write time is due at the same moment, as it must be released together.
+      from = lastTakenFrom.getAsLong();
+      if (nowClockMs - from >= WRITE_TIME_MS) {
+        takenAt++;
+        from = nowClockMs;
+      }
+    }
     long index =
         file.append(
             records.bytes(),
@@ -136,10 +150,17 @@ final class CoalescingQueue {
             records.tagsAt(record),
             takenAt);
     lastTakenAt = takenAt;
+    lastTakenFrom = OptionalLong.of(from);
     if (listed) {
       long key = records.key(record);
-      list(key, index, dueMs(key, nowClockMs, windowMs));
+      list(key, index, dueMs(key, from, windowMs));
     }
+  }
+
+  /** What comes from now on has a later write time than all that came before. */
+  private void nextWriteTime() {
+    lastTakenAt++;
+    lastTakenFrom = OptionalLong.empty();
   }
 
   private boolean hasRoom() {
@@ -203,8 +224,8 @@ final class CoalescingQueue {
           list(key(tagsAt), index, clockMs.getAsLong());
         }
         if (next == file.head()) {
-          // What comes from now on has another moment, and so must not have the same write time.
-          lastTakenAt++;
+          // What comes has another moment.
+          nextWriteTime();
         }
       }
       count++;
@@ -262,8 +283,7 @@ final class CoalescingQueue {
         return null;
       }
       listed -= due.size();
-      // What comes from now on must not have the same write time as what is released.
-      lastTakenAt++;
+      nextWriteTime();
       handedOut.removeIf(Run::isSettled);
       while (handedOut.size() > RUNS_KNOWN) {
         handedOut.removeFirst();
@@ -384,17 +404,26 @@ final class CoalescingQueue {
     return awaited.build().toArray();
   }
 
-  /** What waits of the wanted keys and what is on its way to the store, some of it settled. */
+  /** What is not settled of the wanted keys. */
   private Entries waiting(LongPredicate wanted) {
     Entries found = new Entries();
     for (Seen seen : seen(false)) {
       seen.view.forEach(wanted, found::add);
     }
-    onTheirWay(wanted, found::add);
+    Entries onTheirWay = new Entries();
+    onTheirWay(wanted, onTheirWay::add);
+    synchronized (this) {
+      onTheirWay.forEach(
+          (key, index) -> {
+            if (!settled.contains(index)) {
+              found.add(key, index);
+            }
+          });
+    }
     return found;
   }
 
-  /** Told of the points of the wanted keys that do not wait for their moment any more. */
+  /** Told of points of the wanted keys that wait for no moment any more; some are settled. */
   private void onTheirWay(LongPredicate wanted, Entries.Each each) {
     List<Run> known;
     synchronized (this) {
@@ -407,66 +436,44 @@ final class CoalescingQueue {
     }
   }
 
-  /** The keys of the series that have these tags, by what the file has of the points. */
+  /** The keys of the series that have these tags, by what the file has of their points. */
   private Set<Long> keys(Entries points, SetMultimap<String, String> tags) throws IOException {
-    Entries unsettled = new Entries();
-    synchronized (this) {
-      points.forEach(
-          (key, index) -> {
-            if (!settled.contains(index)) {
-              unsettled.add(key, index);
-            }
-          });
-    }
+    Map<Long, long[]> ends = new HashMap<>();
+    points.forEach(
+        (key, index) -> {
+          long[] known = ends.computeIfAbsent(key, none -> new long[] {index, index});
+          known[0] = Math.min(known[0], index);
+          known[1] = Math.max(known[1], index);
+        });
     Set<Long> wanted = new HashSet<>();
-    // Very seldom several of one key.
-    Map<Long, List<SeriesRecords>> others = new HashMap<>();
     PointFile.Reader own = file.reader();
     try {
-      unsettled.forEach(
-          (key, index) -> {
-            if (!wanted.contains(key) && hasTags(own, index, tags, others, key)) {
-              wanted.add(key);
-            }
-          });
-    } catch (UncheckedIOException error) {
-      throw error.getCause();
+      for (Map.Entry<Long, long[]> one : ends.entrySet()) {
+        // Very seldom a key is of two series: then one end of its points is of the one, mostly, and
+        // the other of the other. Else it is found after the window, as on another node.
+        long[] end = one.getValue();
+        if (hasTags(own, end[0], tags) || end[1] != end[0] && hasTags(own, end[1], tags)) {
+          wanted.add(one.getKey());
+        }
+      }
     } finally {
       own.close();
     }
     return wanted;
   }
 
-  /** Whether a point's series has the tags, and is none of those that are known not to. */
-  private boolean hasTags(
-      PointFile.Reader own,
-      long index,
-      SetMultimap<String, String> tags,
-      Map<Long, List<SeriesRecords>> others,
-      long key) {
+  private boolean hasTags(PointFile.Reader own, long index, SetMultimap<String, String> tags)
+      throws IOException {
+    int tagsAt;
     try {
-      if (index < file.tail()) {
-        return false; // stored meanwhile
-      }
-      int tagsAt = own.load(index) ? codec.tagsAt(own) : 0;
-      if (tagsAt == 0) {
-        return false; // torn, or gone with its page
-      }
-      List<SeriesRecords> known = others.computeIfAbsent(key, none -> new ArrayList<>(1));
-      for (SeriesRecords one : known) {
-        if (one.has(own.bytes(), own.length(), tagsAt)) {
-          return false;
-        }
-      }
-      SeriesRecords series = new SeriesRecords(own.bytes(), own.length(), tagsAt);
-      if (Deleted.have(series.series().tags(), tags)) {
-        return true;
-      }
-      known.add(series);
+      // Torn, or stored meanwhile and gone with its page.
+      tagsAt = index >= file.tail() && own.load(index) ? codec.tagsAt(own) : 0;
+    } catch (NoSuchFileException gone) {
       return false;
-    } catch (IOException error) {
-      throw new UncheckedIOException(error);
     }
+    return tagsAt > 0
+        && Deleted.have(
+            new SeriesRecords(own.bytes(), own.length(), tagsAt).series().tags(), tags);
   }
 
   /** What waits for a moment, as it was when somebody looked. */
@@ -475,12 +482,11 @@ final class CoalescingQueue {
   /**
    * All that waits for its moment.
    *
-   * @param released whether some of it is: what comes from now on has another write time then, or
-   *     the store could not tell which of two values of a series' time is the later one
+   * @param released whether some of it is, so that what comes has another write time
    */
   private synchronized List<Seen> seen(boolean released) {
     if (released) {
-      lastTakenAt++;
+      nextWriteTime();
     }
     List<Seen> all = new ArrayList<>(moments.size());
     moments.forEach((due, entries) -> all.add(new Seen(due, entries, entries.view())));

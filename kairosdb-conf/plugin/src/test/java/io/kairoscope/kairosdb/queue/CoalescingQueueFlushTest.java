@@ -16,6 +16,7 @@ class CoalescingQueueFlushTest {
   private static final int SERIES = 3;
   private static final int WINDOW_MS = 10_000;
   private static final SetMultimap<String, String> OURS = ImmutableSetMultimap.of("s", "" + SERIES);
+  private static final SetMultimap<String, String> ALL = ImmutableSetMultimap.of();
 
   private final Records records = new Records();
   private final MemoryFile file = new MemoryFile();
@@ -52,14 +53,14 @@ class CoalescingQueueFlushTest {
     queue.done(groups.get(0).points());
     assertTrue(queue.flush(metric, OURS, 0, () -> {}));
     assertEquals(6, queue.depth().waiting());
-    assertFalse(queue.flush(metric, ImmutableSetMultimap.of(), 0, () -> {}));
+    assertFalse(queue.flush(metric, ALL, 0, () -> {}));
     assertEquals(4, take(queue).size());
   }
 
   /** The store keeps the larger of two values that were written at the same time. */
   @Test
   void whatComesInTheSameMillisecondHasALaterWriteTime() throws Exception {
-    for (SetMultimap<String, String> tags : List.of(OURS, ImmutableSetMultimap.<String, String>of())) {
+    for (SetMultimap<String, String> tags : List.of(OURS, ALL)) {
       CoalescingQueue queue = queue();
       queue.put(records.of(SERIES, 1, 9), 5);
       queue.flush(metric, tags, 0, () -> {});
@@ -72,6 +73,26 @@ class CoalescingQueueFlushTest {
       queue.done(List.of(earlier, later));
       queue.checkpoint();
     }
+  }
+
+  @Test
+  void whatComesWhileTheClockIsBehindHasLaterWriteTimesThatItSoonCatchesUpWith() throws Exception {
+    CoalescingQueue queue = queue();
+    List<Point> points = new ArrayList<>();
+    queue.put(records.of(SERIES, 1, 99), 3_600_000);
+    // Set back by an hour.
+    for (int i = 0; i < 1_000; i++) {
+      clockMs += 100;
+      queue.put(records.of(SERIES, 1, i), clockMs);
+      points.addAll(take(queue));
+    }
+    clockMs += WINDOW_MS;
+    points.addAll(take(queue));
+    assertTrue(points.size() >= 10, "one in each window, the last of its points");
+    for (int i = 1; i < points.size(); i++) {
+      assertTrue(points.get(i).takenAt() > points.get(i - 1).takenAt());
+    }
+    assertTrue(points.get(points.size() - 1).takenAt() < 3_600_000 + 2_000);
   }
 
   @Test

@@ -44,7 +44,8 @@ class CoalescingQueueModelTest {
     }
   }
 
-  private record Put(int series, long time, long value, long dueMs) {}
+  /** From when it is due by the queue's clock, and when it was taken, for the store. */
+  private record Put(int series, long time, long value, long dueMs, long fromMs, long takenAt) {}
 
   private static final class Model {
     final Random random;
@@ -135,10 +136,16 @@ class CoalescingQueueModelTest {
       history.append(" put").append(series);
       long value = put.size();
       RecordBuffer record = records.of(series, time, value);
-      long dueMs = CoalescingQueue.dueMs(record.key(0), clockMs, windowMs);
       queue.put(record, wallMs);
-      put.add(new Put(series, time, value, dueMs));
-      assertTrue(dueMs >= clockMs && dueMs <= clockMs + windowMs, "not within the window");
+      Put last = put.isEmpty() ? null : put.get(put.size() - 1);
+      long takenAt = takenAt(put.size());
+      // Of one write time all are due from the same moment, so that they are released together.
+      boolean together = last != null && last.takenAt == takenAt;
+      long fromMs = together ? last.fromMs : clockMs;
+      long dueMs = CoalescingQueue.dueMs(record.key(0), fromMs, windowMs);
+      put.add(new Put(series, time, value, dueMs, fromMs, takenAt));
+      assertTrue(clockMs - fromMs < 50, "one write time for too long");
+      assertTrue(dueMs <= clockMs + windowMs, "not within the window");
     }
 
     void failPut() {
@@ -207,12 +214,20 @@ class CoalescingQueueModelTest {
             assertTrue(one.getValue() < point.takenAt(), "a tie with a value written again");
           }
         }
+        for (long index = file.tail; index < point.index(); index++) {
+          Put earlier = put.get((int) index);
+          if (earlier != null && earlier.series == was.series && earlier.time == was.time) {
+            assertTrue(
+                earlier.takenAt < was.takenAt || !released.contains(index),
+                "a tie with a value that was released before");
+          }
+        }
         // Whatever has the same time and came before must be written before it, or never.
         for (long index = point.index() + 1; index < put.size(); index++) {
           Put later = put.get((int) index);
           if (later != null && later.series == was.series && later.time == was.time) {
             assertTrue(
-                takenAt(index) > point.takenAt() || !released.contains(index),
+                later.takenAt > point.takenAt() || !released.contains(index),
                 "a tie between two values, in two releases");
           }
         }
