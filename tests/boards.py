@@ -2,14 +2,12 @@
 
 import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
-
-import yaml
 
 from kairoscope import paths
 
 FOLDER = paths.DASHBOARDS / "grafana"
-BOARDS = yaml.safe_load((FOLDER / "boards.yml").read_text())
 
 
 def _made() -> Any:
@@ -23,6 +21,12 @@ def _made() -> Any:
 
 make = _made()
 """dashboards/grafana/make.py, which belongs to no package."""
+
+FILES: dict[Path, dict[str, Any]] = make.descriptions()
+"""What stands on each, by its JSON file."""
+BOARDS = list(FILES.values())
+KAIROSDBS = {file: board["name"] for file, board in FILES.items() if file.parent == FOLDER}
+"""Those of a KairosDB on its store; each of the others is of another stack, by its name."""
 
 
 def panels() -> Iterator[tuple[str, dict[str, Any]]]:

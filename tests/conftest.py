@@ -29,7 +29,7 @@ LONG = {
     "lab": "the lab's own hosts, faults and firewall, and what a deploy there refuses and survives",
     "aws": "whole deployments with Terraform's real provider, against a stand-in for AWS",
     "alerts": "each alert fired by its fault in the lab, and none by a load (CLEAN_MINUTES=60)",
-    "panels": "dashboards drawn by Grafana's own components in a browser (npm, Chromium)",
+    "panels": "dashboards drawn by Grafana's own components (npm, Chromium), other systems' asked",
 }
 
 # Files of the layers that have a deployment to themselves, or none; the others of their folder

@@ -1,4 +1,5 @@
-"""Makes Grafana's dashboards of boards.yml: one JSON file each, beside it.
+"""Makes Grafana's dashboards of boards.yml and of stacks' own board.yml: a JSON file each, beside
+it, by the name of the board here and as board.json there.
 
 By Grafana's own SDK, so that the form is that of its schema. The JSON is committed: whoever imports
 a dashboard needs nothing of this.
@@ -22,6 +23,7 @@ from grafana_foundation_sdk.models import common, dashboard
 
 HERE = Path(__file__).resolve().parent
 BOARDS = HERE / "boards.yml"
+STACKS = HERE.parents[1] / "kairoscope" / "stacks"
 
 OF = 'cluster=~"$cluster", instance=~"$instance"'
 """What `$of` stands for."""
@@ -126,7 +128,7 @@ def panel(wanted: Mapping[str, Any], span: int) -> timeseries.Panel:
 
 
 def board(wanted: Mapping[str, Any], names: Mapping[str, str]) -> dashboard.Dashboard:
-    """One dashboard; `names`: titles of all, for links between them."""
+    """One dashboard; `names`: titles of those that it has links to."""
     made = (
         build.Dashboard(f"Kairoscope: {wanted['title']}")
         .uid(f"kairoscope-{wanted['name']}")
@@ -158,28 +160,39 @@ def board(wanted: Mapping[str, Any], names: Mapping[str, str]) -> dashboard.Dash
     return built
 
 
-def files() -> dict[str, str]:
-    """Every dashboard's file name and text."""
-    boards = yaml.safe_load(BOARDS.read_text())
-    names = {wanted["name"]: wanted["title"] for wanted in boards}
+def descriptions() -> dict[Path, dict[str, Any]]:
+    """What stands on each dashboard, by its JSON file: those of boards.yml beside that, and one of
+    each other stack that has any, in its folder."""
+    found = {HERE / f"{one['name']}.json": one for one in yaml.safe_load(BOARDS.read_text())}
+    for file in sorted(STACKS.glob("*/board.yml")):
+        found[file.with_suffix(".json")] = yaml.safe_load(file.read_text())
+    return found
+
+
+def files() -> dict[Path, str]:
+    """Every dashboard's file and text."""
+    found = descriptions()
+    # Other stacks' are linked to by none.
+    names = {one["name"]: one["title"] for file, one in found.items() if file.parent == HERE}
     return {
-        f"{wanted['name']}.json": json.dumps(
-            board(wanted, names), cls=JSONEncoder, indent=1, sort_keys=True
-        )
-        + "\n"
-        for wanted in boards
+        file: json.dumps(board(one, names), cls=JSONEncoder, indent=1, sort_keys=True) + "\n"
+        for file, one in found.items()
     }
+
+
+def committed() -> set[Path]:
+    """The JSON files that there are."""
+    return {*HERE.glob("*.json"), *STACKS.glob("*/board.json")}
 
 
 def main() -> int:
     """Write them, and take away what none of them is."""
     made = files()
-    for old in HERE.glob("*.json"):
-        if old.name not in made:
-            old.unlink()
-    for name, text in made.items():
-        (HERE / name).write_text(text)
-        print(HERE / name)
+    for old in committed() - set(made):
+        old.unlink()
+    for file, text in made.items():
+        file.write_text(text)
+        print(file)
     return 0
 
 

@@ -6,9 +6,11 @@ import signal
 import time
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
-from deployment import Home, Run
+from boards import BOARDS, KAIROSDBS, ready
+from deployment import Home, Run, request
 from harness import SMALL, but, changed, running_load, wait_for
 
 from kairoscope import run_folder
@@ -36,6 +38,8 @@ PROCESSES = {
     "graphite": {"cache-a": "cache"},
 }
 """Of those that are more than one, or have their own names: the role of each."""
+OF_STACKS = {board["name"]: board for board in BOARDS if board["name"] not in KAIROSDBS.values()}
+"""Dashboards by the stack that each is of: those that tell Prometheus their figures."""
 # A program that is built or fetched for the first time takes its time.
 FETCH_S = 1800
 SENSORS, SECONDS = 100, 6
@@ -86,9 +90,9 @@ def there(shared: Home) -> Iterator[Home]:
     assert not supervisor.owned(shared.state)
 
 
-def deployed(home: Home, content: dict[str, Any]) -> Home:
+def deployed(home: Home, content: dict[str, Any], *options: str) -> Home:
     home.deployed = home.write("mine", content)
-    home.well("deploy", home.deployed, timeout_s=FETCH_S)
+    home.well("deploy", home.deployed, *options, timeout_s=FETCH_S)
     return home
 
 
@@ -140,6 +144,35 @@ def test_from_experiment_to_verdict(name: str, there: Home) -> None:
     answered = {r["kind"] for r in asked if r.get("found") or "why" in r}
     assert answered >= set(KINDS) - LATE.get(name, set()), asked
     assert any("why" in record for record in asked) == (name in UNASKED)
+
+
+def known_to(prometheus: str, query: str) -> Any:
+    """What a Prometheus answers at /api/v1/<query>."""
+    return request(f"{prometheus}/api/v1/{query}")["data"]
+
+
+@pytest.mark.panels
+@pytest.mark.parametrize("name", sorted(OF_STACKS))
+def test_its_dashboard_finds_what_it_asks_for(name: str, there: Home) -> None:
+    deployed(there, experiment(name, seconds=90), "--monitoring")
+    assert loaded(there).json("verdict.json")["verdict"] == "pass"
+    prometheus = f"http://{there.net}.1:9090"
+    targets = known_to(prometheus, "targets?state=active")["activeTargets"]
+    assert {t["labels"]["job"]: t["health"] for t in targets}[name] == "up"
+    now = time.time()
+
+    def found(query: str) -> Any:
+        span = {"query": ready(query, "1m"), "start": now - 150, "end": now, "step": 15}
+        return known_to(prometheus, f"query_range?{urlencode(span)}")["result"]
+
+    panels = [panel for row in OF_STACKS[name]["rows"] for panel in row["panels"]]
+    empty = [
+        f"{panel['title']}: {legend}"
+        for panel in panels
+        for legend, query in panel["queries"].items()
+        if not found(query)
+    ]
+    assert not empty
 
 
 @pytest.mark.faults

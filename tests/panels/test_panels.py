@@ -5,12 +5,14 @@ is looked at in tests/cluster/test_secured.py.
 """
 
 import json
+import shutil
 import subprocess
+from pathlib import Path
 
 import drawing
 import made_up
 import pytest
-from boards import BOARDS, FOLDER
+from boards import BOARDS, FILES, FOLDER
 
 pytestmark = pytest.mark.panels
 
@@ -19,7 +21,10 @@ START_S, END_S = made_up.START_S + 300, made_up.START_S + made_up.DURATION_S
 
 @pytest.fixture(scope="module")
 def drawn(packages, prometheus, tmp_path_factory):
-    files = sorted(FOLDER.glob("*.json"))
+    named = tmp_path_factory.mktemp("boards")
+    files = [
+        Path(shutil.copy(file, named / f"{board['name']}.json")) for file, board in FILES.items()
+    ]
     return drawing.draw(tmp_path_factory.mktemp("drawn"), prometheus, START_S, END_S, files)
 
 

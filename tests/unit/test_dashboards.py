@@ -1,7 +1,7 @@
 """Dashboards: what is committed is what boards.yml makes; every query asks for something there is.
 
-That each query returns series on a loaded cluster is looked at in tests/cluster/test_secured.py,
-that Grafana's own components draw them in tests/panels.
+That each query returns series under a load is looked at in tests/cluster (test_secured.py, of other
+stacks in test_systems.py), that Grafana's own components draw them in tests/panels.
 """
 
 import json
@@ -10,7 +10,7 @@ import re
 import promql_parser
 import pytest
 import yaml
-from boards import BOARDS, FOLDER, make, panels, queries, ready
+from boards import BOARDS, FILES, make, panels, queries, ready
 
 from kairoscope import paths
 from loaders.metrics import FAMILIES
@@ -40,8 +40,9 @@ SCYLLA = {
 UNITS = {"Bps", "bytes", "cps", "percentunit", "pps", "reqps", "rowsps", "s", "short", "wps"}
 """Of Grafana's (packages/grafana-data/src/valueFormats/categories.ts)."""
 
-# node_exporter's are many, and asked for where it runs; `up` is Prometheus' own.
-ELSEWHERE = re.compile(r"node_\w+|up")
+# node_exporter's are many, and asked for where it runs, as other stacks' are
+# (tests/cluster/test_systems.py); `up` is Prometheus' own.
+ELSEWHERE = re.compile(r"(node|process|go|vm|questdb)_\w+|up")
 
 
 def selected(query: str) -> set[str]:
@@ -68,9 +69,9 @@ def told() -> set[str]:
 
 def test_what_is_committed_is_what_the_description_makes():
     wanted = make.files()
-    assert {path.name for path in FOLDER.glob("*.json")} == set(wanted), "make dashboards"
-    for name, text in wanted.items():
-        assert (FOLDER / name).read_text() == text, f"{name}: make dashboards"
+    assert make.committed() == set(wanted), "make dashboards"
+    for file, text in wanted.items():
+        assert file.read_text() == text, f"{file}: make dashboards"
 
 
 @pytest.mark.parametrize(("place", "query"), [pytest.param(*q, id=q[0]) for q in queries()])
@@ -109,10 +110,11 @@ def test_every_panel_says_what_it_means():
 
 
 def test_titles_and_panels_are_told_apart():
-    for board in BOARDS:
+    assert len({board["name"] for board in BOARDS}) == len(BOARDS)
+    for file, board in FILES.items():
         titles = [panel["title"] for row in board["rows"] for panel in row["panels"]]
         assert len(titles) == len(set(titles)), board["name"]
-        built = json.loads((FOLDER / f"{board['name']}.json").read_text())["panels"]
+        built = json.loads(file.read_text())["panels"]
         assert len({panel["id"] for panel in built}) == len(built)
         places = [(p["gridPos"]["x"], p["gridPos"]["y"]) for p in built]
         assert len(places) == len(set(places)), board["name"]

@@ -102,6 +102,23 @@ def test_everybody_is_asked_and_verify_knows_it():
     assert asked(here(WATCHED))["node", "monitoring-1"] == "127.9.8.1:9100"
 
 
+@pytest.mark.parametrize("stack", known.STACKS, ids=lambda stack: stack.name)
+def test_a_stack_is_asked_where_it_tells_and_has_a_dashboard_then(stack):
+    if stack.name == "kairosdb":
+        what = "laptop"
+    else:
+        what = "graphite-1" if stack.name == "graphite" else stack.name
+    found = here(WATCHED, what)
+    jobs = {job for job, _ in prometheus.wanted(found)} - {"node", "loader"}
+    assert jobs == {job.job for job in stack.scraped}
+    assert set(asked(found)) == prometheus.wanted(found)
+    board = paths.CHECKOUT / "kairoscope" / "stacks" / stack.name / "board.yml"
+    assert board.exists() == (jobs == {stack.name})
+    # The rules of all stacks.
+    rules = yaml.safe_load(rendered("prometheus/deployment.yml", found, what))["groups"]
+    assert rules[0]["rules"][0]["expr"] == ("vector(1)" if stack.name == "kairosdb" else "vector(0)")
+
+
 def test_nobody_to_ask_is_a_list_too():
     found = here(WATCHED)
     job = {"job": "x", "group": "nobody", "port": "x", "address": "address"}

@@ -18,21 +18,22 @@ NOT_WATCHED = Options(Path("x"))
 WATCHED = Options(Path("x"), monitoring=True)
 
 
-def written(target: str, machines: Machines) -> inventory.Inventory:
-    """As a deploy writes an inventory, read again."""
-    plan = known.plan(experiment.load("laptop"), target)
-    shared = target == "local"
-    made = inventory_vars.make(plan, machines, known.stack(plan.stack), shared=shared)
+def written(target: str, machines: Machines, what: str = "laptop") -> inventory.Inventory:
+    """As a deploy of an experiment writes an inventory, read again."""
+    plan = known.plan(experiment.load(what), target)
+    shared, stack = target == "local", known.stack(plan.stack)
+    brought = stack.brought(plan, shared, None) if shared else None
+    made = inventory_vars.make(plan, machines, stack, brought, shared=shared)
     path = paths.target_dir(target) / "inventory.yml"
     inventory.write(path, made, machines.origin)
     return inventory.read(path)
 
 
-def here(options: Options) -> inventory.Inventory:
-    """Target local."""
-    plan = known.plan(experiment.load("laptop"), "local")
+def here(options: Options, what: str = "laptop") -> inventory.Inventory:
+    """Target local, with an experiment."""
+    plan = known.plan(experiment.load(what), "local")
     machines = known.target("local").provision(plan, options, print, lambda: None)
-    return written("local", machines)
+    return written("local", machines, what)
 
 
 def hosts(**more: str) -> inventory.Inventory:
@@ -45,12 +46,12 @@ def hosts(**more: str) -> inventory.Inventory:
     return written("hosts", Machines(machines, "a cluster"))
 
 
-def rendered(name: str, found: inventory.Inventory, **more) -> str:
-    """A template of dashboards/ as the monitoring host gets it."""
+def rendered(name: str, found: inventory.Inventory, what: str = "laptop", **more) -> str:
+    """A template of dashboards/ as the monitoring host gets it, with an experiment."""
     groups = {
         role: [host.name for host in found.all if host.role == role] for role in inventory.GROUPS
     }
-    plan = known.plan(experiment.load("laptop"), "local")
+    plan = known.plan(experiment.load(what), "local")
     variables = {
         **found.monitoring[0].vars,
         "ansible_managed": "made by Ansible",

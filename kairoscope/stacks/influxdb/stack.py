@@ -8,6 +8,7 @@ from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
 from kairoscope.stacks.influxdb.server import InfluxDBServer
 from kairoscope.stacks.single import Program, Single
+from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
 from loaders.schedule.spec import LINE
 
@@ -40,6 +41,7 @@ class InfluxDB(Single):
         not_judged={"queue": _NOTHING_WAITS, "drain": _NOTHING_WAITS},
     )
     server = InfluxDBServer()
+    scraped = (Scraped(name, "kairosdb", "address", "http_port"),)
 
     def own(self, draft: Draft) -> dict[str, Any]:
         """The log, and when its cache goes to a data file."""

@@ -7,10 +7,12 @@ from rich.console import Console
 
 from kairoscope import live
 from kairoscope.errors import UserError
+from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
 from kairoscope.stacks.questdb.server import QuestDBServer
 from kairoscope.stacks.single import Program, Single
+from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
 from loaders.schedule.spec import LINE
 
@@ -45,6 +47,11 @@ class QuestDB(Single):
         ),
     )
     server = QuestDBServer()
+    scraped = (Scraped(name, "kairosdb", "address", "prometheus_port"),)
+
+    def of_server(self, plan: Plan, name: str) -> dict[str, Any]:
+        """Where it tells its figures: not where points go."""
+        return {**super().of_server(plan, name), "prometheus_port": self.listens["metrics"]}
 
     def own(self, draft: Draft) -> dict[str, Any]:
         """Heap, threads, and whether a commit is forced to the disk."""

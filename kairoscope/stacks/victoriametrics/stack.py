@@ -9,6 +9,7 @@ from kairoscope import live
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
 from kairoscope.stacks.single import Program, Single
+from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics.server import VictoriaMetricsServer
 from loaders.schedule.spec import LINE
@@ -49,6 +50,7 @@ class VictoriaMetrics(Single):
         },
     )
     server = VictoriaMetricsServer(VERSION)
+    scraped = (Scraped(name, "kairosdb", "address", "http_port"),)
     # The least that it takes.
     durable = {"flush_interval_s": 1}  # noqa: RUF012
 
