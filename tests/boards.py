@@ -1,9 +1,11 @@
 """The dashboards' description, as tests of several layers look at it."""
 
 import importlib.util
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 from kairoscope import paths
 
@@ -42,6 +44,30 @@ def queries() -> Iterator[tuple[str, str]]:
     for name, panel in panels():
         for query in panel["queries"].values():
             yield f"{name}: {panel['title']}", query
+
+
+def empty(
+    wanted: Iterable[tuple[str, dict[str, Any]]],
+    ask: Callable[[str], Any],
+    interval: str,
+    span_s: float,
+) -> list[str]:
+    """Queries of some of the panels that found nothing in the last `span_s`.
+
+    `ask` has what a Prometheus answers at /api/v1/<query>.
+    """
+    now = time.time()
+
+    def found(query: str) -> Any:
+        asked = {"query": ready(query, interval), "start": now - span_s, "end": now, "step": 15}
+        return ask(f"query_range?{urlencode(asked)}")["result"]
+
+    return [
+        f"{name}: {panel['title']}: {legend}"
+        for name, panel in wanted
+        for legend, query in panel["queries"].items()
+        if not found(query)
+    ]
 
 
 def ready(query: str, interval: str) -> str:

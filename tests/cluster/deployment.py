@@ -150,6 +150,14 @@ class Home(Cli):
     def remove(self) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
+    @property
+    def prometheus(self) -> str:
+        return f"http://{self.net}.1:9090"
+
+    def watched(self, query: str) -> Any:
+        """What Prometheus answers at /api/v1/<query>."""
+        return request(f"{self.prometheus}/api/v1/{query}")["data"]
+
 
 def whole_lines(path: Path) -> list[dict[str, Any]]:
     """The records of a file that somebody may still write to."""

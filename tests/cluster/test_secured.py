@@ -18,15 +18,14 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import drawing
 import psutil
 import pytest
-from boards import KAIROSDBS, panels, ready
+from boards import KAIROSDBS, empty, panels
 from cassandra import Unauthorized
 from cassandra.cluster import NoHostAvailable
-from deployment import ALL, Deployment, nothing_left, request, variant
+from deployment import ALL, Deployment, nothing_left, variant
 from harness import wait_for
 
 from kairoscope import paths
@@ -82,14 +81,6 @@ class Secured(Deployment):
     @property
     def hosts(self) -> list[str]:
         return [f"{self.net}.{n}" for n in (1, 2, 3)]
-
-    @property
-    def prometheus(self) -> str:
-        return f"http://{self.net}.1:9090"
-
-    def watched(self, query: str) -> Any:
-        """What Prometheus answers at /api/v1/<query>."""
-        return request(f"{self.prometheus}/api/v1/{query}")["data"]
 
     def all_up(self) -> bool:
         """Whether everybody whom it asks answers."""
@@ -305,21 +296,13 @@ def test_panels_of_the_dashboards_find_what_they_ask_for(secured: Secured) -> No
     # Loaders are asked every 15 s, while they load: one load may be seen once, and has no rate.
     load(secured)
     load(secured)
-    now = time.time()
-
-    def found(query: str) -> Any:
-        asked = {"query": ready(query, "5m"), "start": now - 1200, "end": now, "step": 15}
-        return secured.watched(f"query_range?{urllib.parse.urlencode(asked)}")["result"]
-
-    empty = [
-        f"{name}: {panel['title']}: {legend}"
+    wanted = [
+        (name, panel)
         for name, panel in panels()
         if name in KAIROSDBS.values()
         if panel.get("only") != "scylla" and "may_be_empty" not in panel
-        for legend, query in panel["queries"].items()
-        if not found(query)
     ]
-    assert not empty
+    assert not empty(wanted, secured.watched, "5m", 1200)
 
 
 def test_grafanas_own_components_draw_them(secured: Secured, tmp_path: Path) -> None:

@@ -6,11 +6,10 @@ import signal
 import time
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
-from boards import BOARDS, KAIROSDBS, ready
-from deployment import Home, Run, request
+from boards import BOARDS, KAIROSDBS, empty, panels
+from deployment import Home, Run
 from harness import SMALL, but, changed, running_load, wait_for
 
 from kairoscope import run_folder
@@ -38,8 +37,8 @@ PROCESSES = {
     "graphite": {"cache-a": "cache"},
 }
 """Of those that are more than one, or have their own names: the role of each."""
-OF_STACKS = {board["name"]: board for board in BOARDS if board["name"] not in KAIROSDBS.values()}
-"""Dashboards by the stack that each is of: those that tell Prometheus their figures."""
+OF_STACKS = {board["name"] for board in BOARDS} - set(KAIROSDBS.values())
+"""Those that have a dashboard: that tell Prometheus their figures."""
 # A program that is built or fetched for the first time takes its time.
 FETCH_S = 1800
 SENSORS, SECONDS = 100, 6
@@ -146,33 +145,15 @@ def test_from_experiment_to_verdict(name: str, there: Home) -> None:
     assert any("why" in record for record in asked) == (name in UNASKED)
 
 
-def known_to(prometheus: str, query: str) -> Any:
-    """What a Prometheus answers at /api/v1/<query>."""
-    return request(f"{prometheus}/api/v1/{query}")["data"]
-
-
 @pytest.mark.panels
 @pytest.mark.parametrize("name", sorted(OF_STACKS))
 def test_its_dashboard_finds_what_it_asks_for(name: str, there: Home) -> None:
     deployed(there, experiment(name, seconds=90), "--monitoring")
     assert loaded(there).json("verdict.json")["verdict"] == "pass"
-    prometheus = f"http://{there.net}.1:9090"
-    targets = known_to(prometheus, "targets?state=active")["activeTargets"]
+    targets = there.watched("targets?state=active")["activeTargets"]
     assert {t["labels"]["job"]: t["health"] for t in targets}[name] == "up"
-    now = time.time()
-
-    def found(query: str) -> Any:
-        span = {"query": ready(query, "1m"), "start": now - 150, "end": now, "step": 15}
-        return known_to(prometheus, f"query_range?{urlencode(span)}")["result"]
-
-    panels = [panel for row in OF_STACKS[name]["rows"] for panel in row["panels"]]
-    empty = [
-        f"{panel['title']}: {legend}"
-        for panel in panels
-        for legend, query in panel["queries"].items()
-        if not found(query)
-    ]
-    assert not empty
+    wanted = [(board, panel) for board, panel in panels() if board == name]
+    assert not empty(wanted, there.watched, "1m", 150)
 
 
 @pytest.mark.faults

@@ -2,7 +2,6 @@ package io.kairoscope.kairosdb.queue;
 
 import com.google.common.collect.SetMultimap;
 import java.io.IOException;
-import java.nio.file.NoSuchFileException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -464,13 +463,8 @@ final class CoalescingQueue {
 
   private boolean hasTags(PointFile.Reader own, long index, SetMultimap<String, String> tags)
       throws IOException {
-    int tagsAt;
-    try {
-      // Torn, or stored meanwhile and gone with its page.
-      tagsAt = index >= file.tail() && own.load(index) ? codec.tagsAt(own) : 0;
-    } catch (NoSuchFileException gone) {
-      return false;
-    }
+    // Else torn, or stored meanwhile and gone with its page.
+    int tagsAt = index >= file.tail() && own.load(index) ? codec.tagsAt(own) : 0;
     return tagsAt > 0
         && Deleted.have(
             new SeriesRecords(own.bytes(), own.length(), tagsAt).series().tags(), tags);

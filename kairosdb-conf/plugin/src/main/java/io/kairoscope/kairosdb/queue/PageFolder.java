@@ -6,6 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
@@ -54,10 +55,6 @@ final class PageFolder {
 
   private Path path(long page) {
     return folder.resolve("page-" + page + ".dat");
-  }
-
-  boolean has(long page) {
-    return Files.exists(path(page));
   }
 
   /** The pages that there are, and their sizes in bytes. */
@@ -140,7 +137,12 @@ final class PageFolder {
 
   /** A page to read, as large as it is; null if there is none. */
   MappedByteBuffer forReading(long page) throws IOException {
-    return has(page) ? map(page, FileChannel.MapMode.READ_ONLY) : null;
+    try {
+      return map(page, FileChannel.MapMode.READ_ONLY);
+    } catch (NoSuchFileException gone) {
+      // There never was one, or it was given back a moment ago, by another thread.
+      return null;
+    }
   }
 
   private MappedByteBuffer map(long page, FileChannel.MapMode mode) throws IOException {

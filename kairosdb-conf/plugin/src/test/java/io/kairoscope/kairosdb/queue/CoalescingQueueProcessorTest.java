@@ -110,6 +110,13 @@ class CoalescingQueueProcessorTest {
         0);
   }
 
+  private static CoalescingQueueProcessor running(Injector kairosDb) {
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    queue.setProcessorHandler(null);
+    return queue;
+  }
+
   /** Keys and columns of all points that were written. */
   private static Set<List<ByteBuffer>> written(FakeCluster cluster) {
     Set<List<ByteBuffer>> written = new HashSet<>();
@@ -257,9 +264,7 @@ class CoalescingQueueProcessorTest {
   @Test
   void aQueryFindsWhatWaits() throws Exception {
     Injector kairosDb = start(1_000_000);
-    CoalescingQueueProcessor queue =
-        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
-    queue.setProcessorHandler(null);
+    CoalescingQueueProcessor queue = running(kairosDb);
     for (int i = 0; i < POINTS; i++) {
       queue.put(event(i));
       queue.put("other", ImmutableSortedMap.of("a", "1"), new DoubleDataPoint(i, i), 0);
@@ -273,9 +278,7 @@ class CoalescingQueueProcessorTest {
   @Test
   void aQueryOfOneSeriesFindsWhatWaitsOfItAndLeavesTheOthersWaiting() throws Exception {
     Injector kairosDb = start(1_000_000);
-    CoalescingQueueProcessor queue =
-        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
-    queue.setProcessorHandler(null);
+    CoalescingQueueProcessor queue = running(kairosDb);
     for (int i = 0; i < POINTS; i++) {
       queue.put(event(i));
     }
@@ -296,9 +299,7 @@ class CoalescingQueueProcessorTest {
   @Test
   void anotherNodesDeleteCoversWhatWaits() throws Exception {
     Injector kairosDb = start(1_000_000);
-    CoalescingQueueProcessor queue =
-        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
-    queue.setProcessorHandler(null);
+    CoalescingQueueProcessor queue = running(kairosDb);
     for (int i = 0; i < POINTS; i++) {
       queue.put(event(i));
     }
@@ -342,9 +343,7 @@ class CoalescingQueueProcessorTest {
   @Test
   void acknowledgementsWaitForTheDisk() throws Exception {
     Injector kairosDb = start(folder, Map.of("sync_ms", 5));
-    CoalescingQueueProcessor queue =
-        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
-    queue.setProcessorHandler(null);
+    CoalescingQueueProcessor queue = running(kairosDb);
     for (int i = 0; i < 5; i++) {
       queue.put(event(i));
       queue.sync();
@@ -406,9 +405,7 @@ class CoalescingQueueProcessorTest {
     Field session = ClusterConnection.class.getDeclaredField("m_session");
     session.setAccessible(true);
     session.set(kairosDb.getInstance(FakeCluster.class), strange);
-    CoalescingQueueProcessor queue =
-        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
-    queue.setProcessorHandler(null);
+    CoalescingQueueProcessor queue = running(kairosDb);
     queue.put(event(1));
     awaitStored(queue);
     String said = queue.health().troubles().toString();
