@@ -38,6 +38,7 @@ LONG = {
 _GROUPS = (
     "lab",
     "cluster",
+    "cluster/test_loads",
     "cloud",
     "lab/test_alerts_fired",
     "lab/test_lab_scylla",

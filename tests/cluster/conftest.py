@@ -4,13 +4,12 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from deployment import Deployment, Home, nothing_left
+from deployment import Deployment, Home, standing
 from harness import BIN
 
-from kairoscope.deploy import bundles, preflight
+from kairoscope.deploy import bundles
 from kairoscope.errors import UserError
 from kairoscope.hosts import supervisor
-from kairoscope.hosts.inventory import load as load_inventory
 from kairoscope.hosts.java import java17
 
 # What does no harm first, what leaves nothing last.
@@ -21,7 +20,6 @@ ORDER = (
     "test_queue",
     "test_trouble",
     "test_change",
-    "test_loads",
     "test_destroy",
 )
 
@@ -71,16 +69,5 @@ def home() -> Iterator[Home]:
 @pytest.fixture(scope="session")
 def cluster(needed: None) -> Iterator[Deployment]:
     """Three storage nodes and KairosDB, deployed once; destroyed whatever happens."""
-    cluster = Deployment()
-    try:
-        cluster.deploy()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("KAIROSCOPE_HOME", str(cluster.path))
-            listeners = preflight.listeners(load_inventory("local"))
+    with standing(Deployment()) as cluster:
         yield cluster
-        cluster.cli("destroy", timeout_s=180)
-        assert nothing_left(cluster, listeners)
-    finally:
-        # Also where the CLI itself is what failed: the next session must find a clean machine.
-        supervisor.end_all(cluster.state, patience_s=10)
-        cluster.remove()

@@ -17,7 +17,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psutil
 import pytest
@@ -397,9 +397,27 @@ class Deployment(Home):
             yield run
 
 
-def nothing_left(cluster: Deployment, listeners: list[preflight.Listener]) -> bool:
-    """No process, no port and no folder of the deployment."""
-    assert supervisor.owned(cluster.state) == []
-    assert preflight.taken(listeners, cluster.state) == []
-    assert not cluster.state.exists()
-    return True
+D = TypeVar("D", bound=Home)
+
+
+@contextlib.contextmanager
+def standing(cluster: D, *options: str | Path, timeout_s: float = 600) -> Iterator[D]:
+    """`cluster.experiment` deployed for as long as the block, and destroyed whatever happens.
+
+    After a block that ended well no process, no port and no folder or secret of it may be left.
+    """
+    try:
+        cluster.deployed = cluster.experiment
+        cluster.well("deploy", cluster.experiment, *cluster.options, *options, timeout_s=timeout_s)
+        listeners = preflight.listeners(inventory.read(cluster.state / "inventory.yml"))
+        yield cluster
+        cluster.cli("destroy", timeout_s=300)
+        assert supervisor.owned(cluster.state) == []
+        assert preflight.taken(listeners, cluster.state) == []
+        assert not cluster.state.exists()
+        # Of those that keep them there.
+        assert list((cluster.scratch / "secrets").glob("*")) == []
+    finally:
+        # Also where the CLI itself is what failed: the next test must find a clean machine.
+        supervisor.end_all(cluster.state, patience_s=30)
+        cluster.remove()

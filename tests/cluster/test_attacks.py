@@ -28,11 +28,11 @@ from typing import Any
 
 import pytest
 from attacks import MIB, Disk, now_ms, point, post
-from deployment import STORAGE, Deployment, Run, request, variant
+from deployment import STORAGE, Deployment, Run, request, standing, variant
 from harness import SCYLLA, SERVER, STORE, wait_for
 
 from kairoscope.deploy.operate.queue import JAVA_OPTIONS
-from kairoscope.hosts import inventory, supervisor
+from kairoscope.hosts import inventory
 
 pytestmark = pytest.mark.faults
 
@@ -91,17 +91,6 @@ class Attacked(Deployment):
             os.kill(self.supervisord, signal.SIGCONT)
 
 
-@contextlib.contextmanager
-def deployed(cluster: Attacked) -> Iterator[Attacked]:
-    try:
-        cluster.well("deploy", cluster.experiment, *SERVER, timeout_s=600)
-        yield cluster
-        cluster.cli("destroy", timeout_s=180)
-    finally:
-        supervisor.end_all(cluster.state, patience_s=10)
-        cluster.remove()
-
-
 # --- a full disk
 
 
@@ -139,7 +128,7 @@ ON_SMALL_DISK = {"queue_disk_free_mb": 16, "queue_disk_mb": 1024}
 def small_disk(request: pytest.FixtureRequest) -> Iterator[tuple[Attacked, Disk]]:
     """A cluster whose queue is on a disk of its own, with either of Java's compilers."""
     cluster = Attacked(str(request.param), **ON_SMALL_DISK)
-    with own_disk(cluster) as disk, deployed(cluster):
+    with own_disk(cluster) as disk, standing(cluster, *SERVER):
         yield cluster, disk
 
 
@@ -147,7 +136,7 @@ def small_disk(request: pytest.FixtureRequest) -> Iterator[tuple[Attacked, Disk]
 def pair() -> Iterator[tuple[Attacked, Disk]]:
     """Two KairosDBs on one store; the queue of the first is on a disk of its own."""
     cluster = Attacked(kairosdb_nodes=2, **ON_SMALL_DISK)
-    with own_disk(cluster) as disk, deployed(cluster):
+    with own_disk(cluster) as disk, standing(cluster, *SERVER):
         yield cluster, disk
 
 
@@ -237,7 +226,7 @@ def test_a_full_disk_keeps_what_was_acknowledged(
 
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Attacked]:
-    with deployed(Attacked()) as cluster:
+    with standing(Attacked(), *SERVER) as cluster:
         yield cluster
 
 

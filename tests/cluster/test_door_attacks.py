@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 from attacks import now_ms, point, post
-from deployment import request
-from test_attacks import Attacked, deployed, innocent
+from deployment import request, standing
+from harness import SERVER
+from test_attacks import Attacked, innocent
 
 pytestmark = pytest.mark.faults
 
@@ -33,7 +34,8 @@ QUERIES = 150
 
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Attacked]:
-    with deployed(Attacked(row_key_cache_size=KNOWN, queue_new_series_per_s=NEW_PER_S)) as cluster:
+    made = Attacked(row_key_cache_size=KNOWN, queue_new_series_per_s=NEW_PER_S)
+    with standing(made, *SERVER) as cluster:
         yield cluster
 
 

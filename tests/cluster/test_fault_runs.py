@@ -7,10 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 import yaml
-from deployment import STORAGE, Deployment, variant
+from deployment import STORAGE, Deployment, standing, variant
 from harness import SERVER, STORE, wait_for
-
-from kairoscope.hosts import supervisor
 
 pytestmark = pytest.mark.faults
 
@@ -21,14 +19,9 @@ LOAD = {"duration_s": 80, "warmup_s": 5, "rate": 1}
 def victim() -> Iterator[Deployment]:
     """A cluster of its own."""
     cluster = Deployment()
-    try:
-        cluster.deployed = cluster.write("victim", variant(storage=STORE, load=LOAD))
-        cluster.well("deploy", cluster.deployed, *SERVER, timeout_s=600)
+    cluster.experiment = cluster.write("victim", variant(storage=STORE, load=LOAD))
+    with standing(cluster, *SERVER):
         yield cluster
-        cluster.cli("destroy", timeout_s=180)
-    finally:
-        supervisor.end_all(cluster.state, patience_s=10)
-        cluster.remove()
 
 
 def with_faults(cluster: Deployment, *given: dict[str, str]) -> Path:

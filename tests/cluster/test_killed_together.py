@@ -15,10 +15,10 @@ from typing import Any
 
 import psutil
 import pytest
-from deployment import STORAGE, Deployment, Run, variant
+from deployment import STORAGE, Deployment, Run, standing, variant
 from harness import SCYLLA, SERVER, STORE, wait_for
 
-from kairoscope.hosts import inventory, supervisor
+from kairoscope.hosts import inventory
 from kairoscope.stacks.kairosdb import cql
 from loaders.schedule.due import Schedule
 
@@ -49,20 +49,15 @@ def forgetful(queue: str) -> Iterator[Deployment]:
         settings["queue_window_ms"] = WINDOW_MS
     storage = STORE | {"commitlog_sync_period_ms": PERIOD_MS}
     cluster = Deployment()
-    try:
-        cluster.experiment = cluster.write(
-            "killed-together",
-            variant(storage=storage, load={"rate": 2, "duration_s": 100, "retry_for_s": 300})
-            | {"kairosdb": settings},
-        )
-        cluster.well("deploy", cluster.experiment, *SERVER, timeout_s=600)
+    cluster.experiment = cluster.write(
+        "killed-together",
+        variant(storage=storage, load={"rate": 2, "duration_s": 100, "retry_for_s": 300})
+        | {"kairosdb": settings},
+    )
+    with standing(cluster, *SERVER):
         if not SCYLLA:
             compress_commit_logs(cluster)
         yield cluster
-        cluster.cli("destroy", timeout_s=180)
-    finally:
-        supervisor.end_all(cluster.state, patience_s=10)
-        cluster.remove()
 
 
 def compress_commit_logs(cluster: Deployment) -> None:

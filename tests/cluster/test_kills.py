@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from deployment import STORAGE, Deployment, Run, request, variant
+from deployment import STORAGE, Deployment, Run, request, standing, variant
 from harness import SERVER, STORE, wait_for
-
-from kairoscope.hosts import supervisor
 
 pytestmark = pytest.mark.faults
 
@@ -39,18 +37,13 @@ def victim(queue: str) -> Iterator[Deployment]:
     if queue == "coalescing":
         settings["queue_window_ms"] = 3000
     cluster = Deployment()
-    try:
-        cluster.experiment = cluster.write(
-            "kills",
-            variant(storage=STORE, load={"rate": 1, "duration_s": 300, "retry_for_s": 300})
-            | {"kairosdb": settings},
-        )
-        cluster.well("deploy", cluster.experiment, *SERVER, timeout_s=600)
+    cluster.experiment = cluster.write(
+        "kills",
+        variant(storage=STORE, load={"rate": 1, "duration_s": 300, "retry_for_s": 300})
+        | {"kairosdb": settings},
+    )
+    with standing(cluster, *SERVER):
         yield cluster
-        cluster.cli("destroy", timeout_s=180)
-    finally:
-        supervisor.end_all(cluster.state, patience_s=10)
-        cluster.remove()
 
 
 def well(cluster: Deployment) -> bool:

@@ -2,10 +2,11 @@
 
 import subprocess
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from deployment import Deployment, Run, variant
+from deployment import Deployment, Run, standing, variant
 from harness import BIN, wait_for
 
 from loaders.schedule.due import Schedule
@@ -14,10 +15,12 @@ NODES = {"kairosdb_nodes": 2, "loader_hosts": 2}
 
 
 @pytest.fixture(scope="module")
-def pair(cluster: Deployment) -> Deployment:
-    """The cluster with a second KairosDB node and a second loader host."""
-    cluster.deploy(cluster.write("pair", variant(cluster=NODES)))
-    return cluster
+def pair() -> Iterator[Deployment]:
+    """A cluster of its own, with two of both."""
+    cluster = Deployment()
+    cluster.experiment = cluster.write("pair", variant(cluster=NODES))
+    with standing(cluster):
+        yield cluster
 
 
 def run_to_the_end(pair: Deployment, name: str, *options: str, **sections: Any) -> Run:

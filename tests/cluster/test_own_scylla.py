@@ -9,12 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deployment import STORAGE, Deployment, nothing_left, variant
+from deployment import STORAGE, Deployment, standing, variant
 from harness import SCYLLA, STORE, changed
 
-from kairoscope.deploy import preflight
-from kairoscope.hosts import supervisor
-from kairoscope.hosts.inventory import load as load_inventory
 from kairoscope.stacks.kairosdb.scylla_server import Server, find, unpack
 
 pytestmark = [
@@ -52,18 +49,9 @@ class Scylla(Deployment):
 
 @pytest.fixture(scope="module", params=["plain", "secured"])
 def scylla(needed: None, request: pytest.FixtureRequest) -> Iterator[Scylla]:
-    scylla = Scylla(secured=request.param == "secured")
-    try:
-        scylla.well("deploy", scylla.experiment, "--scylla", scylla.given, timeout_s=1800)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("KAIROSCOPE_HOME", str(scylla.path))
-            listeners = preflight.listeners(load_inventory("local"))
+    given = Scylla(secured=request.param == "secured")
+    with standing(given, "--scylla", given.given, timeout_s=1800) as scylla:
         yield scylla
-        scylla.cli("destroy", timeout_s=300)
-        assert nothing_left(scylla, listeners)
-    finally:
-        supervisor.end_all(scylla.state, patience_s=30)
-        scylla.remove()
 
 
 def test_deploy_again_keeps_the_server_and_changes_nothing(scylla: Scylla) -> None:

@@ -25,15 +25,13 @@ import pytest
 from boards import KAIROSDBS, empty, panels
 from cassandra import Unauthorized
 from cassandra.cluster import NoHostAvailable
-from deployment import ALL, Deployment, nothing_left, variant
+from deployment import ALL, Deployment, standing, variant
 from harness import wait_for
 
 from kairoscope import paths
-from kairoscope.deploy import preflight
 from kairoscope.errors import UserError
-from kairoscope.hosts import secret_files, supervisor
+from kairoscope.hosts import secret_files
 from kairoscope.hosts.inventory import NATIVE_TRANSPORT_PORT, STORAGE_PORT, TELNET_PORT
-from kairoscope.hosts.inventory import load as load_inventory
 from kairoscope.hosts.secret_files import Access, Login
 from kairoscope.stacks.kairosdb import cql
 from kairoscope.stacks.kairosdb.cql import LoginError
@@ -102,20 +100,8 @@ class Secured(Deployment):
 
 @pytest.fixture(scope="module")
 def secured(needed: None) -> Iterator[Secured]:
-    secured = Secured()
-    try:
-        secured.deploy()
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("KAIROSCOPE_HOME", str(secured.path))
-            patch.setenv("KAIROSCOPE_SECRETS", str(secured.scratch / "secrets"))
-            listeners = preflight.listeners(load_inventory("local"))
+    with standing(Secured()) as secured:
         yield secured
-        secured.cli("destroy", timeout_s=180)
-        assert nothing_left(secured, listeners)
-        assert list((secured.scratch / "secrets").iterdir()) == []
-    finally:
-        supervisor.end_all(secured.state, patience_s=10)
-        secured.remove()
 
 
 def load(secured: Secured) -> None:

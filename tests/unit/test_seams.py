@@ -5,7 +5,9 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 from click.testing import CliRunner
+from harness import SMALL
 from stub.stack import Server, StubStack
 from stub.target import StubTarget
 
@@ -18,9 +20,10 @@ name: stubbed
 description: A load on a system under test that is no KairosDB.
 stack: stub
 cluster: {storage_nodes: 1, replication_factor: 1, kairosdb_nodes: 1}
-load: {sensors: 20, rate: 1.0, duration_s: 12, warmup_s: 2}
-limits: {foreign_cpu: 1, steal: 1}  # other tests run beside it
+load: {sensors: 20, rate: 1.0, duration_s: 12, warmup_s: 2, retry_for_s: 120}
 """
+# Other tests run beside it, so no limit is one of time.
+EXPERIMENT += yaml.safe_dump({"limits": SMALL["limits"]})
 
 
 @pytest.fixture
