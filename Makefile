@@ -190,9 +190,14 @@ test: test-needs ## Run what fits into 20 minutes on two cores (ONLY=unit|cluste
 	@$(PYTEST) -n $(if $(ONLY),$(if $(filter unit,$(ONLY)),2,0),3) --junitxml=.kairoscope/tests/test.xml \
 	  --long=no $(if $(ONLY),tests/$(ONLY)) $(ARGS)
 
+# What kinds of it need beside what all do.
+LONG_NEEDS_panels = panels
+LONG_NEEDS_alerts = strace
+LONG_NEEDS_ = panels strace
+
 .PHONY: test-long
 test-long: test-needs ## Run the other tests, hours (ONLY=day_two|faults|secured|scylla|lab|aws|alerts|panels for one kind; SCYLLA= a ScyllaDB server)
-	@$(if $(filter-out panels,$(ONLY)),,scripts/need panels || true)
+	@scripts/need $(LONG_NEEDS_$(ONLY)) || true
 	@$(PYTEST) -n $(if $(ONLY),0,2) --junitxml=.kairoscope/tests/test-long.xml --long=$(or $(ONLY),all) $(ARGS)
 
 CAN_LAB = $(BIN)/python -c 'from kairoscope.targets import lab; lab.check()' 2>/dev/null

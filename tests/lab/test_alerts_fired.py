@@ -193,6 +193,13 @@ def a_certificate_ends_in_twenty_days(lab: WatchedLab) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def a_kernel_says_that_its_clock_is_off(lab: WatchedLab) -> Iterator[None]:
+    """Or so it is told: the lab has one clock, this machine's, which is not ours to set."""
+    with lab.other_clock("storage-2", off_s=5):
+        yield
+
+
+@contextlib.contextmanager
 def alertmanager_ends(lab: WatchedLab) -> Iterator[None]:
     systemctl = functools.partial(lab.run, "monitoring-1", "sudo", "systemctl")
     with undone_by(functools.partial(systemctl, "start", "kairoscope-alertmanager")):
@@ -225,6 +232,7 @@ FAULTS = [
     Fault(nobody_made_a_backup, {"BackupOld": ""}),
     Fault(nobody_repaired, {"RepairOld": "storage-2"}),
     Fault(a_certificate_ends_in_twenty_days, {"CertificateEnds": "kairosdb-2"}),
+    Fault(a_kernel_says_that_its_clock_is_off, {"ClockOff": "storage-2"}),
     Fault(alertmanager_ends, {"MonitoringBlind": ""}, told=False),
     # Last: it fires for an hour.
     Fault(the_store_refuses_a_point_for_good, {"DeadLetters": "kairosdb-1"}, looks_back_s=3600),
@@ -232,7 +240,6 @@ FAULTS = [
 
 # Of the others, why not.
 NOT_BROUGHT = {
-    "ClockOff": "all hosts of the lab have this machine's one clock, which is not ours to set",
     "Watchdog": "fires always: that it does, and is told, is looked at under the clean load",
 }
 

@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -18,6 +20,8 @@ from typing import Any
 from unittest import mock
 from urllib.parse import urlencode
 
+import psutil
+import pytest
 import yaml
 from deployed_lab import EXPERIMENT, DeployedLab
 from harness import but
@@ -171,6 +175,33 @@ class WatchedLab(DeployedLab):
             subprocess.run([*inside, "umount", where], check=False)
             subprocess.run([*inside, "rm", "-f", "/dev/lab-disk"], check=False)
             subprocess.run(["losetup", "--detach", loop], check=False)
+
+    @contextlib.contextmanager
+    def other_clock(self, host: str, off_s: int) -> Iterator[None]:
+        """A host's node exporter is answered by the kernel that the clock is so far from its time
+        servers'. A stand-in: the clock is not, and nobody else on the host is told so.
+        """
+        if not shutil.which("strace"):
+            why = "no strace to change an answer of the kernel with: scripts/need strace"
+            pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
+        space = Path(f"/proc/{self.there._first_process(host)}/ns/pid")
+        (exporter,) = (
+            process.pid
+            for process in psutil.process_iter(["name"])
+            if process.info["name"].startswith("prometheus-node")
+            and space.samefile(f"/proc/{process.pid}/ns/pid")
+        )
+        # adjtimex(2): `modes`, and `offset` in us, or in ns if the status says so: more than the
+        # limit in either. What follows in the structure stays the kernel's.
+        answer = struct.pack("<iiq", 0, 0, off_s * 1_000_000_000).hex()
+        command = ["strace", "--follow-forks", f"--attach={exporter}", "--output=/dev/null"]
+        changed = ["--trace=adjtimex", f"--inject=adjtimex:poke_exit=@arg1={answer}"]
+        with subprocess.Popen([*command, *changed], stderr=subprocess.DEVNULL) as strace:
+            try:
+                yield
+                assert strace.poll() is None, "strace ended"
+            finally:
+                strace.terminate()
 
     def certificate_for(self, host: str, days: int) -> None:
         """Issue a host's certificate anew, for so many days; a deploy brings it there."""
