@@ -58,12 +58,13 @@ SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
 
 WATCHED = $(if $(filter-out false,$(MONITORING)),--monitoring)
 HOSTS = $(CLOUD) $(if $(INVENTORY),--inventory '$(INVENTORY)')
+DEPLOYED = $(HOSTS) $(if $(SCYLLA),--scylla '$(SCYLLA)') $(WATCHED)
 CLOUD = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)')
 
 ##@ Run an experiment
 .PHONY: demo
-demo: deploy ## Set up, deploy, load, report: prints the verdict and where the report is
-	@$(KAIROSCOPE) load $(SCALED) $(ARGS)
+demo: tools ## Set up, deploy, load, report: prints where to watch, the verdict and where the report is
+	@$(KAIROSCOPE) demo $(SCALED) $(DEPLOYED) $(ARGS)
 
 .PHONY: plan
 plan: $(VENV)/installed ## Show what EXPERIMENT resolves to: every setting, its arithmetic and reason
@@ -71,7 +72,7 @@ plan: $(VENV)/installed ## Show what EXPERIMENT resolves to: every setting, its 
 
 .PHONY: deploy
 deploy: tools ## Deploy TARGET for EXPERIMENT; changes only what differs (MONITORING=true: with Prometheus and alerts)
-	@$(KAIROSCOPE) deploy $(SCALED) $(HOSTS) $(if $(SCYLLA),--scylla '$(SCYLLA)') $(WATCHED)
+	@$(KAIROSCOPE) deploy $(SCALED) $(DEPLOYED)
 
 .PHONY: plan-aws
 plan-aws: $(VENV)/installed ## Show what deploying EXPERIMENT on aws would create, change and delete

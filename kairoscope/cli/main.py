@@ -5,7 +5,6 @@ commands once for every host.
 """
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import click
 from kairoscope import __version__, paths
 from kairoscope.cli.bakeoff import bakeoff
 from kairoscope.cli.compare import compare_commands
+from kairoscope.cli.demo import demo, deploy, load
 from kairoscope.cli.faults import faults
 from kairoscope.cli.lab import lab
 from kairoscope.cli.operate import operate_commands
@@ -29,7 +29,6 @@ from kairoscope.cli.options import (
     make_plan,
     plan_options,
     port_option,
-    server_option,
     target_option,
 )
 from kairoscope.cli.queue import queue_commands
@@ -90,38 +89,6 @@ def plan(as_json: bool, **wanted: Any) -> None:
 
 
 @main.command()
-@server_option
-@click.option(
-    "--monitoring",
-    is_flag=True,
-    help="MONITORING=true with Prometheus and alerts, on targets local and lab; once deployed they "
-    "stay until destroy",
-)
-@host_options
-@plan_options
-def deploy(
-    *,
-    account: Path,
-    backend: Path | None,
-    inventory: Path | None,
-    server: Path | None,
-    monitoring: bool,
-    **wanted: Any,
-) -> None:
-    """Deploy TARGET for EXPERIMENT; changes only what differs from the plan."""
-    from kairoscope.deploy import deploy
-
-    made = make_plan(**wanted)
-    deploy.deploy(
-        made,
-        deployment(
-            *(made.target, made.stack, console, account, backend, inventory, server),
-            monitoring=monitoring,
-        ),
-    )
-
-
-@main.command()
 @host_options
 @plan_options
 def provision(account: Path, backend: Path | None, inventory: Path | None, **wanted: Any) -> None:
@@ -164,104 +131,6 @@ def terraform_command(arguments: tuple[str, ...]) -> None:
     from kairoscope.targets.aws import terraform
 
     terraform.passthrough(arguments)
-
-
-@main.command()
-@plan_options
-@click.option(
-    "--always-read-back/--read-back-if-sustained",
-    default=True,
-    help="Whether to read back the points of a load that cannot pass any more  [default: always]",
-)
-@click.option(
-    "--until",
-    type=click.Path(path_type=Path),
-    help="End the load at its next tick once this file is there; it is judged as any other",
-)
-@click.option(
-    "--into",
-    type=click.Path(path_type=Path),
-    help="Folder in which the run folder is made  [default: results/runs]",
-)
-@click.option(
-    "--kill-after",
-    "kill_after_s",
-    type=click.FloatRange(min=0, max=600),
-    help="Kill all servers (SIGKILL) so many seconds after the load's end, and look for its points "
-    "when they are back; target local alone",
-)
-@click.option(
-    "--count-visible",
-    is_flag=True,
-    help="After the load's end, count until queries find all its points, and write down how long "
-    "that took",
-)
-@click.option(
-    "--ask",
-    is_flag=True,
-    help="Beside the load ask for the last point of 100 sensors, an hour of one and the mean of "
-    "all, each twice a second, and write down how long each answer took (docs/systems.md)",
-)
-@click.option(
-    "--probe",
-    is_flag=True,
-    help="At the end measure what else was published of the system, for its report "
-    "(docs/systems.md)",
-)
-@port_option
-@click.option(
-    "--serve/--no-serve",
-    default=True,
-    help="Whether to show the run in a browser while it goes on  [default: serve]",
-)
-def load(
-    *,
-    always_read_back: bool,
-    until: Path | None,
-    into: Path | None,
-    kill_after_s: float | None,
-    count_visible: bool,
-    ask: bool,
-    probe: bool,
-    port: int | None,
-    serve: bool,
-    **wanted: Any,
-) -> None:
-    """Run EXPERIMENT's load on a deployed TARGET: exit 0 pass, 1 fail, 2 invalid or incomplete.
-
-    Its report, growing, is at the address that it prints, on this machine alone.
-    """
-    from kairoscope.cli import known
-    from kairoscope.hosts import inventory
-    from kairoscope.run import asking, killing, run, visible
-    from kairoscope.serve import beside
-
-    if kill_after_s is not None and count_visible:
-        raise UserError("--kill-after and --count-visible: of two loads, one each")
-
-    made = make_plan(**wanted)
-    there = run.until_there(made, until) if until else None
-    enter(made.target)
-    stack = known.stack(made.stack)
-    beside_it = asking.of_plan(made) if ask else None
-    then: run.Then | None = visible.watch if count_visible else None
-    if kill_after_s is not None:
-        then = killing.after(kill_after_s, inventory.load(made.target))
-    with beside.page(port, console) if serve else nullcontext() as page:
-        ran = run.load(
-            made,
-            stack,
-            console,
-            levers=known.target(made.target),
-            always_read_back=always_read_back,
-            until=there,
-            into=absolute(into),
-            on_folder=page.show if page else None,
-            beside=beside_it,
-            then=then,
-            probe=probe,
-        )
-    sys.exit(ran.status)
 
 
 @main.command()
@@ -405,8 +274,11 @@ def rotate(target: str, what: str) -> None:
 
 
 main.add_command(bakeoff)
+main.add_command(demo)
+main.add_command(deploy)
 main.add_command(faults)
 main.add_command(lab)
+main.add_command(load)
 main.add_command(operate_commands)
 main.add_command(queue_commands)
 main.add_command(search)

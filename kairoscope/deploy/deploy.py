@@ -16,7 +16,7 @@ from rich.console import Console
 from kairoscope import paths
 from kairoscope.deploy import bundles, inventory_vars, monitoring, preflight
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, operation, secret_files
+from kairoscope.hosts import inventory, operation, secret_files, steps
 from kairoscope.hosts.deployed import deployed_plan, finished_file, plan_file
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
@@ -74,9 +74,12 @@ def deploy(plan: Plan, of: Deployment) -> None:
         _brought(plan, of)  # Refused before anything takes long.
         if of.target.shared:
             _check_here(plan, of)
-        _bundles(of)
-        prepare(plan, of)
-        apply(plan, of.stack, "deploy")
+        with steps.told(plan.target) as told:
+            told.stage("What is sent to the hosts")
+            _bundles(of)
+            told.stage("Hosts, logins, secrets")
+            prepare(plan, of)
+            apply(plan, of.stack, "deploy", told)
 
 
 def _brought(plan: Plan, of: Deployment) -> Any:
@@ -111,10 +114,13 @@ def prepare(plan: Plan, of: Deployment) -> None:
         secret_files.remember(plan.target, where)
 
 
-def apply(plan: Plan, stack: Stack, name: str, **variables: Any) -> None:
-    """Bring prepared hosts to the plan by a playbook, `deploy` or one that has it in it."""
+def apply(
+    plan: Plan, stack: Stack, name: str, told: steps.Told | None = None, **variables: Any
+) -> None:
+    """Bring prepared hosts to the plan by a playbook, `deploy` or one that has it in it; it says
+    how far it is where that is `told`."""
     _fix_shape(plan)
-    playbook(plan.target, stack, name, **variables)
+    playbook(plan.target, stack, name, told, **variables)
     finished_file(plan.target).touch()
 
 
@@ -177,13 +183,16 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     except UserError:
         if first and not target.managed:  # Nothing was started: leave nothing behind.
             shutil.rmtree(folder, ignore_errors=True)
+            steps.forget(plan.target)
             with contextlib.suppress(OSError):  # Not ours alone: it holds something else.
                 paths.home().rmdir()
         raise
     return path
 
 
-def playbook(target: str, stack: Stack, name: str, **variables: Any) -> None:
+def playbook(
+    target: str, stack: Stack, name: str, told: steps.Told | None = None, **variables: Any
+) -> None:
     """Run a playbook on a target's inventory, its output shown. UserError if it fails.
 
     `variables` are shown to whoever looks at the machine's processes: nothing secret.
@@ -198,7 +207,12 @@ def playbook(target: str, stack: Stack, name: str, **variables: Any) -> None:
             str(stack.playbooks / f"{name}.yml"),
         ],
         cwd=paths.ANSIBLE,
-        env={**os.environ, "ANSIBLE_CONFIG": str(paths.ANSIBLE / "ansible.cfg")},
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(paths.ANSIBLE / "ansible.cfg"),
+            # For the callback `narrate`.
+            **({"KAIROSCOPE_STEPS": str(told.path)} if told else {}),
+        },
         stdin=subprocess.DEVNULL,
         check=False,
     )

@@ -97,6 +97,21 @@ def runs(listed: Sequence[object]) -> str:
     return page("runs.html.j2", {}, runs=listed, symbols=_SYMBOLS, version=__version__)
 
 
+def deploying(deploy: object, every_ms: int | None) -> str:
+    """A deploy that a load is to follow: `target`, `word`, `summary`, and `rows` of its stages,
+    each with `name`, `word`, `took`, `usual` and `task`. With `every_ms` as in `html`."""
+    outcomes = {"done": "pass", "failed": "fail", GOING_ON: "going-on", "not yet": "not-yet"}
+    return page(
+        "deploying.html.j2",
+        {},
+        every_ms,
+        deploy=deploy,
+        classes=outcomes,
+        symbols={word: _SYMBOLS.get(word) or _SYMBOLS[outcomes[word]] for word in outcomes},
+        version=__version__,
+    )
+
+
 def markdown(run: RunData, comparisons: tuple[Comparison, ...]) -> str:
     """The summary as Markdown; cells are escaped so that no text of a run breaks a table."""
     return text("report.md.j2", **_common(run, comparisons), gaps_open=_GAPS_OPEN)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kairoscope.serve import shelf, web
+from kairoscope.serve import now, shelf, web
 
 _END_S = 10.0
 """More than the process takes to end: it waits until whoever watches has seen the report."""
 
 
 class Beside:
-    """What listens from the start, and is served once there is a run folder."""
+    """What listens from the start, and is served once there is something to see."""
 
     def __init__(self, listening: socket.socket | None, console: Console) -> None:
         """Made by `page`; without a socket nothing is served."""
@@ -26,14 +26,25 @@ class Beside:
         self._process: subprocess.Popen[bytes] | None = None
 
     def show(self, folder: Path) -> None:
-        """Serve the folder that this one lies in, and say where. Never raises."""
-        if self._listening is None:
+        """Serve the folder that this run folder lies in, and say where; nothing more if it is
+        served already. Never raises."""
+        self._serve(shelf.address(folder), folder.parent)
+
+    def show_target(self, target: str, runs: Path) -> None:
+        """Serve what is deployed on a target and then loaded, and say where. Never raises.
+
+        `runs`: the folder in which the load's run folder will be.
+        """
+        self._serve(now.ADDRESS, runs, target)
+
+    def _serve(self, address: str, folder: Path, *of: str) -> None:
+        if self._listening is None or self._process is not None:
             return
         fd = self._listening.fileno()
         try:
             self._process = subprocess.Popen(
                 # -P: a folder named "kairoscope" where the user happens to be is not ours.
-                [sys.executable, "-P", "-m", "kairoscope.serve", str(fd), folder.parent],
+                [sys.executable, "-P", "-m", "kairoscope.serve", str(fd), folder, *of],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -44,7 +55,7 @@ class Beside:
         except OSError as error:
             _not_served(self._console, error)
             return
-        where = web.url(self._listening, shelf.address(folder))
+        where = web.url(self._listening, address)
         self._listening.close()
         self._console.print(f"live, in a browser on this machine: {where}", soft_wrap=True)
 

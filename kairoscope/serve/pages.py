@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kairoscope import run_folder
+from kairoscope.serve.now import ADDRESS, FAILED, Now
 from kairoscope.serve.shelf import Shelf, leads_out
 from kairoscope.serve.tails import Tails
 
@@ -38,10 +39,11 @@ class Page:
 class Pages:
     """The pages of the runs of a shelf. Not for several threads at once."""
 
-    def __init__(self, shelf: Shelf, reference: Path) -> None:
-        """`reference`: folder of published figures."""
+    def __init__(self, shelf: Shelf, reference: Path, now: Now | None = None) -> None:
+        """`reference`: folder of published figures. `now`: what is at its address."""
         self._shelf = shelf
         self._reference = reference
+        self._now = now
         self._tails = Tails()
         self._standing: dict[Path, Standing] = {}
         self._drawn: set[Path] = set()
@@ -51,6 +53,11 @@ class Pages:
         """The page of an address; None if there is none."""
         if address == "/":
             return Page(self._list())
+        if self._now is not None and address == ADDRESS:
+            run = self._now.run()
+            if run is None:
+                return self._deploying(self._now)
+            address = run
         folder = self._shelf.folders().get(address)
         if folder is None or leads_out(folder):
             return None
@@ -82,6 +89,13 @@ class Pages:
             self._every_ms = round(min(MOST_MS, max(LEAST_MS, SHARE * spent_ms)))
         self._drawn.add(folder)
         return Page(text.encode(), self._every_ms)
+
+    def _deploying(self, now: Now) -> Page:
+        from kairoscope.report import pages  # noqa: PLC0415
+
+        deploy = now.deploying()
+        every_ms = None if deploy.word == FAILED else LEAST_MS
+        return Page(pages.deploying(deploy, every_ms).encode(), every_ms)
 
     def _list(self) -> bytes:
         from kairoscope.report import pages  # noqa: PLC0415

@@ -108,7 +108,7 @@ class Target(ABC):
         """Called when all was checked, before anything is changed on the machines."""
 
     def enter(self) -> None:
-        """Be where its machines can be reached; may replace this process."""
+        """Be where its machines can be reached: this thread, and what it starts from now on."""
 
     def typed_to_destroy(self) -> str | None:
         """What must be typed before it is destroyed; None where a deploy brings all of it back."""

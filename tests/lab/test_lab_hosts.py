@@ -203,8 +203,9 @@ import sys
 from pathlib import Path
 from kairoscope.targets.lab import Lab
 lab = Lab(Path({str(lab.folder)!r}))
-lab.enter([sys.executable, *sys.orig_argv[1:]])
 import socket
+outside = socket.create_server(("127.0.0.1", 0))
+lab.enter()
 print(socket.create_connection(({A.address!r}, 22), 5).recv(4))
 """
     done = subprocess.run(

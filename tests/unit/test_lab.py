@@ -32,7 +32,7 @@ def test_not_root(monkeypatch, tmp_path):
         Lab(tmp_path).down,
         lambda: Lab(tmp_path).up([LabHost("a", "10.77.0.11")], print),
         lambda: Lab(tmp_path).kill("a"),
-        lambda: Lab(tmp_path).enter(["true"]),
+        Lab(tmp_path).enter,
     ):
         with pytest.raises(UserError, match=r"needs root.*sudo.*TARGET=local"):
             act()
@@ -57,7 +57,7 @@ def test_missing_tools(root, monkeypatch):
 def test_no_lab(root, tmp_path):
     lab = Lab(tmp_path / "lab")
     assert lab.hosts() == []
-    for act in (lambda: lab.enter(["true"]), lab.heal):
+    for act in (lab.enter, lab.heal):
         with pytest.raises(UserError, match=r"not up\. First: make deploy TARGET=lab"):
             act()
     with pytest.raises(UserError, match=r"no host a\. Its hosts: none"):

@@ -57,9 +57,8 @@ def test_a_stub_runs_from_experiment_to_verdict(
         monkeypatch.setattr(known, "STACKS", (*known.STACKS, StubStack(server, untold)))
         said = call("plan", experiment, "--target", "stub")
         assert "The stub forgets everything." in said[1]
-        assert call("deploy", experiment, "--target", "stub")[0] == 0
+        code, output = call("demo", experiment, "--target", "stub")
         assert (home / "stub" / "deployed").exists()
-        code, output = call("load", experiment, "--target", "stub")
     assert (code, f"verdict: {word}" in output) == (status, True), output
     run = home / "runs" / "latest"
     told = [json.loads(line)["stage"] for line in (run / "progress.jsonl").open()]
@@ -67,7 +66,7 @@ def test_a_stub_runs_from_experiment_to_verdict(
     if untold:
         stages.remove("drain")
     assert list(dict.fromkeys(told)) == stages
-    assert re.search(f"live, .*: http://127.0.0.1:[0-9]+/runs/{run.resolve().name}\n", output)
+    assert re.match("live, .*: http://127.0.0.1:[0-9]+/now\n", output)
     judged = json.loads((run / "verdict.json").read_text())
     assert judged["verdict"] == word
     # What such servers cannot tell is neither a pass nor a fail, and says why.

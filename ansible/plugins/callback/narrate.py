@@ -1,7 +1,13 @@
-"""Says which task a playbook is at, where one takes long: Ansible shows one when it has ended."""
+"""Says which task a playbook is at, where one takes long: Ansible shows one when it has ended.
+
+All of them, and the plays, go into the file of a deploy's steps where one is named
+(KAIROSCOPE_STEPS; kairoscope/hosts/steps.py reads it).
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import sys
 import threading
@@ -36,6 +42,14 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._began = self._due = time.monotonic()
         self._thread: threading.Thread | None = None
 
+    def v2_playbook_on_start(self, playbook: Any) -> None:
+        """Ansible has read the playbook."""
+        _step(to_come=[play.get_name() for play in playbook.get_plays()])
+
+    def v2_playbook_on_play_start(self, play: Any) -> None:
+        """Ansible begins a play."""
+        _step(stage=play.get_name())
+
     def v2_playbook_on_task_start(self, task: Any, is_conditional: bool) -> None:
         """Ansible begins a task."""
         self._begin(task.get_name())
@@ -52,6 +66,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
         self._task = name
         self._began = time.monotonic()
         self._due = self._began + _FIRST_S
+        _step(task=name)
         if self._thread is None:
             self._thread = threading.Thread(target=self._tell, daemon=True)
             self._thread.start()
@@ -65,3 +80,12 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
                 # Not by Ansible's display: its lock must not be held when a worker is forked.
                 line = f"  … {task}: {now - self._began:.0f} s\n"
                 os.write(sys.stdout.fileno(), line.encode())
+
+
+def _step(**what: str | list[str]) -> None:
+    path = os.environ.get("KAIROSCOPE_STEPS")
+    if not path:
+        return
+    # A deploy does not fail for what is told of it.
+    with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as steps:  # noqa: PTH123
+        steps.write(json.dumps({"t": round(time.time(), 3), **what}) + "\n")

@@ -177,10 +177,8 @@ class Lab:
 
     # Reaching
 
-    def enter(self, argv: Sequence[str]) -> None:
-        """Go on in the lab's network: run argv there in place of this process.
-
-        Returns only if this process is in that network already.
+    def enter(self) -> None:
+        """Go on in the lab's network: this thread, and what it starts from now on.
 
         Raises:
             UserError: not root, or the lab is not up.
@@ -188,8 +186,7 @@ class Lab:
         if self.network.is_ours():
             return
         self._check_up()
-        command = self.network.inside(*argv)
-        os.execvp(command[0], command)  # noqa: S606
+        self.network.join()
 
     def inventory_vars(self, name: str) -> dict[str, str]:
         """What Ansible, and whatever else reads the inventory, needs to log in to a host."""

@@ -1,6 +1,5 @@
 """Target `lab`: hosts made on this machine, one for each part of the plan."""
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -108,8 +107,8 @@ class LabTarget(Target):
         )
 
     def enter(self) -> None:
-        """Go on in the lab's network, where its hosts can be reached; returns if this is there."""
-        lab().enter([sys.executable, *sys.argv])
+        """Go on in the lab's network, where its hosts can be reached."""
+        lab().enter()
 
     def destroy(self, say: Say) -> None:
         """End the hosts."""
