@@ -30,6 +30,9 @@ KILLS_S = (0, 5, 15)
 that write now and then have for an interval."""
 KILLED_LOAD_S, KILLED_WARMUP_S = 20, 5
 """Of a load before a kill. A kill takes what was acknowledged last, however much came before."""
+SEARCHED = "20%"
+"""Width of the bounds that a search ends with, of the upper one: systems differ by factors, and
+each further halving takes minutes."""
 METRIC, TAGS = "temperature", {"sensor": "{n}"}
 """What all can store: a metric is a table in one of them, and a path in another."""
 PER_REQUEST = 100
@@ -143,7 +146,7 @@ def steps(entrant: Entrant, asked: Asked) -> list[Step]:
     if entrant.durable:
         found += [Step(DURABLE + name, durable, options) for name, options in kills]
     if not asked.quick:
-        found.append(Step(SEARCH, own))
+        found.append(Step(SEARCH, own, ("--precision", SEARCHED)))
     return found
 
 
@@ -301,14 +304,13 @@ def _system(
     deployed = ""
     for step in left:
         console.print(f"\n[bold]{entrant.name}: {step.name}[/]")
-        wanted = Wanted(str(bakeoff.folder / step.file))
+        wanted = Wanted(str(bakeoff.folder / step.file), step.options)
         if step.name == SEARCH:
             document["steps"][step.name] = str(driver.search(wanted))
         else:
             if step.file != deployed:
-                driver.deploy(wanted)
+                driver.deploy(Wanted(wanted.experiment))
                 deployed = step.file
-            wanted = Wanted(wanted.experiment, step.options)
             document["steps"][step.name] = driver.load(wanted, bakeoff.folder).name
         bakeoff.keep(document)
         made()
