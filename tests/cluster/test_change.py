@@ -93,6 +93,22 @@ def test_changed_setting_restarts_only_what_it_touches(cluster: Deployment, othe
     assert "First: make deploy" in cluster.refused("load", cluster.experiment)
 
 
+def test_what_somebody_may_have_started_with_other_files_is_restarted(
+    cluster: Deployment, other: Path
+) -> None:
+    """A file was changed by hand, and the deploy puts it right: who knows what runs with it."""
+    before = cluster.pids()
+    conf = cluster.state / "kairosdb-1" / "conf" / "kairosdb.conf"
+    with conf.open("a") as file:
+        file.write("# by hand\n")
+    recap = changed(cluster.deploy(other))
+    after = cluster.pids()
+    assert "by hand" not in cluster.kairosdb_conf
+    assert {name for name in ALL if recap[name]} == {"kairosdb-1"}
+    assert after.pop("kairosdb-1") != before.pop("kairosdb-1")
+    assert after == before
+
+
 def test_stock_queue_passes_too(cluster: Deployment, other: Path) -> None:
     """With it KairosDB is as anybody has it: what the coalescing queue is compared with."""
     assert cluster.set_settings()["kairosdb.queue_processor.class"].startswith("org.kairosdb.")
