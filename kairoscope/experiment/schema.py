@@ -452,6 +452,7 @@ class Load(Section):
         "telnet-put",
         "telnet-putm",
         "line",
+        "remote-write",
         "plaintext",
         "pickle",
         "measures",
@@ -460,8 +461,8 @@ class Load(Section):
         "",
         "How points travel. KairosDB's REST acknowledges them (204); its telnet, as in 2018, does "
         "not; cql goes past KairosDB into its store, which acknowledges. Of other stacks: line is "
-        "InfluxDB's over HTTP, which acknowledges (204), plaintext and pickle are carbon's, which "
-        "do not, measures is Gnocchi's REST, which does (202).",
+        "InfluxDB's over HTTP and remote-write Prometheus', which acknowledge (204), plaintext and "
+        "pickle are carbon's, which do not, measures is Gnocchi's REST, which does (202).",
         default="rest",
     )
     connection_per_request: bool = described(

@@ -27,6 +27,7 @@ _PROTOCOLS = {
     "telnet-put": "telnet put",
     "telnet-putm": "telnet putm",
     "line": "line protocol",
+    "remote-write": "remote write",
     "plaintext": "plaintext",
     "pickle": "pickle",
     "measures": "measures",

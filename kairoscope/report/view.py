@@ -192,6 +192,7 @@ _PROTOCOLS = {
     "telnet-putm": "telnet, putm (acknowledges nothing)",
     "cql": "CQL, into the store past KairosDB",
     "line": "InfluxDB's line protocol over HTTP",
+    "remote-write": "Prometheus' remote write",
     "plaintext": "carbon's plaintext (acknowledges nothing)",
     "pickle": "carbon's pickle (acknowledges nothing)",
     "measures": "Gnocchi's REST, measures in batches",

@@ -5,9 +5,11 @@ What 204 promises is the server's business: `acknowledgement` of its stack says 
 
 from __future__ import annotations
 
+import functools
+
 from loaders.credentials import Credentials
 from loaders.schedule.due import Group, Schedule
-from loaders.send.encode import line_text
+from loaders.send.encode import Encoder, line_text
 from loaders.send.post import Post, Way
 
 DATABASE = "kairoscope"
@@ -26,7 +28,7 @@ class Line(Post):
         way = Way(
             path=f"/write?db={DATABASE}&precision=ms",
             content_type="text/plain; charset=utf-8",
-            text=line_text,
+            encoder=functools.partial(Encoder, text=line_text),
             health="/ping",
             took_some=lambda body: _PARTLY in body,
         )

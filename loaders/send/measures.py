@@ -5,9 +5,11 @@ A metric that is not there yet is made on the way, by the server's own rule of a
 
 from __future__ import annotations
 
+import functools
+
 from loaders.credentials import Credentials
 from loaders.schedule.due import Group, Schedule
-from loaders.send.encode import measures_text
+from loaders.send.encode import Encoder, measures_text
 from loaders.send.post import Post, Way
 
 
@@ -21,7 +23,7 @@ class Measures(Post):
         way = Way(
             path="/v1/batch/resources/metrics/measures?create_metrics=true",
             content_type="application/json",
-            text=measures_text,
+            encoder=functools.partial(Encoder, text=measures_text),
             health="/healthcheck",
             took_some=lambda _: False,  # a body is taken whole or not at all
             acknowledged=202,

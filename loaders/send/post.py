@@ -6,15 +6,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-import zlib
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from loaders.credentials import Credentials
 from loaders.schedule.due import Group, Schedule
-from loaders.schedule.spec import LoadSpec
 from loaders.send.connection import Address, BrokenAnswerError, HttpConnection, Response
-from loaders.send.encode import Encoder
 from loaders.send.protocol import Answer, Batch, Reply
 
 _SUCCESS = range(200, 300)
@@ -25,11 +23,15 @@ _LATER = 429
 # Jetty closes connections that were idle for 30 s; a request must not meet that.
 _KEEP_IDLE_S = 15.0
 _PROBE_S = 2.0
-# The fastest: the loader shares the machine, and points repeat so much that it hardly matters.
-_GZIP_LEVEL = 1
-_GZIP_WBITS = 31
 
 _ACK = Reply(Answer.ACKNOWLEDGED)
+
+
+class Encodes(typing.Protocol):
+    """See `loaders.send.encode.Encoder`."""
+
+    def encode(self, first: int, count: int) -> memoryview:
+        """The bytes of `count` points of each sensor of a group from tick `first`."""
 
 
 @dataclass(frozen=True)
@@ -39,19 +41,21 @@ class Way:
     Attributes:
         path: of the requests, with their query.
         content_type: of their bodies.
-        text: makes a body, digits left out; see `loaders.send.encode`.
+        encoder: makes what encodes the bodies of one group.
         health: path that says whether a node serves.
         took_some: whether the body of a refusal says that other points of the request were taken.
-        gzip: whether bodies are compressed.
+        pack: compresses a body; None to send it as it is.
+        headers: others than of type and length, each with its line's end.
         acknowledged: the status that acknowledges.
     """
 
     path: str
     content_type: str
-    text: Callable[[LoadSpec, list[int], int], str]
+    encoder: Callable[[Schedule, Group], Encodes]
     health: str
     took_some: Callable[[bytes], bool]
-    gzip: bool = False
+    pack: Callable[[memoryview], bytes] | None = None
+    headers: str = ""
     acknowledged: int = 204
 
 
@@ -76,10 +80,10 @@ class Post:
         self._addresses = [Address.of(url, credentials) for url in spec.nodes]
         self._heads = [
             f"POST {way.path} HTTP/1.1\r\n{address.prefix}Content-Type: {way.content_type}\r\n"
-            "Content-Length: "
+            f"{way.headers}Content-Length: "
             for address in self._addresses
         ]
-        self._encoders = {group.index: Encoder(schedule, group, way.text) for group in groups}
+        self._encoders = {group.index: way.encoder(schedule, group) for group in groups}
         self._idle: list[list[HttpConnection]] = [[] for _ in spec.nodes]
 
     async def send(self, node: int, batch: Batch, on_reach: Callable[[], None]) -> Reply:
@@ -128,11 +132,8 @@ class Post:
         return ""
 
     def _payload(self, node: int, batch: Batch) -> bytes:
-        body: memoryview | bytes = self._encoders[batch.group.index].encode(
-            batch.first, batch.count
-        )
-        if self._way.gzip:
-            body = zlib.compress(body, _GZIP_LEVEL, _GZIP_WBITS)
+        encoded = self._encoders[batch.group.index].encode(batch.first, batch.count)
+        body = encoded if self._way.pack is None else self._way.pack(encoded)
         head = f"{self._heads[node]}{len(body)}\r\n\r\n"
         return b"".join((head.encode(), body))
 

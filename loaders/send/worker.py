@@ -34,12 +34,13 @@ from loaders.record.tally import Outcome, Tally
 from loaders.schedule import cut, follow, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
-from loaders.schedule.spec import CQL, LINE, MEASURES, LoadSpec
+from loaders.schedule.spec import CQL, LINE, MEASURES, REMOTE_WRITE, LoadSpec
 from loaders.send.delivery import Delivery
 from loaders.send.failover import NODE_DOWN, Event, Failover
 from loaders.send.line import Line
 from loaders.send.measures import Measures
 from loaders.send.protocol import Batch, Protocol
+from loaders.send.remote_write import RemoteWrite
 from loaders.send.rest import Rest
 from loaders.send.telnet import Telnet
 from loaders.send.throttle import Throttle
@@ -359,7 +360,8 @@ def _protocol(schedule: Schedule, groups: list[Group], credentials: Credentials 
         from loaders.send.cql import Cql  # noqa: PLC0415 - a driver that takes its time to load
 
         return Cql(schedule, groups)
-    kind = {LINE: Line, MEASURES: Measures}.get(schedule.spec.protocol, Rest)
+    kinds = {LINE: Line, MEASURES: Measures, REMOTE_WRITE: RemoteWrite}
+    kind = kinds.get(schedule.spec.protocol, Rest)
     return kind(schedule, groups, credentials)
 
 

@@ -201,6 +201,22 @@ def test_what_carbon_drops_without_a_word_is_found_and_named(there: Home) -> Non
     assert "graphite-1 counts cache-a/droppedCreates" in judged["summary"]
 
 
+@pytest.mark.faults
+@pytest.mark.parametrize("sensors_per_request", [1, 20])
+def test_every_point_comes_by_remote_write(sensors_per_request: int, there: Home) -> None:
+    content = experiment("victoriametrics", seconds=10)
+    more = {"protocol": "remote-write", "points_per_request": 2, "value_type": "double"}
+    content["load"] |= {**more, "sensors_per_request": sensors_per_request}
+    deployed(there, content)
+    run = loaded(there, "--ask")
+    assert run.json("verdict.json")["verdict"] == "pass", run.output
+    ledger = run.json("ledger.json")
+    assert ledger["stored"] == ledger["rows_by_cql"] == SENSORS * 10
+    assert {r["kind"] for r in run.lines("asked.jsonl") if r.get("found")} == set(KINDS)
+    (last,) = run.lines("counters.jsonl")[-1:]
+    assert last["counters"]['vm_rows_inserted_total{type="promremotewrite"}'] >= SENSORS * 10
+
+
 BEHIND_RELAYS = {
     "plaintext": {"caches": 2, "relays": 1, "relay_program": "carbon-c-relay"},
     "pickle": {"caches": 3, "relays": 2},

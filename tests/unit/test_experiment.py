@@ -318,8 +318,8 @@ def test_the_laptop_has_what_the_demo_promises() -> None:
             "rate: 1",
             "protocol: telnet",
             "12: load.protocol",
-            "one of rest, rest-gzip, telnet-put, telnet-putm, line, plaintext, pickle, measures, "
-            "cql, got 'telnet' (did you mean 'telnet-put'?)",
+            "one of rest, rest-gzip, telnet-put, telnet-putm, line, remote-write, plaintext, "
+            "pickle, measures, cql, got 'telnet' (did you mean 'telnet-put'?)",
         ),
         ("rate: 1", "pacing: even", "12: load.pacing", "one of spread, aligned, got 'even'"),
         ("rate: 1", "value_type: int", "12: load.value_type", "one of long, double, string"),

@@ -48,6 +48,7 @@ from loaders.send.encode import Encoder, line_text, measures_text, path_of, plai
 from loaders.send.line import Line
 from loaders.send.pickled import PickleEncoder
 from loaders.send.protocol import Answer, Batch
+from loaders.send.remote_write import RemoteWriteEncoder
 from loaders.send.worker import Worker
 
 EXPERIMENTS = {
@@ -342,6 +343,67 @@ def test_a_pickle_has_the_points(kind: str) -> None:
             ms = schedule.timestamp_ms(one.rank, tick)
             value = int(values(one.number, [ms])[0])
             wanted.append((f"temp.sensor.{one.number}", (ms / 1000, value / scale)))
+    assert found == wanted
+
+
+def fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Number and content of each field of a protobuf message, by its wire format (protobuf.dev,
+    "Encoding"): varints, eight bytes, and what has a length."""
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        found = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            found |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return found
+
+    while at < len(message):
+        field, kind = divmod(number(), 8)
+        if kind == 0:
+            yield field, number()
+            continue
+        length = 8 if kind == 1 else number()
+        assert kind in (1, 2)
+        content = message[at : at + length]
+        assert len(content) == length
+        at += length
+        yield field, struct.unpack("<d", content)[0] if kind == 1 else content
+
+
+@pytest.mark.parametrize("kind", ["long", "double"])
+@pytest.mark.parametrize("per_request", [1, 3])
+def test_a_remote_write_has_the_points(kind: str, per_request: int) -> None:
+    spec = load_spec(
+        **{"sensors": 300, "metric": "temp", "tags": {"zone": "z-{n%7}", "Sensor": "ü{n}"}},
+        **{"protocol": "remote-write", "value_type": kind, "points_per_request": per_request},
+        **{"sensors_per_request": 300, "workers_per_host": 1, "steps": [Step(1000, 6)]},
+        **{"warmup_ticks": 0, "lifetime_ticks": 0, "ramp_ticks": 0},
+    )
+    schedule = Schedule(spec)
+    (group,) = schedule.groups(0)
+    encoder = RemoteWriteEncoder(schedule, group)
+    encoder.encode(0, per_request)
+    found = []
+    for field, series in fields(bytes(encoder.encode(3, per_request))):
+        assert field == 1
+        labels = [dict(fields(label)) for one, label in fields(series) if one == 1]
+        samples = [dict(fields(sample)) for one, sample in fields(series) if one == 2]
+        names = [label[1].decode() for label in labels]
+        assert names == sorted(names) == ["Sensor", "__name__", "zone"]
+        tags = {label[1].decode(): label[2].decode() for label in labels}
+        found.append((tags, [(sample[2], sample[1]) for sample in samples]))
+    scale = 1000 if kind == "double" else 1
+    wanted = []
+    for one in schedule.series():
+        times = [schedule.timestamp_ms(one.rank, tick) for tick in range(3, 3 + per_request)]
+        points = [(ms, int(values(one.number, [ms])[0]) / scale) for ms in times]
+        tags = {"__name__": "temp", "zone": f"z-{one.number % 7}", "Sensor": f"ü{one.number}"}
+        wanted.append((tags, points))
     assert found == wanted
 
 

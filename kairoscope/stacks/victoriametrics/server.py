@@ -2,9 +2,10 @@
 
 Its pages: docs.victoriametrics.com, "Single-node version" (export, force_flush, durability of data
 in memory) and "Integrations / InfluxDB" (names: measurement_field, a label for each tag and one for
-the database).
+the database). By remote write names are as they are sent.
 """
 
+import functools
 import json
 import re
 from collections.abc import Iterator, Sequence
@@ -18,7 +19,7 @@ from kairoscope.stacks.compared import numbers, pattern
 from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
 from kairoscope.stacks.single_session import Found, series_by_key
 from loaders.schedule.due import Schedule
-from loaders.schedule.spec import LoadSpec
+from loaders.schedule.spec import REMOTE_WRITE, LoadSpec
 from loaders.schedule.values import ValueType
 from loaders.send.line import DATABASE
 
@@ -29,6 +30,7 @@ _COUNTERS = (
         "vm_rows{",
         "vm_pending_rows{",
         'vm_rows_inserted_total{type="influx"}',
+        'vm_rows_inserted_total{type="promremotewrite"}',
         "vm_rows_added_to_storage_total",
     ),
     *("vm_new_timeseries_created_total", "vm_slow_row_inserts_total", "vm_data_size_bytes{"),
@@ -38,7 +40,8 @@ _COUNTERS = (
 
 def selector(spec: LoadSpec) -> str:
     """All series of a load."""
-    labels = [f'__name__=~"{_quoted(pattern(spec.metric))}_value"', f'db="{DATABASE}"']
+    name, more = _named(spec, pattern(spec.metric))
+    labels = [f'__name__=~"{_quoted(name)}"', *(f'{key}="{text}"' for key, text in more.items())]
     labels += [f'{name}=~"{_quoted(pattern(text))}"' for name, text in spec.tags.items()]
     return f"{{{','.join(labels)}}}"
 
@@ -47,8 +50,16 @@ def _quoted(expression: str) -> str:
     return expression.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _key(metric: str, tags: dict[str, str]) -> str:
-    return _labels({"__name__": f"{metric}_value", "db": DATABASE, **tags})
+def _named(spec: LoadSpec, metric: str) -> tuple[str, dict[str, str]]:
+    """The name that it gives a metric, and the labels beside the tags."""
+    if spec.protocol == REMOTE_WRITE:
+        return metric, {}
+    return f"{metric}_value", {"db": DATABASE}
+
+
+def _key(spec: LoadSpec, metric: str, tags: dict[str, str]) -> str:
+    name, more = _named(spec, metric)
+    return _labels({"__name__": name, **more, **tags})
 
 
 def _labels(labels: dict[str, str]) -> str:
@@ -57,7 +68,9 @@ def _labels(labels: dict[str, str]) -> str:
 
 def _meant(question: Question) -> str:
     """The series of a question: all of the metric if there are none."""
-    labels = [f'__name__="{question.metric}_value"', f'db="{DATABASE}"']
+    # However the points have travelled.
+    name = re.escape(question.metric)
+    labels = [f'__name__=~"{_quoted(name)}|{_quoted(name)}_value"']
     if question.series:
         texts = "|".join(map(re.escape, question.texts))
         labels.append(f'{question.tag}=~"{_quoted(texts)}"')
@@ -107,7 +120,8 @@ class VictoriaMetricsServer:
     def read(self, host: Host, schedule: Schedule) -> Found:
         """By its export, a line for each series."""
         spec = schedule.spec
-        known, kind = series_by_key(schedule, _key), ValueType(spec.value_type)
+        known = series_by_key(schedule, functools.partial(_key, spec))
+        kind = ValueType(spec.value_type)
         said = asked.get(
             f"{host.url}/api/v1/export",
             {

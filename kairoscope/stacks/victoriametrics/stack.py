@@ -1,4 +1,4 @@
-"""VictoriaMetrics as a stack: the single-node server, by InfluxDB's line protocol."""
+"""VictoriaMetrics as a stack: the single-node server, by line protocol or remote write."""
 
 import os
 from typing import Any
@@ -12,7 +12,7 @@ from kairoscope.stacks.single import Program, Single
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics.server import VictoriaMetricsServer
-from loaders.schedule.spec import LINE
+from loaders.schedule.spec import LINE, REMOTE_WRITE
 
 VERSION = "1.140.0"
 _MODULE = "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics"
@@ -29,7 +29,7 @@ class VictoriaMetrics(Single):
 
     name = "victoriametrics"
     title = "VictoriaMetrics"
-    protocols = (LINE,)
+    protocols = (LINE, REMOTE_WRITE)
     program = Program(name, VERSION, (_BINARY,))
     listens = {"HTTP": 8428}  # noqa: RUF012
     told = Told(
