@@ -40,6 +40,7 @@ def make(
     _cluster(draft, target, stack)
     servers = stack.servers(draft)
     for_load = load.settings(draft, servers.held_s)
+    for_load["path"] = stack.write_paths.get(experiment.load.protocol, "")
     load.totals(draft)
     for_storage = stack.store(draft, servers, time.time() if now is None else now)
     for_security = _security(draft, target)

@@ -81,6 +81,10 @@ class Stack(Protocol):
     def protocols(self) -> Sequence[str]:
         """Of `load.protocol`, that it speaks."""
 
+    @property
+    def write_paths(self) -> Mapping[str, str]:
+        """Where requests of a protocol go there, with their query, if not to its own path."""
+
     def engine(self, target: Target) -> str:
         """What stores on a target, unless the experiment says otherwise. UserError if the stack
         cannot be deployed there."""

@@ -28,6 +28,7 @@ _AS_PLANNED = (
     "latency_limit_ms",
     "connections_per_node",
     "connection_per_request",
+    "path",
 )
 
 

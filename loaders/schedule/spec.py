@@ -31,7 +31,7 @@ CARBON = (PLAINTEXT, PICKLE)
 SILENT = (TELNET_PUT, TELNET_PUTM, *CARBON)
 """Those that acknowledge nothing."""
 
-LATER: dict[str, Any] = {"connection_per_request": False, "store": None}
+LATER: dict[str, Any] = {"connection_per_request": False, "store": None, "path": ""}
 """Fields that specifications of earlier runs do not have, and what they did."""
 LATER_OF_QUERIES: dict[str, Any] = {"followed": 0}
 """The same of their queries."""
@@ -42,6 +42,7 @@ PACINGS = (SPREAD, ALIGNED)
 # Two sensors could get one name: "{n}{n%17}" is 1212 for 12 and for 121.
 _TOUCHING_PLACES = re.compile(r"\}[0-9]*\{")
 _PORT = re.compile("[0-9]{1,5}")
+_PATH = re.compile(r"/[!-~]*")
 # KairosDB cuts telnet lines at blanks, tags at "=", takes quotes off, and reads Latin-1.
 _TELNET_NAME = re.compile(r"[!#-<>-~]+")
 
@@ -136,6 +137,7 @@ class LoadSpec:
         connections_per_node: most connections of one worker to one KairosDB node.
         connection_per_request: each request has a connection of its own, which is ended behind it;
             by carbon's protocols alone.
+        path: where requests by HTTP go, with their query; "" for the protocol's own.
         queries: reads beside the writes, or None.
         store: that is under the nodes; by CQL alone.
 
@@ -170,6 +172,7 @@ class LoadSpec:
     points_per_request: int = 1
     failover_after_s: float = 5.0
     connection_per_request: bool = False
+    path: str = ""
     queries: Queries | None = None
     store: Store | None = None
 
@@ -461,6 +464,11 @@ def _queries(value: Any) -> str:
     return ""
 
 
+def _path(value: Any) -> str:
+    good = isinstance(value, str) and (not value or _PATH.fullmatch(value))
+    return "" if good else "must be empty or a path, such as /api/v1/write"
+
+
 def _store(value: Any) -> str:
     if value is None:
         return ""
@@ -508,6 +516,7 @@ _CHECKS: dict[str, _Check] = {
     "latency_limit_ms": _number(0, excluded=True),
     "connections_per_node": _integer(1),
     "connection_per_request": _flag,
+    "path": _path,
     "queries": _queries,
     "store": _store,
 }

@@ -39,7 +39,7 @@ class Way:
     """What one protocol posts.
 
     Attributes:
-        path: of the requests, with their query.
+        path: of the requests, with their query, where the specification has no other.
         content_type: of their bodies.
         encoder: makes what encodes the bodies of one group.
         health: path that says whether a node serves.
@@ -79,8 +79,8 @@ class Post:
         self._timeout_s = spec.request_timeout_s
         self._addresses = [Address.of(url, credentials) for url in spec.nodes]
         self._heads = [
-            f"POST {way.path} HTTP/1.1\r\n{address.prefix}Content-Type: {way.content_type}\r\n"
-            f"{way.headers}Content-Length: "
+            f"POST {spec.path or way.path} HTTP/1.1\r\n{address.prefix}"
+            f"Content-Type: {way.content_type}\r\n{way.headers}Content-Length: "
             for address in self._addresses
         ]
         self._encoders = {group.index: way.encoder(schedule, group) for group in groups}

@@ -41,7 +41,8 @@ class RemoteWrite(Post):
             content_type="application/x-protobuf",
             headers="Content-Encoding: snappy\r\nX-Prometheus-Remote-Write-Version: 0.1.0\r\n",
             encoder=RemoteWriteEncoder,
-            health="/health",
+            # InfluxDB's; whoever takes both has it too.
+            health="/ping",
             took_some=lambda _: False,  # it does not say
             pack=lambda body: bytes(cramjam.snappy.compress_raw(body)),
         )

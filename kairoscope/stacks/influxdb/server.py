@@ -92,7 +92,10 @@ class InfluxDBServer:
         known, kind = series_by_key(schedule, _key), ValueType(spec.value_type)
         query = f"SELECT value {_of(spec)} GROUP BY *"
         for one in self._ask(host, query):
-            if series := known.get(_key(one["name"], one.get("tags", {}))):
+            tags = one.get("tags", {})
+            # Of points by remote write the metric's name may be a tag as well.
+            tags.pop("__name__", None)
+            if series := known.get(_key(one["name"], tags)):
                 times = np.array([row[0] for row in one["values"]], dtype=np.int64)
                 stored = np.array([row[1] for row in one["values"]], dtype=np.float64)
                 yield series, np.stack([times, numbers(kind, stored)], axis=1)

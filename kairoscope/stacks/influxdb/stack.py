@@ -1,4 +1,4 @@
-"""InfluxDB 1.6 as a stack: Debian's package, by its line protocol."""
+"""InfluxDB 1.6 as a stack: Debian's package, by its line protocol or remote write."""
 
 from typing import Any
 
@@ -10,7 +10,8 @@ from kairoscope.stacks.influxdb.server import InfluxDBServer
 from kairoscope.stacks.single import Program, Single
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
-from loaders.schedule.spec import LINE
+from loaders.schedule.spec import LINE, REMOTE_WRITE
+from loaders.send.line import DATABASE
 
 _BINARY = "influxd"
 _NOTHING_WAITS = (
@@ -26,7 +27,8 @@ class InfluxDB(Single):
 
     name = "influxdb"
     title = "InfluxDB"
-    protocols = (LINE,)
+    protocols = (LINE, REMOTE_WRITE)
+    write_paths = {REMOTE_WRITE: f"/api/v1/prom/write?db={DATABASE}"}  # noqa: RUF012
     # Of Debian 12; what runs says its version itself.
     targets = ("local", "lab")
     program = Program(name, "1.6", (_BINARY,))

@@ -68,6 +68,7 @@ class KairosDB:
     taker = "KairosDB node"
     unused = ()
     protocols = (REST, REST_GZIP, TELNET_PUT, TELNET_PUTM, CQL)
+    write_paths: ClassVar[Mapping[str, str]] = {}
     playbooks = paths.ANSIBLE / "playbooks"
     bundles = ("kairosdb", "cassandra")
     scraped = (

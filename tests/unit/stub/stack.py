@@ -4,11 +4,11 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from rich.console import Console
@@ -210,6 +210,7 @@ class StubStack:
     taker = "stub server"
     unused = ()
     protocols = ("rest",)
+    write_paths: ClassVar[Mapping[str, str]] = {}
     bundles = ()
     scraped = ()
     playbooks = Path(__file__).parent
