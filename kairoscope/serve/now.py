@@ -88,7 +88,9 @@ def _summary(found: steps.Steps, now: float) -> tuple[str, str]:
     if found.end is not None:
         return FAILED, f"{found.end} The terminal says more."
     left = found.left_s(now)
-    about = "" if left is None else f", about {duration(left)} left by the time before"
+    about = (
+        "" if left is None else f", about {duration(left)} left if it takes as long as last time"
+    )
     return GOING_ON, f"Being deployed for {duration(now - found.began)}{about}."
 
 

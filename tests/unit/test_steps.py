@@ -186,7 +186,7 @@ def test_the_page_has_the_deploy_and_then_the_run(pages, runs, callback, tmp_pat
         text, every_ms = seen(pages)
         assert "Hosts &lt;b&gt;" in text
         assert all(word in text for word in ("▶ going on", "✓ done", "… not yet", "Set the clock"))
-        assert "2 s left by the time before" in text
+        assert "2 s left if it takes as long as last time" in text
         assert every_ms
     text, every_ms = seen(pages)
     assert "the load begins" in text
