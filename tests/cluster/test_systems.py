@@ -204,21 +204,15 @@ def test_what_carbon_drops_without_a_word_is_found_and_named(there: Home) -> Non
 @pytest.mark.faults
 @pytest.mark.parametrize("by", ["influxdb", "victoriametrics"])
 def test_every_point_comes_by_remote_write(by: str, there: Home) -> None:
-    content = experiment(by, seconds=10)
+    content = experiment(by, seconds=20)
     more = {"protocol": "remote-write", "points_per_request": 2, "value_type": "double"}
     content["load"] |= more
     deployed(there, content)
     run = loaded(there, "--ask")
     assert run.json("verdict.json")["verdict"] == "pass", run.output
     ledger = run.json("ledger.json")
-    assert ledger["stored"] == ledger["rows_by_cql"] == SENSORS * 10
+    assert ledger["stored"] == ledger["rows_by_cql"] == SENSORS * 20
     assert {r["kind"] for r in run.lines("asked.jsonl") if r.get("found")} == set(KINDS)
-    (last,) = run.lines("counters.jsonl")[-1:]
-    counted = {
-        "influxdb": "write.pointReq",
-        "victoriametrics": 'vm_rows_inserted_total{type="promremotewrite"}',
-    }
-    assert last["counters"][counted[by]] >= SENSORS * 10
 
 
 BEHIND_RELAYS = {

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -261,6 +262,14 @@ def test_monitoring_is_deployed_and_verified(watched: WatchedLab) -> None:
     assert ", 0 FAIL" in said
     (line,) = [line for line in said.splitlines() if "targets" in line and "monitoring" in line]
     assert "as wanted" in line
+
+
+def test_hosts_tell_what_rules_and_dashboards_ask_for(watched: WatchedLab) -> None:
+    """A service may be kept by systemd from what its figures are made of."""
+    files = [*RULES.parent.glob("*.yml"), RULES.parents[1] / "grafana" / "hosts.json"]
+    names = {name for file in files for name in re.findall(r"\bnode_[a-z_]+", file.read_text())}
+    assert "node_timex_offset_seconds" in names
+    assert [name for name in sorted(names) if not watched.query(name)] == []
 
 
 def test_no_alert_fires_while_nothing_is_wrong(watched: WatchedLab) -> None:
