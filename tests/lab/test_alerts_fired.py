@@ -267,7 +267,7 @@ def test_monitoring_is_deployed_and_verified(watched: WatchedLab) -> None:
 def test_hosts_tell_what_rules_and_dashboards_ask_for(watched: WatchedLab) -> None:
     """A service may be kept by systemd from what its figures are made of."""
     files = [*RULES.parent.glob("*.yml"), RULES.parents[1] / "grafana" / "hosts.json"]
-    names = {name for file in files for name in re.findall(r"\bnode_[a-z_]+", file.read_text())}
+    names = {name for file in files for name in re.findall(r"\bnode_\w+", file.read_text())}
     assert "node_timex_offset_seconds" in names
     assert [name for name in sorted(names) if not watched.query(name)] == []
 
