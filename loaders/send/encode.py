@@ -8,6 +8,7 @@ all new digits at once: no object is made for a point.
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -25,6 +26,7 @@ _TIMESTAMP = _TIME * _TIME_DIGITS
 _ZERO = ord("0")
 RESOURCE = "kairoscope"
 """Of Gnocchi, that the metrics of all sensors belong to."""
+DOUBLE_BYTES = 8
 _HALF = 10 ** (values.DIGITS // 2)
 # The texts 000 … 999: half of a value is written by looking it up.
 _HALVES = np.array([list(f"{half:03d}".encode()) for half in range(_HALF)], dtype=np.uint8)
@@ -147,21 +149,16 @@ class _Template:
         self.bytes[self._low] = _HALVES.take(low, axis=0)
 
 
-class Encoder:
-    """Encodes the requests of one group."""
+class Prepared(ABC):
+    """Encodes the requests of one group: each is made once, and filled in for each tick."""
 
-    def __init__(
-        self,
-        schedule: Schedule,
-        group: Group,
-        text: Callable[[LoadSpec, list[int], int], str],
-    ) -> None:
-        """Make the first request; `text` is one of the functions above."""
-        self._schedule = schedule
-        self._group = group
-        self._text = text
+    _bytes: Bytes
+
+    def __init__(self, schedule: Schedule, group: Group) -> None:
+        """Make the first request."""
+        self._schedule, self._group = schedule, group
         left = schedule.spec.ticks - group.first_tick
-        self._make(group.first_tick, min(schedule.spec.points_per_request, left))
+        self._prepare(group.first_tick, min(schedule.spec.points_per_request, left))
 
     def encode(self, first: int, count: int) -> memoryview:
         """The bytes of `count` points of each sensor from tick `first`.
@@ -169,16 +166,73 @@ class Encoder:
         They are valid until the next call.
         """
         schedule, group = self._schedule, self._group
-        wanted = (schedule.generation(group, first), count)
-        if self._made_for != wanted:
-            self._make(first, count)
+        if self._made_for != (schedule.generation(group, first), count):
+            self._prepare(first, count)
         ticks = range(first, first + count)
-        self._template.fill([schedule.timestamp_ms(group.rank, tick) for tick in ticks])
-        return self._template.bytes.data
+        self._fill([schedule.timestamp_ms(group.rank, tick) for tick in ticks])
+        return self._bytes.data
 
-    def _make(self, first: int, count: int) -> None:
-        schedule, group = self._schedule, self._group
-        series = schedule.numbers(group, first)
-        text = self._text(schedule.spec, series.tolist(), count)
+    def _prepare(self, first: int, count: int) -> None:
+        self._make(self._schedule.numbers(self._group, first), count)
+        self._made_for = (self._schedule.generation(self._group, first), count)
+
+    @abstractmethod
+    def _make(self, series: Positions, count: int) -> None:
+        """Make `_bytes`: a request with `count` points of each of these series."""
+
+    @abstractmethod
+    def _fill(self, timestamps_ms: list[int]) -> None:
+        """Write timestamps (epoch ms, one a tick) and the values that belong to them into it."""
+
+
+class Encoder(Prepared):
+    """Encodes requests that are text."""
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        group: Group,
+        text: Callable[[LoadSpec, list[int], int], str],
+    ) -> None:
+        """`text` is one of the functions above."""
+        self._text = text
+        super().__init__(schedule, group)
+
+    def _make(self, series: Positions, count: int) -> None:
+        text = self._text(self._schedule.spec, series.tolist(), count)
         self._template = _Template(text, series, count)
-        self._made_for = (schedule.generation(group, first), count)
+        self._bytes = self._template.bytes
+
+    def _fill(self, timestamps_ms: list[int]) -> None:
+        self._template.fill(timestamps_ms)
+
+
+class BinaryEncoder(Prepared):
+    """Encodes requests in which a value is a double, and has its bytes in the same place."""
+
+    _FLOAT = "<f8"
+    _times: Positions
+    _values: Positions
+
+    def _fill(self, timestamps_ms: list[int]) -> None:
+        whole = values.seeded_values(self._seeds, timestamps_ms)
+        scale = 1000 if ValueType(self._schedule.spec.value_type) is ValueType.DOUBLE else 1
+        self._bytes[self._values] = self._floats(whole / scale)
+        times = self._written(timestamps_ms)
+        self._bytes[self._times] = np.tile(times, (len(whole), 1))
+
+    def _floats(self, numbers: npt.NDArray[np.float64]) -> Bytes:
+        raw = np.ascontiguousarray(numbers, dtype=self._FLOAT).view(np.uint8)
+        return raw.reshape(-1, DOUBLE_BYTES)
+
+    @abstractmethod
+    def _written(self, timestamps_ms: list[int]) -> Bytes:
+        """Timestamps as they stand there: a row of bytes each."""
+
+    def _make(self, series: Positions, count: int) -> None:
+        self._seeds = values.seeds(series)[:, np.newaxis]
+        self._lay_out(series.tolist(), count)
+
+    @abstractmethod
+    def _lay_out(self, series: list[int], count: int) -> None:
+        """Make `_bytes`, and say where `_times` and `_values` are in it, a row for each point."""

@@ -6,13 +6,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import time
-import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from loaders.credentials import Credentials
 from loaders.schedule.due import Group, Schedule
 from loaders.send.connection import Address, BrokenAnswerError, HttpConnection, Response
+from loaders.send.encode import Prepared
 from loaders.send.protocol import Answer, Batch, Reply
 
 _SUCCESS = range(200, 300)
@@ -25,13 +25,6 @@ _KEEP_IDLE_S = 15.0
 _PROBE_S = 2.0
 
 _ACK = Reply(Answer.ACKNOWLEDGED)
-
-
-class Encodes(typing.Protocol):
-    """See `loaders.send.encode.Encoder`."""
-
-    def encode(self, first: int, count: int) -> memoryview:
-        """The bytes of `count` points of each sensor of a group from tick `first`."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +44,7 @@ class Way:
 
     path: str
     content_type: str
-    encoder: Callable[[Schedule, Group], Encodes]
+    encoder: Callable[[Schedule, Group], Prepared]
     health: str
     took_some: Callable[[bytes], bool]
     pack: Callable[[memoryview], bytes] | None = None

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from loaders.schedule.due import Group, Schedule
 from loaders.schedule.spec import CARBON, PICKLE, PLAINTEXT
-from loaders.send.encode import Encoder, plaintext_text, telnet_text
+from loaders.send.encode import Encoder, Prepared, plaintext_text, telnet_text
 from loaders.send.pickled import PickleEncoder
 from loaders.send.protocol import Answer, Batch, Reply
 
@@ -217,7 +217,7 @@ class Telnet:
         return opened
 
 
-def _encoder(schedule: Schedule, group: Group) -> Encoder | PickleEncoder:
+def _encoder(schedule: Schedule, group: Group) -> Prepared:
     protocol = schedule.spec.protocol
     if protocol == PICKLE:
         return PickleEncoder(schedule, group)
