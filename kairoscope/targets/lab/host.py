@@ -598,6 +598,8 @@ class Lab:
             *("--resolv-conf=off", "--timezone=off", "--link-journal=no", "--console=pipe"),
             # What the kernel allows, not what whoever started this machine's first process chose.
             f"--rlimit=RLIMIT_NOFILE=1024:{system.read(Path('/proc/sys/fs/nr_open')).strip()}",
+            # To ask how far the clock is off, as a machine may; to set it takes a capability.
+            "--system-call-filter=adjtimex clock_adjtime",
             *([f"--bind={folder / 'data'}:{DATA_FOLDER}"] if host.data_disk_mib else []),
         ]
         keeper = [
