@@ -12,7 +12,8 @@ DURATION ?=
 PROTOCOL ?=
 ENGINE ?=
 SCYLLA ?=
-MONITORING ?=
+# On hosts it is a part of a deploy, on this machine for who asks for it.
+MONITORING ?= $(if $(filter lab,$(TARGET)),true,false)
 ACCOUNT ?= terraform/account.tfvars
 INVENTORY ?=
 BACKEND ?=

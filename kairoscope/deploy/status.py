@@ -7,13 +7,19 @@ from rich.table import Table
 
 from kairoscope.hosts import inventory, loader, prometheus, services, ssh
 from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.supervisor import Process
 from kairoscope.stacks.stack import Stack
+
+_STARTING_S = 5.0
+"""Longer than supervisord takes to count a process that is up as started: 3 s (`startsecs` in the
+role `service`). A server may answer before, and a deploy end."""
+_LOOK_S = 0.5
 
 
 def show(target: str, stack: Stack, console: Console) -> bool:
     """Print the status of a target, which `stack` stands on; True if all of it is well."""
     hosts = inventory.load(target)
-    states = services.of(hosts, target)
+    states = _settled(hosts, target)
 
     table = Table("process", "state", "pid", "up", "address", title=f"target {target}")
     well = True
@@ -44,6 +50,17 @@ def show(target: str, stack: Stack, console: Console) -> bool:
         )
     console.print(loaders)
     return all([well, *(_monitoring(host, console) for host in hosts.monitoring)])
+
+
+def _settled(hosts: inventory.Inventory, target: str) -> dict[str, Process]:
+    """The processes' states, once none of them has just been started."""
+    until = time.monotonic() + _STARTING_S
+    while True:
+        states = services.of(hosts, target)
+        starting = any(process.state == "STARTING" for process in states.values())
+        if not starting or time.monotonic() > until:
+            return states
+        time.sleep(_LOOK_S)
 
 
 def _monitoring(host: Host, console: Console) -> bool:
