@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,9 @@ from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
 from kairoscope.stacks.stack import Stack
 from kairoscope.targets.target import Options, Target
+
+_ENDS_S = 15.0
+"""Ansible ends its workers, and what these wait for, when it is interrupted."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +202,7 @@ def playbook(
     `variables` are shown to whoever looks at the machine's processes: nothing secret.
     """
     tool = Path(sys.executable).parent / "ansible-playbook"
-    done = subprocess.run(
+    with subprocess.Popen(
         [
             str(tool),
             "-i",
@@ -214,13 +218,37 @@ def playbook(
             **({"KAIROSCOPE_STEPS": str(told.path)} if told else {}),
         },
         stdin=subprocess.DEVNULL,
-        check=False,
-    )
-    if done.returncode != 0:
+    ) as process:
+        _wait(process)
+    if process.returncode != 0:
         raise UserError(
-            f"The {name} playbook failed (exit status {done.returncode}); the task and its message "
-            "are above. What was done stays; run it again once the cause is mended."
+            f"The {name} playbook failed (exit status {process.returncode}); the task and its "
+            "message are above. What was done stays; run it again once the cause is mended."
         )
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a playbook's end; it ends with us, whoever is told to. One that went on by itself
+    would change the target beside whatever comes next."""
+
+    def told(*_: object) -> None:
+        process.send_signal(signal.SIGINT)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, told)
+    try:
+        process.wait()
+    except KeyboardInterrupt:
+        # A terminal's Ctrl-C is for both.
+        for number in (None, signal.SIGINT, signal.SIGKILL):
+            if number is not None:
+                process.send_signal(number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_ENDS_S)
+                break
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def destroy(target: Target, console: Console, ask: Callable[[str], str]) -> None:

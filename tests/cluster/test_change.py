@@ -1,11 +1,11 @@
 """A changed setting restarts what it touches and nothing else; what cannot change is refused."""
 
-import os
 import signal
 import socket
 import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 from deployment import (
     ALL,
@@ -54,8 +54,9 @@ def test_another_net_is_refused(cluster: Deployment) -> None:
     assert "make destroy" in message
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_interrupted_deploy_is_not_taken_for_a_deployed_plan(
-    cluster: Deployment, other: Path
+    cluster: Deployment, other: Path, number: int
 ) -> None:
     """What runs is still the old plan then: a load that believed the new one would lie."""
     before = cluster.pids()
@@ -64,8 +65,11 @@ def test_interrupted_deploy_is_not_taken_for_a_deployed_plan(
         process = cluster.start("deploy", other, stdout=output, stderr=subprocess.STDOUT)
         try:
             wait_for("the playbook", lambda: "TASK [" in said.read_text())
-            os.killpg(process.pid, signal.SIGINT)
+            playbook = psutil.Process(process.pid).children(recursive=True)
+            # Not to its group, as a terminal does it.
+            process.send_signal(number)
             assert process.wait(60) != 0
+            assert psutil.wait_procs(playbook, timeout=30)[1] == []
         finally:
             end(process)
     assert cluster.pids() == before
