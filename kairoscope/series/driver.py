@@ -147,7 +147,7 @@ def _interrupts_passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
 
     def pass_on(number: int, _: object) -> None:
         if not got:
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
         got.append(number)
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
