@@ -110,6 +110,14 @@ def test_a_search_finds_writes_and_shows(stubbed, home, monkeypatch):
     assert all(trial["outcome"]["run"] in text for trial in found["trials"])
 
 
+def test_a_queue_that_there_is_none_of_is_not_waited_for(stubbed, home, monkeypatch):
+    told_none = StubStack(SERVER, dict.fromkeys(("queue", "drain"), "nothing waits there"))
+    monkeypatch.setattr(known, "STACKS", (*known.STACKS[:-1], told_none))
+    monkeypatch.setattr(run, "load", Loads(700))
+    status, said = search(stubbed)
+    assert status == 0, said
+
+
 @pytest.mark.parametrize("emptied", [True, False])
 def test_a_store_is_emptied_before_each_load_if_asked(stubbed, home, monkeypatch, emptied):
     loads, found = Loads(700), []
