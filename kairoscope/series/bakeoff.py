@@ -146,7 +146,9 @@ def steps(entrant: Entrant, asked: Asked) -> list[Step]:
     if entrant.durable:
         found += [Step(DURABLE + name, durable, options) for name, options in kills]
     if not asked.quick:
-        found.append(Step(SEARCH, own, ("--precision", SEARCHED)))
+        # From the load that it has just had.
+        begin = ("--from", str(asked.sensors))
+        found.append(Step(SEARCH, own, ("--precision", SEARCHED, *begin)))
     return found
 
 

@@ -98,13 +98,13 @@ def test_each_system_has_its_turn_and_is_destroyed(tmp_path: Path) -> None:
         *("deploy laptop.yml", "load laptop --count-visible", "load laptop --ask"),
         "deploy laptop-killed.yml",
         *(f"load laptop-killed {how}" for how in killed),
-        *("search laptop.yml --precision 20%", "destroy"),
+        *("search laptop.yml --precision 20% --from 100", "destroy"),
         *("deploy victoriametrics.yml", "load victoriametrics --count-visible"),
         *("load victoriametrics --ask", "deploy victoriametrics-killed.yml"),
         *(f"load victoriametrics-killed {how}" for how in killed),
         "deploy victoriametrics-durable.yml",
         *(f"load victoriametrics-durable {how}" for how in killed),
-        *("search victoriametrics.yml --precision 20%", "destroy"),
+        *("search victoriametrics.yml --precision 20% --from 100", "destroy"),
     ]
     assert found.document["ended"]
     again = Target()
