@@ -27,7 +27,7 @@ from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.plan import Plan
 from kairoscope.run import backlog as waiting
-from kairoscope.run import faults, load_spec, speed_probe, speeds, tell, warmth
+from kairoscope.run import faults, load_spec, speed_probe, speeds, tell, warmth, watched
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run.samplers import HostProbes, Processes
 from kairoscope.run.state import State
@@ -131,7 +131,9 @@ def _run(
         console.print(f"run folder: {state.folder}", soft_wrap=True)
         if on_folder:
             on_folder(state.folder)
+        watched.look(state, console)
         _measured_load(state, session, fleet, console, until, beside, then)
+        watched.look(state, console)
         if not always_read_back and (why := conclude.failing(state.folder)):
             state.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
         else:
