@@ -202,7 +202,7 @@ def playbook(
     `variables` are shown to whoever looks at the machine's processes: nothing secret.
     """
     tool = Path(sys.executable).parent / "ansible-playbook"
-    with subprocess.Popen(
+    status = _run(
         [
             str(tool),
             "-i",
@@ -218,37 +218,49 @@ def playbook(
             **({"KAIROSCOPE_STEPS": str(told.path)} if told else {}),
         },
         stdin=subprocess.DEVNULL,
-    ) as process:
-        _wait(process)
-    if process.returncode != 0:
+    )
+    if status != 0:
         raise UserError(
-            f"The {name} playbook failed (exit status {process.returncode}); the task and its "
-            "message are above. What was done stays; run it again once the cause is mended."
+            f"The {name} playbook failed (exit status {status}); the task and its message "
+            "are above. What was done stays; run it again once the cause is mended."
         )
 
 
-def _wait(process: subprocess.Popen[bytes]) -> None:
-    """Wait for a playbook's end; it ends with us, whoever is told to. One that went on by itself
-    would change the target beside whatever comes next."""
+def _run(arguments: list[str], **how: Any) -> int:
+    """Run a playbook, which ends with us, whoever is told to: one that went on by itself would
+    change the target beside whatever comes next. Its exit status.
+
+    A terminal's Ctrl-C is for us alone, and is passed on: told twice, Ansible breaks off its end.
+    """
+    process: subprocess.Popen[bytes] | None = None
 
     def told(*_: object) -> None:
-        process.send_signal(signal.SIGINT)
+        if process is not None:
+            process.send_signal(signal.SIGINT)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, told)
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number, handler in before.items():
+        # What we ignore it would ignore too, unless we do so by a handler.
+        signal.signal(number, _nothing if handler is signal.SIG_IGN else told)
     try:
-        process.wait()
-    except KeyboardInterrupt:
-        # A terminal's Ctrl-C is for both.
-        for number in (None, signal.SIGINT, signal.SIGKILL):
-            if number is not None:
-                process.send_signal(number)
+        process = subprocess.Popen(arguments, start_new_session=True, **how)
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(_ENDS_S)
-                break
-        raise
+            process.kill()
+            process.wait()
+            raise
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _nothing(*_: object) -> None:
+    """Of a signal that is ignored."""
 
 
 def destroy(target: Target, console: Console, ask: Callable[[str], str]) -> None:

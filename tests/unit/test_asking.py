@@ -152,7 +152,7 @@ def test_in_questdbs_words() -> None:
 
 def test_in_victoriametrics_words() -> None:
     last, hour, means = put("victoriametrics")
-    some = '{__name__="temp_value",db="kairoscope",sensor=~"3|14"}'
+    some = '{__name__=~"temp|temp_value",sensor=~"3|14"}'
     one = some.replace("3|14", "7")
     assert last.given == {
         **{"query": f"last_over_time({some}[60s])", "time": "1790000000.000"},
@@ -161,7 +161,7 @@ def test_in_victoriametrics_words() -> None:
     assert hour.given and hour.given["query"] == f"{one}[3600s]"
     assert means.url.endswith("/api/v1/query_range")
     assert means.given == {
-        **{"query": 'avg({__name__="temp_value",db="kairoscope"})', "step": "1s"},
+        **{"query": 'avg({__name__=~"temp|temp_value"})', "step": "1s"},
         **{"start": "1789999941.000", "end": "1790000000.000", "latency_offset": "1ms"},
     }
     rows = [{"metric": {}, "value": [1, "2"]}, {"metric": {}, "value": [1, "3"]}]
