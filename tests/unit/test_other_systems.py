@@ -131,7 +131,7 @@ def test_a_plan_says_what_an_acknowledgement_is_and_what_is_not_judged(name: str
         ("influxdb", "rate: 1", "value_type: string\n  rate: 1", "stores numbers here"),
         ("questdb", "metric: temperature", "metric: t-{n}", "a metric is a table in QuestDB"),
         ("graphite-1", "rate: 1", "rate: 2", "Graphite keeps whole seconds"),
-        ("graphite-1", "duration_s: 60", "duration_s: 3600", "must be at least 4,200"),
+        ("graphite-1", "duration_s: 120", "duration_s: 3600", "must be at least 4,200"),
         ("graphite-1", "metric: temp", "metric: a/temp", "they become files"),
         ("gnocchi", "metric: temp", "metric: a/temp", "Gnocchi takes none"),
         ("gnocchi", "rate: 1", "rate: 2", "Gnocchi keeps whole seconds"),
