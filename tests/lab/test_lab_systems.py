@@ -45,7 +45,7 @@ def test_it_is_a_service_of_a_user_of_its_own(deployed: tuple[DeployedLab, str])
     assert sorted(found.host.name for found in Lab(lab.state).hosts()) == [HOST, "loader-1"]
     shown = lab.on(HOST, "systemctl", "show", "-p", "User,ActiveState,UnitFileState", UNIT)
     assert set(shown.split()) == {f"User={UNIT}", "ActiveState=active", "UnitFileState=enabled"}
-    rules = lab.on(HOST, "nft", "list", "table", "inet", "kairoscope")
+    rules = lab.on(HOST, "sudo", "nft", "list", "table", "inet", "kairoscope")
     assert "tcp dport 8086" in rules
     assert "4242" not in rules
     again = lab.well("deploy", file, "--target", "lab", timeout_s=1800)
