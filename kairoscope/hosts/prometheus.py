@@ -14,7 +14,8 @@ FIRST_ROUND_S = 45.0
 
 _GET = (
     "import sys, urllib.request as u\n"
-    "sys.stdout.write(u.urlopen(sys.argv[1], timeout=20).read().decode())"
+    "try:\n sys.stdout.write(u.urlopen(sys.argv[1], timeout=20).read().decode())\n"
+    "except OSError as error:\n sys.exit(str(error))"
 )
 
 LOADER = "loader"
@@ -71,7 +72,13 @@ def known(host: Host, patience_s: float = 0) -> Known:
 
 def _ask(host: Host, what: str) -> Any:
     url = f"http://{host.vars['monitoring_address']}:{host.vars['prometheus_web_port']}"
-    return json.loads(ssh.run(host, ["python3", "-c", _GET, f"{url}/api/v1/{what}"]))["data"]
+    try:
+        answer = ssh.run(host, ["python3", "-c", _GET, f"{url}/api/v1/{what}"])
+    except ssh.RemoteError as error:
+        if not error.said:  # The host itself: the message says so.
+            raise
+        raise ssh.RemoteError(f"{url}: {error.said}", error.said) from error
+    return json.loads(answer)["data"]
 
 
 def read(targets: Any, rules: Any, alerts: Any) -> Known:
