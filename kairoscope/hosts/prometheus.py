@@ -37,6 +37,15 @@ class Known:
     alerts: list[str]
 
     @property
+    def silent(self) -> dict[tuple[str, str], str]:
+        """Those of the targets that do not answer, loaders left out: they do while they load."""
+        return {
+            (job, instance): health
+            for (job, instance), health in sorted(self.targets.items())
+            if health != "up" and job != LOADER
+        }
+
+    @property
     def first_round(self) -> bool:
         """Whether something has not been tried yet."""
         return "unknown" in (*self.targets.values(), *self.rules.values())

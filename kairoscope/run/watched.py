@@ -16,15 +16,13 @@ def look(state: State, console: Console) -> None:
     """
     for host in state.inventory.monitoring:
         try:
-            targets = prometheus.known(host).targets
+            found = prometheus.known(host).silent
         except (ssh.RemoteError, ValueError, LookupError) as error:
             said = f"Prometheus on {host.name} does not answer: {error}"
         else:
-            # Loaders answer while they load.
+            # Whom it has not asked yet may answer.
             silent = [
-                f"{job} of {instance}"
-                for (job, instance), health in sorted(targets.items())
-                if health not in ("up", "unknown") and job != prometheus.LOADER
+                f"{job} of {name}" for (job, name), health in found.items() if health != "unknown"
             ]
             if not silent:
                 continue

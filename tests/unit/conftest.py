@@ -1,11 +1,25 @@
 """What several unit tests stand on."""
 
+import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+from kairoscope import paths
 from kairoscope.deploy import bundles, monitoring
 from kairoscope.targets import local
+
+
+@pytest.fixture
+def narrate() -> ModuleType:
+    """Ansible's callback of that name, which belongs to no package."""
+    path = paths.ANSIBLE / "plugins" / "callback" / "narrate.py"
+    spec = importlib.util.spec_from_file_location("narrate", path)
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

@@ -1,23 +1,6 @@
 """The line for a task of a playbook that takes long."""
 
-import importlib.util
 import time
-from types import ModuleType
-
-import pytest
-
-from kairoscope import paths
-
-
-@pytest.fixture
-def narrate(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    path = paths.ANSIBLE / "plugins" / "callback" / "narrate.py"
-    spec = importlib.util.spec_from_file_location("narrate", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    monkeypatch.setattr(module, "_LOOK_S", 0.01)
-    return module
 
 
 class Task:
@@ -29,6 +12,7 @@ class Task:
 
 
 def test_a_task_that_goes_on_is_named_and_an_ended_playbook_is_not(narrate, monkeypatch, capfd):
+    monkeypatch.setattr(narrate, "_LOOK_S", 0.01)
     callback = narrate.CallbackModule()
     callback.v2_playbook_on_task_start(Task("cassandra : quick"), False)
     monkeypatch.setattr(narrate, "_FIRST_S", 0.0)

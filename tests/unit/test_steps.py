@@ -1,10 +1,10 @@
 """How far a deploy is: what it writes, what Ansible's callback adds, and the page of it."""
 
-import importlib.util
 import json
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import report_samples
@@ -30,15 +30,10 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def callback(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def callback(narrate: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """What Ansible calls of ours, by what it is called with."""
-    path = paths.ANSIBLE / "plugins" / "callback" / "narrate.py"
-    spec = importlib.util.spec_from_file_location("narrate", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
     monkeypatch.setenv("KAIROSCOPE_STEPS", str(steps.file(TARGET)))
-    made = module.CallbackModule()
+    made = narrate.CallbackModule()
 
     def named(name: str) -> SimpleNamespace:
         return SimpleNamespace(get_name=lambda: name)
@@ -46,12 +41,14 @@ def callback(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     def begins(*plays: str) -> None:
         made.v2_playbook_on_start(SimpleNamespace(get_plays=lambda: [named(p) for p in plays]))
 
-    return SimpleNamespace(
+    yield SimpleNamespace(
         begins=begins,
         play=lambda name: made.v2_playbook_on_play_start(named(name)),
         task=lambda name: made.v2_playbook_on_task_start(named(name), False),
         ends=lambda: made.v2_playbook_on_stats(None),
     )
+    # Or it goes on to say how long the last task takes.
+    made.v2_playbook_on_stats(None)
 
 
 def deployed(callback: SimpleNamespace) -> None:

@@ -12,7 +12,7 @@ from kairoscope import paths
 from kairoscope.deploy.verify import probe
 from kairoscope.deploy.verify.wire import Certificate
 from kairoscope.hosts.inventory import Host
-from kairoscope.hosts.prometheus import LOADER, Known
+from kairoscope.hosts.prometheus import Known
 from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb import hocon
 
@@ -201,11 +201,7 @@ def not_watched(found: Known, wanted: Iterable[tuple[str, str]]) -> list[str]:
     """Servers that Prometheus does not ask, or that do not answer it."""
     return [
         *(f"{job} of {name}: not asked" for job, name in sorted(set(wanted) - set(found.targets))),
-        *(
-            f"{job} of {name}: {health}"
-            for (job, name), health in sorted(found.targets.items())
-            if health != "up" and job != LOADER
-        ),
+        *(f"{job} of {name}: {health}" for (job, name), health in found.silent.items()),
     ]
 
 
