@@ -16,16 +16,21 @@ def look(state: State, console: Console) -> None:
     """
     for host in state.inventory.monitoring:
         try:
-            found = prometheus.known(host).silent
+            wrong = _wrong(prometheus.known(host))
         except (ssh.RemoteError, ValueError, LookupError) as error:
-            said = f"Prometheus on {host.name} does not answer: {error}"
-        else:
-            # Whom it has not asked yet may answer.
-            silent = [
-                f"{job} of {name}" for (job, name), health in found.items() if health != "unknown"
-            ]
-            if not silent:
-                continue
-            said = f"Prometheus on {host.name} does not hear {', '.join(silent)}"
-        state.note(EVENT, said)
-        console.print(f"{said}; the run goes on", markup=False, soft_wrap=True)
+            wrong = [f"does not answer: {error}"]
+        for what in wrong:
+            said = f"Prometheus on {host.name} {what}"
+            state.note(EVENT, said)
+            console.print(f"{said}; the run goes on", markup=False, soft_wrap=True)
+
+
+def _wrong(found: prometheus.Known) -> list[str]:
+    """What is wrong with one that answers. What it has not tried yet may be well."""
+    wrong = []
+    if silent := [f"{job} of {name}" for (job, name), h in found.silent.items() if h != "unknown"]:
+        wrong.append(f"does not hear {', '.join(silent)}")
+    # So it says of a full disk too: it hears everybody then, and keeps nothing.
+    if broken := [health for health in found.rules.values() if health not in ("ok", "unknown")]:
+        wrong.append(f"fails at {len(broken)} of its rules: {broken[0]}")
+    return wrong

@@ -13,13 +13,15 @@ from kairoscope.hosts.inventory import Host
 from kairoscope.run import watched
 
 
-def looked(monkeypatch: pytest.MonkeyPatch, found: Any, hosts: int = 1) -> tuple[list[str], str]:
+def looked(
+    monkeypatch: pytest.MonkeyPatch, found: Any, hosts: int = 1, **rules: str
+) -> tuple[list[str], str]:
     """Events and output of a look at a target with so many monitoring hosts."""
 
     def known(_: Host) -> prometheus.Known:
         if isinstance(found, Exception):
             raise found
-        return prometheus.Known(found, {}, [])
+        return prometheus.Known(found, rules, [])
 
     monkeypatch.setattr(prometheus, "known", known)
     there = [Host(f"monitoring-{n}", "monitoring", {}) for n in range(1, hosts + 1)]
@@ -51,6 +53,12 @@ def test_whom_it_does_not_hear_is_named(monkeypatch):
     wanted = "Prometheus on monitoring-1 does not hear node of storage-2, storage of storage-2"
     assert event == f"monitoring: {wanted}"
     assert said == f"{wanted}; the run goes on\n"
+
+
+def test_a_full_disk_shows_in_its_rules(monkeypatch):
+    up, full = {("storage", "storage-1"): "up"}, "write to WAL: no space left on device"
+    (event,), _ = looked(monkeypatch, up, NodeDown="ok", a=full, b=full, c="unknown")
+    assert event == f"monitoring: Prometheus on monitoring-1 fails at 2 of its rules: {full}"
 
 
 def test_all_is_well(monkeypatch):
