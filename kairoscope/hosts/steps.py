@@ -94,9 +94,17 @@ def told(target: str) -> Iterator[Told]:
         yield told
     except BaseException as error:
         if path.exists():
-            told._line(end=str(error) or type(error).__name__)
+            told._line(end=_why(error))
         raise
     told._line(end=DONE)
+
+
+def _why(error: BaseException) -> str:
+    """How a deploy ended, as a sentence."""
+    if isinstance(error, KeyboardInterrupt):
+        return "It was told to end."
+    why = str(error) or type(error).__name__
+    return why if why.endswith((".", "!", "?")) else f"{why}."
 
 
 def read(target: str) -> Steps | None:

@@ -131,9 +131,9 @@ def _run(
         console.print(f"run folder: {state.folder}", soft_wrap=True)
         if on_folder:
             on_folder(state.folder)
-        watched.look(state, console)
+        watched.look(state, console, loaded=False)
         _measured_load(state, session, fleet, console, until, beside, then)
-        watched.look(state, console)
+        watched.look(state, console, loaded=True)
         if not always_read_back and (why := conclude.failing(state.folder)):
             state.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
         else:

@@ -9,14 +9,20 @@ from kairoscope.run.state import State
 EVENT = "monitoring"
 
 
-def look(state: State, console: Console) -> None:
+def look(state: State, console: Console, *, loaded: bool) -> None:
     """Ask each Prometheus of the target whom it hears. What is wrong is an event and a line.
 
     Never raises: nothing of a run is measured by it.
+
+    Args:
+        state: the run.
+        console: where the lines go.
+        loaded: whether the load has ended. One that has asked nobody at its beginning may have been
+            deployed just now; at its end it has had the time.
     """
     for host in state.inventory.monitoring:
         try:
-            wrong = _wrong(prometheus.known(host))
+            wrong = _wrong(prometheus.known(host), loaded=loaded)
         except (ssh.RemoteError, ValueError, LookupError) as error:
             wrong = [f"does not answer: {error}"]
         for what in wrong:
@@ -25,9 +31,12 @@ def look(state: State, console: Console) -> None:
             console.print(f"{said}; the run goes on", markup=False, soft_wrap=True)
 
 
-def _wrong(found: prometheus.Known) -> list[str]:
+def _wrong(found: prometheus.Known, *, loaded: bool) -> list[str]:
     """What is wrong with one that answers. What it has not tried yet may be well."""
     wrong = []
+    # So it is between two of its crashes, as with a disk that has no room for it to start.
+    if loaded and set(found.targets.values()) <= {"unknown"}:
+        wrong.append("has asked nobody yet: it was started a moment ago, perhaps again and again")
     if silent := [f"{job} of {name}" for (job, name), h in found.silent.items() if h != "unknown"]:
         wrong.append(f"does not hear {', '.join(silent)}")
     # So it says of a full disk too: it hears everybody then, and keeps nothing.

@@ -108,7 +108,12 @@ def test_how_long_it_takes_is_known_from_the_time_before(callback):
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(UserError("no disk"), "no disk"), (KeyboardInterrupt(), "KeyboardInterrupt")],
+    [
+        (UserError("no disk"), "no disk."),
+        (UserError("Is it on?"), "Is it on?"),
+        (ValueError(), "ValueError."),
+        (KeyboardInterrupt(), "It was told to end."),
+    ],
 )
 def test_a_deploy_that_fails_says_why_and_tells_the_next_one_nothing(callback, error, said):
     deployed(callback)

@@ -14,7 +14,12 @@ from kairoscope.run import watched
 
 
 def looked(
-    monkeypatch: pytest.MonkeyPatch, found: Any, hosts: int = 1, **rules: str
+    monkeypatch: pytest.MonkeyPatch,
+    found: Any,
+    hosts: int = 1,
+    *,
+    loaded: bool = True,
+    **rules: str,
 ) -> tuple[list[str], str]:
     """Events and output of a look at a target with so many monitoring hosts."""
 
@@ -32,7 +37,7 @@ def looked(
         folder=Path("/nowhere"),
     )
     out = io.StringIO()
-    watched.look(state, Console(file=out, width=30))
+    watched.look(state, Console(file=out, width=30), loaded=loaded)
     return events, out.getvalue()
 
 
@@ -59,6 +64,17 @@ def test_a_full_disk_shows_in_its_rules(monkeypatch):
     up, full = {("storage", "storage-1"): "up"}, "write to WAL: no space left on device"
     (event,), _ = looked(monkeypatch, up, NodeDown="ok", a=full, b=full, c="unknown")
     assert event == f"monitoring: Prometheus on monitoring-1 fails at 2 of its rules: {full}"
+
+
+@pytest.mark.parametrize("found", [{}, {("storage", "storage-1"): "unknown"}])
+def test_one_that_starts_again_and_again_has_asked_nobody(monkeypatch, found):
+    (event,), _ = looked(monkeypatch, found, NodeDown="unknown")
+    assert event == (
+        "monitoring: Prometheus on monitoring-1 has asked nobody yet: it was started a moment ago, "
+        "perhaps again and again"
+    )
+    # Before a load it may be that its deploy has just ended.
+    assert looked(monkeypatch, found, loaded=False) == ([], "")
 
 
 def test_all_is_well(monkeypatch):
