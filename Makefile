@@ -139,9 +139,10 @@ ab: $(VENV)/installed ## Run two experiments in turn and compare: A=<experiment>
 	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(ARGS)
 
 .PHONY: bakeoff
-bakeoff: tools ## Deploy, load, kill and destroy every system in turn on the same sensors: one table (ONLY=, SENSORS=, DURATION=, QUICK=1; docs/systems.md)
+bakeoff: tools ## Deploy, load, kill and destroy every system in turn on the same sensors: one table (ONLY=, SENSORS=, DURATION=, MINUTES=, QUICK=1; docs/systems.md)
 	@$(KAIROSCOPE) bakeoff $(if $(ONLY),--only '$(ONLY)') $(if $(SENSORS),--sensors '$(SENSORS)') \
-	  $(if $(DURATION),--duration '$(DURATION)') $(if $(QUICK),--quick) $(ARGS)
+	  $(if $(DURATION),--duration '$(DURATION)') $(if $(MINUTES),--minutes '$(MINUTES)') \
+	  $(if $(QUICK),--quick) $(ARGS)
 
 .PHONY: trend
 trend: $(VENV)/installed ## Show where figures of EXPERIMENT changed for good, over all its runs

@@ -16,9 +16,9 @@ from kairoscope.errors import UserError
 if TYPE_CHECKING:
     from kairoscope.series.bakeoff import Asked, Entrant
 
-SENSORS, DURATION_S = 5_000, 90
+SENSORS, DURATION_S, MINUTES = 5_000, 90, 60
 """By default: what all systems sustain on two cores; the least that tells of each whether its queue
-grows (`kairoscope.series.bakeoff.refuse_short`)."""
+grows (`kairoscope.series.bakeoff.refuse_short`); how long somebody waits for a table."""
 
 
 @click.command()
@@ -32,16 +32,32 @@ grows (`kairoscope.series.bakeoff.refuse_short`)."""
     show_default=True,
     help="Seconds of each system's load, a third of them warm-up",
 )
+@click.option(
+    "--minutes",
+    type=click.IntRange(min=1),
+    default=MINUTES,
+    show_default=True,
+    help="MINUTES= that this call may take: no step is begun for which they are not enough; the "
+    "same command goes on",
+)
 @click.option("--quick", is_flag=True, help="QUICK=1 no search for what each sustains at most")
 @click.option("--anew", is_flag=True, help="Begin again, where an interrupted one would go on")
 @target_option
 def bakeoff(
-    *, only: str | None, sensors: int, duration_s: int, quick: bool, anew: bool, target: str
+    *,
+    only: str | None,
+    sensors: int,
+    duration_s: int,
+    minutes: int,
+    quick: bool,
+    anew: bool,
+    target: str,
 ) -> None:
     """Deploy, load, kill and destroy each system in turn, on the same sensors; write one table.
 
     Runs, a document of each system, report.html and report.md are in a folder of results/bakeoff/.
-    Interrupted, the same command goes on. For target local.
+    Interrupted, or when its MINUTES are up, the same command goes on: exit 0 whole, 1 a system
+    failed, 2 not whole yet. For target local.
     """
     from kairoscope.hosts import operation
     from kairoscope.series import bakeoff as bakeoffs
@@ -64,10 +80,14 @@ def bakeoff(
             return bakeoff_page.write(found, entrants, ours)
 
         try:
-            bakeoffs.run(found, entrants, asked, Verbs(target, console), console, write)
+            verbs = Verbs(target, console)
+            left = bakeoffs.Making(found, asked, verbs, console, write, 60 * minutes)(entrants)
         finally:
             console.print(f"page: {write()}")
-    sys.exit(1 if any(found.system(entrant)["error"] for entrant in entrants) else 0)
+    if left:
+        console.print(f"{minutes} minutes are up: the same command makes the {left} steps left")
+    failed = any(found.system(entrant)["error"] for entrant in entrants)
+    sys.exit(1 if failed else 2 if left else 0)
 
 
 def _check_free(target: str, ours: str | None) -> None:

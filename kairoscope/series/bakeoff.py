@@ -1,8 +1,10 @@
 """Systems in turn on one target and on the same sensors: deployed, loaded, killed, destroyed.
 
 Each step is an ordinary run (or search) of an ordinary experiment, of which the bake-off's folder
-has all: <system>.yml, and <system>.json with what its steps came to, written after each. So an
-interrupted bake-off goes on with the first step that is not there.
+has all: <system>.yml, and <system>.json with what its steps came to, written after each. So a
+bake-off that was interrupted, or whose time was up, goes on with the first step that is not there.
+All systems are searched when all have been loaded and killed: the table is whole before what takes
+longest.
 """
 
 import math
@@ -33,6 +35,11 @@ KILLED_LOAD_S, KILLED_WARMUP_S = 20, 5
 SEARCHED = "20%"
 """Width of the bounds that a search ends with, of the upper one: systems differ by factors, and
 each further halving takes minutes."""
+SEARCH_TRIAL_S, SEARCH_WARMUP_S = 45, 15
+"""Of each trial of a search: three windows of KairosDB's queue, the least that a search takes."""
+BEGUN_AT = 0.5
+"""Share of the cores that is busy when a search begins, by what was when the system was loaded:
+from there to what it sustains are two or three rungs of the ladder."""
 METRIC, TAGS = "temperature", {"sensor": "{n}"}
 """What all can store: a metric is a table in one of them, and a path in another."""
 PER_REQUEST = 100
@@ -77,6 +84,14 @@ class Asked:
         """A third: all servers have just started."""
         return self.duration_s // 3
 
+    def guessed_s(self, step: "Step") -> float:
+        """How long a step may take, before one like it was made: with deploy, captures, what
+        waits, and read-back."""
+        if step.name == SEARCH:
+            return 10 * 2 * (SEARCH_WARMUP_S + SEARCH_TRIAL_S)
+        loaded_s = self.duration_s if step.name in (LOAD, QUERIES) else KILLED_LOAD_S
+        return loaded_s + 60
+
     @property
     def measured_s(self) -> int:
         """What comes after it."""
@@ -90,6 +105,11 @@ class Step:
     name: str
     file: str
     options: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """What such steps have in common of all systems, with whatever settings."""
+        return self.name.removeprefix(DURABLE)
 
 
 class Driver(Protocol):
@@ -146,9 +166,9 @@ def steps(entrant: Entrant, asked: Asked) -> list[Step]:
     if entrant.durable:
         found += [Step(DURABLE + name, durable, options) for name, options in kills]
     if not asked.quick:
-        # From the load that it has just had.
-        begin = ("--from", str(asked.sensors))
-        found.append(Step(SEARCH, own, ("--precision", SEARCHED, *begin)))
+        trial = ("--trial", str(SEARCH_TRIAL_S))
+        options = ("--precision", SEARCHED, *trial)
+        found.append(Step(SEARCH, f"{entrant.name}-searched.yml", options))
     return found
 
 
@@ -175,7 +195,12 @@ def experiments(entrant: Entrant, asked: Asked, limits: Mapping[str, Any]) -> di
     }
     short = {"duration_s": KILLED_LOAD_S, "warmup_s": KILLED_WARMUP_S}
     killed = {**document, "load": {**document["load"], **short}}
-    found = {f"{entrant.name}.yml": document, f"{entrant.name}-killed.yml": killed}
+    trial = {"duration_s": SEARCH_WARMUP_S + SEARCH_TRIAL_S, "warmup_s": SEARCH_WARMUP_S}
+    found = {
+        f"{entrant.name}.yml": document,
+        f"{entrant.name}-killed.yml": killed,
+        f"{entrant.name}-searched.yml": {**document, "load": {**document["load"], **trial}},
+    }
     if entrant.durable:
         system = {**document.get("system", {}), **entrant.durable}
         found[f"{entrant.name}-durable.yml"] = {**killed, "system": system}
@@ -255,64 +280,124 @@ class BakeOff:
         run_folder.write_json(self.folder / INDEX, self.document)
 
 
-def run(
-    bakeoff: BakeOff,
-    entrants: Sequence[Entrant],
-    asked: Asked,
-    driver: Driver,
-    console: Console,
-    made: Callable[[], object],
-) -> None:
-    """Make all steps that are left; `made` is called after each.
+class Making:
+    """Makes the steps of a bake-off that are left, for so long."""
 
-    A system of which a step fails is left with the reason, and the next one has its turn.
+    def __init__(
+        self,
+        bakeoff: BakeOff,
+        asked: Asked,
+        driver: Driver,
+        console: Console,
+        made: Callable[[], object],
+        for_s: float = math.inf,
+    ) -> None:
+        """`made` is called after each step; `for_s`: seconds that this call may take."""
+        self._bakeoff, self._asked, self._driver = bakeoff, asked, driver
+        self._console, self._made = console, made
+        self._until = time.monotonic() + for_s
+        self._steps = 0
+        self._took_s: dict[str, float] = {}
 
-    Raises:
-        KeyboardInterrupt: by the user; the step that was going on is made again next time.
-    """
-    for number, entrant in enumerate(entrants, 1):
-        document = bakeoff.system(entrant)
-        left = [step for step in steps(entrant, asked) if step.name not in document["steps"]]
-        if not left or document["error"]:
-            continue
-        console.print(f"\n[bold]system {number} of {len(entrants)}[/]: {entrant.name}")
+    def __call__(self, entrants: Sequence[Entrant]) -> int:
+        """Make them; how many are left because the time would not have been enough.
+
+        A system of which a step fails is left with the reason, and the next one has its turn.
+
+        Raises:
+            KeyboardInterrupt: by the user; the step that was going on is made again next time.
+        """
+        for entrant in entrants:
+            self._remember(self._bakeoff.system(entrant))
+        for searched in (False, True):
+            for number, entrant in enumerate(entrants, 1):
+                here = [step for step in self._left(entrant) if (step.name == SEARCH) == searched]
+                if not here:
+                    continue
+                place = f"system {number} of {len(entrants)}"
+                self._console.print(f"\n[bold]{place}[/]: {entrant.name}")
+                if not self._turn(entrant, here):
+                    return sum(len(self._left(one)) for one in entrants)
+        self._bakeoff.note(ended=time.time())
+        self._made()
+        return 0
+
+    def _left(self, entrant: Entrant) -> list[Step]:
+        document = self._bakeoff.system(entrant)
+        if document["error"]:
+            return []
+        return [s for s in steps(entrant, self._asked) if s.name not in document["steps"]]
+
+    def _turn(self, entrant: Entrant, left: Sequence[Step]) -> bool:
+        """Make a system's steps, and destroy it; whether the time was enough."""
+        document, enough = self._bakeoff.system(entrant), True
         try:
-            if bakeoff.document["deployed"] not in (None, entrant.name):
-                driver.destroy()
-            bakeoff.note(deployed=entrant.name)
-            _system(bakeoff, entrant, document, left, driver, console, made)
-            driver.destroy()
-            bakeoff.note(deployed=None)
+            if self._bakeoff.document["deployed"] not in (None, entrant.name):
+                self._destroy()
+            deployed = ""
+            for step in left:
+                if not (enough := self._enough(step)):
+                    break
+                self._bakeoff.note(deployed=entrant.name)
+                deployed = self._make(entrant, document, step, deployed)
         except UserError as error:
-            console.print(f"{entrant.name}: {error.message}", markup=False)
+            self._console.print(f"{entrant.name}: {error.message}", markup=False)
             document["error"] = error.message
-            bakeoff.keep(document)
-            made()
-    if bakeoff.document["deployed"]:  # one that went wrong, and was the last
-        driver.destroy()
-    bakeoff.note(deployed=None, ended=time.time())
-    made()
+            self._bakeoff.keep(document)
+            self._made()
+        if self._bakeoff.document["deployed"]:
+            self._destroy()
+        return enough
 
+    def _destroy(self) -> None:
+        self._driver.destroy()
+        self._bakeoff.note(deployed=None)
 
-def _system(
-    bakeoff: BakeOff,
-    entrant: Entrant,
-    document: dict[str, Any],
-    left: Sequence[Step],
-    driver: Driver,
-    console: Console,
-    made: Callable[[], object],
-) -> None:
-    deployed = ""
-    for step in left:
-        console.print(f"\n[bold]{entrant.name}: {step.name}[/]")
-        wanted = Wanted(str(bakeoff.folder / step.file), step.options)
+    def _make(self, entrant: Entrant, document: dict[str, Any], step: Step, deployed: str) -> str:
+        """Make one step; which experiment is deployed then."""
+        self._console.print(f"\n[bold]{entrant.name}: {step.name}[/]")
+        began = time.monotonic()
+        folder = self._bakeoff.folder
+        wanted = Wanted(str(folder / step.file), step.options)
         if step.name == SEARCH:
-            document["steps"][step.name] = str(driver.search(wanted))
+            begin = ("--from", str(begin_at(folder, document, self._asked)))
+            made = self._driver.search(Wanted(wanted.experiment, step.options + begin))
+            document["steps"][step.name] = str(made)
         else:
             if step.file != deployed:
-                driver.deploy(Wanted(wanted.experiment))
-                deployed = step.file
-            document["steps"][step.name] = driver.load(wanted, bakeoff.folder).name
-        bakeoff.keep(document)
-        made()
+                self._driver.deploy(Wanted(wanted.experiment))
+            document["steps"][step.name] = self._driver.load(wanted, folder).name
+        document.setdefault("took_s", {})[step.name] = round(time.monotonic() - began, 1)
+        self._steps += 1
+        self._remember(document)
+        self._bakeoff.keep(document)
+        self._made()
+        return step.file
+
+    def _remember(self, document: Mapping[str, Any]) -> None:
+        for name, took_s in document.get("took_s", {}).items():
+            kind = Step(name, "").kind
+            self._took_s[kind] = max(took_s, self._took_s.get(kind, 0))
+
+    def _enough(self, step: Step) -> bool:
+        """Whether there is time for a step, by what the longest of its kind took. One is made in
+        any case: else a time that is too short for one would never come to an end."""
+        usual_s = self._took_s.get(step.kind, self._asked.guessed_s(step))
+        return not self._steps or time.monotonic() + usual_s <= self._until
+
+
+def begin_at(folder: Path, document: Mapping[str, Any], asked: Asked) -> int:
+    """Sensors that a system's search begins with: as many as would take `BEGUN_AT` of the cores,
+    by proportion; half of what it was loaded with if it did not pass that, or if that is not known.
+    """
+    run = folder / str(document["steps"].get(LOAD))
+    try:
+        passed = run_folder.read_object(run / run_folder.VERDICT)["verdict"] == "pass"
+        busy = float(
+            run_folder.read_object(run / run_folder.MEASUREMENTS)["machine_cpu_busy_fraction"]
+        )
+    except (OSError, UserError, LookupError, TypeError):
+        passed, busy = False, 0.0
+    if not passed or not busy:
+        return max(2, asked.sensors // 2)
+    return round(asked.sensors * max(1.0, BEGUN_AT / busy))

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from rich.console import Console
 
+from kairoscope import experiment as experiments
 from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
@@ -92,7 +93,7 @@ class Verbs:
     def search(self, wanted: Wanted) -> Path:
         """Search for what it sustains; the search's folder. UserError if there is none."""
         self._call("search", wanted.experiment, *wanted.options, ends=(0, 1, 2))
-        name = Path(wanted.experiment).stem
+        name = experiments.load(wanted.experiment).name
         found = sorted(paths.series_dir().glob(f"*-search-{name}-{self._target}"))
         if not found:
             raise UserError(f"`kairoscope search {wanted.experiment}` left no folder")

@@ -84,8 +84,15 @@ def opened(into: Path, entrants: list[Entrant], asked: Asked = ASKED, **more: An
     return BakeOff.open(into, "local", entrants, asked, LIMITS, **more)
 
 
-def run(found: BakeOff, entrants: list[Entrant], target: Target, asked: Asked = ASKED) -> None:
-    bakeoff.run(found, entrants, asked, target, QUIET, lambda: None)
+def run(
+    found: BakeOff,
+    entrants: list[Entrant],
+    target: Target,
+    asked: Asked = ASKED,
+    for_s: float = 3600,
+) -> int:
+    made = bakeoff.Making(found, asked, target, QUIET, lambda: None, for_s)
+    return made(entrants)
 
 
 def test_each_system_has_its_turn_and_is_destroyed(tmp_path: Path) -> None:
@@ -98,13 +105,15 @@ def test_each_system_has_its_turn_and_is_destroyed(tmp_path: Path) -> None:
         *("deploy laptop.yml", "load laptop --count-visible", "load laptop --ask"),
         "deploy laptop-killed.yml",
         *(f"load laptop-killed {how}" for how in killed),
-        *("search laptop.yml --precision 20% --from 100", "destroy"),
-        *("deploy victoriametrics.yml", "load victoriametrics --count-visible"),
+        *("destroy", "deploy victoriametrics.yml", "load victoriametrics --count-visible"),
         *("load victoriametrics --ask", "deploy victoriametrics-killed.yml"),
         *(f"load victoriametrics-killed {how}" for how in killed),
         "deploy victoriametrics-durable.yml",
         *(f"load victoriametrics-durable {how}" for how in killed),
-        *("search victoriametrics.yml --precision 20% --from 100", "destroy"),
+        # The machine was busy to 42 % under 100 sensors.
+        *("destroy", "search laptop-searched.yml --precision 20% --trial 45 --from 119"),
+        *("destroy", "search victoriametrics-searched.yml --precision 20% --trial 45 --from 119"),
+        "destroy",
     ]
     assert found.document["ended"]
     again = Target()
@@ -128,6 +137,42 @@ def test_an_interrupted_one_goes_on_with_the_step_that_is_not_there(tmp_path: Pa
     ]
     assert target.did.count("destroy") == 2
     assert opened(tmp_path / "other", entrants).folder != found.folder
+
+
+def test_no_step_is_begun_for_which_there_is_no_time(tmp_path: Path) -> None:
+    entrants = [OURS, OTHER]
+    found, target = opened(tmp_path, entrants), Target()
+    # One is made in any case, and then what was deployed for it is ended.
+    assert run(found, entrants, target, for_s=1) == 12
+    assert target.did == ["deploy laptop.yml", "load laptop --count-visible", "destroy"]
+    page = bakeoff_page.write(found, entrants, OURS.name).read_text()
+    assert "the same command goes on" in page
+    # By what such steps took. Nothing is known of a kill yet, for which 80 s are guessed.
+    found.keep(found.system(OURS) | {"took_s": {"load": 30.0, "queries": 50.0}})
+    again, target = opened(tmp_path, entrants), Target()
+    assert again.folder == found.folder
+    assert run(again, entrants, target, for_s=60) == 11
+    assert target.did == ["deploy laptop.yml", "load laptop --ask", "destroy"]
+    assert run(again, entrants, Target()) == 0
+    assert again.document["ended"]
+
+
+def test_a_search_begins_at_what_half_of_the_cores_would_do(tmp_path: Path) -> None:
+    finished(tmp_path, "run", experiment="laptop")
+    there, nothing = {"steps": {"load": "run"}}, {"steps": {}}
+    assert bakeoff.begin_at(tmp_path, there, ASKED) == 119
+    assert bakeoff.begin_at(tmp_path, nothing, ASKED) == 50
+    verdict = tmp_path / "run" / run_folder.VERDICT
+    measured = tmp_path / "run" / run_folder.MEASUREMENTS
+    told = json.loads(measured.read_text())
+    # Of one that was busier already: no less than it has just passed.
+    measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": 0.9}))
+    assert bakeoff.begin_at(tmp_path, there, ASKED) == 100
+    measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": None}))
+    assert bakeoff.begin_at(tmp_path, there, ASKED) == 50
+    measured.write_text(json.dumps(told))
+    verdict.write_text(json.dumps({"verdict": "fail"}))
+    assert bakeoff.begin_at(tmp_path, there, ASKED) == 50
 
 
 def test_what_was_asked_for_otherwise_is_another_one(
@@ -170,7 +215,7 @@ def test_all_get_the_same_load_under_the_same_limits(tmp_path: Path) -> None:
             (tmp_path / file).write_text(text)
             plan = known.plan(experiments.load(str(tmp_path / file)))
             assert plan.experiment.limits.p99_ms == 1000
-            if not file.endswith(("-killed.yml", "-durable.yml")):
+            if not file.endswith(("-killed.yml", "-durable.yml", "-searched.yml")):
                 loads.append(yaml.safe_load(text)["load"])
     assert len(loads) == len(known.BAKE_OFF)
     protocols = {load.pop("protocol") for load in loads}
