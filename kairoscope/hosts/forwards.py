@@ -31,9 +31,10 @@ class Ways:
     endpoints: dict[Endpoint, Endpoint] = field(default_factory=dict)
     """What a server listens on → where this machine reaches it."""
 
-    def endpoint(self, host: Host) -> Endpoint:
-        """Where to connect for a storage node's CQL, or a KairosDB node's REST interface."""
-        own = (host.address, int(host.vars[_PORT_OF[host.role]]))
+    def endpoint(self, host: Host, port: int | None = None) -> Endpoint:
+        """Where to connect for a storage node's CQL, or a KairosDB node's REST interface; or for
+        another of the ports in its variable `listens`."""
+        own = (host.address, int(host.vars[_PORT_OF[host.role]]) if port is None else port)
         return self.endpoints.get(own, own)
 
     def url(self, host: Host) -> str:
@@ -43,20 +44,18 @@ class Ways:
 
 
 class _Forward:
-    """One host's forward: an ssh process, started again when it ends."""
+    """One host's forward, of all ports that it has: an ssh process, started again when it ends."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
-        self.own = (host.address, int(host.vars[_PORT_OF[host.role]]))
-        self.here = ("127.0.0.1", _free_port())
-        self._line = ssh.ssh(
-            host,
-            "-N",
-            "-o",
-            "ExitOnForwardFailure=yes",
-            "-L",
-            f"{self.here[0]}:{self.here[1]}:{self.own[0]}:{self.own[1]}",
-        )
+        main = int(host.vars[_PORT_OF[host.role]])
+        ports = dict.fromkeys([main, *map(int, host.vars.get("listens", {}).values())])
+        self.ends = {(host.address, port): ("127.0.0.1", _free_port()) for port in ports}
+        self.here = next(iter(self.ends.values()))
+        options = ["-N", "-o", "ExitOnForwardFailure=yes"]
+        for own, here in self.ends.items():
+            options += ["-L", f"{here[0]}:{here[1]}:{own[0]}:{own[1]}"]
+        self._line = ssh.ssh(host, *options)
         self._popen = self._start()
 
     def _start(self) -> subprocess.Popen[str]:
@@ -141,7 +140,7 @@ def open_ways(hosts: Sequence[Host]) -> Iterator[Ways]:
             forward.wait(deadline)
         if forwards:
             keeper.start()
-        yield Ways({forward.own: forward.here for forward in forwards})
+        yield Ways({own: here for forward in forwards for own, here in forward.ends.items()})
     finally:
         ended.set()
         if keeper.is_alive():

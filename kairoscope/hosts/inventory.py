@@ -72,6 +72,15 @@ class Host:
         return dict(self.vars.get("processes") or {self.name: self.role})
 
     @property
+    def units(self) -> dict[str, str]:
+        """Of a managed host: the systemd unit of each of its servers, by its name. Of several each
+        has one of its own, as the role `service` is told by who has several."""
+        if "unit" not in self.vars:
+            return {}
+        unit, names = self.vars["unit"], list(self.processes)
+        return {name: f"{unit}-{name}" if len(names) > 1 else unit for name in names}
+
+    @property
     def scheme(self) -> str:
         """Of a KairosDB node's REST interface: https where the target is secured."""
         return "https" if self.vars.get("secured") else "http"

@@ -1,10 +1,10 @@
-"""Runs on a managed host during a load: what its service, its loader workers and the host take.
+"""Runs on a managed host during a load: what its servers, its loader workers and the host take.
 
 Sent there as text and run by the host's own Python, as root, so standard library only. Prints one
 JSON object a line every `every_s` seconds until its output is closed.
 
-Argument: {"unit": name of a systemd unit or null, "home": folder whose size is looked at or null,
-"every_s": seconds, "disk_every": every how many rounds that size is looked at}.
+Argument: {"units": systemd unit of each server by its name, "home": folder whose size is looked at
+or null, "every_s": seconds, "disk_every": every how many rounds that size is looked at}.
 """
 
 from __future__ import annotations
@@ -123,6 +123,22 @@ def commands() -> dict[int, list[str]]:
     return found
 
 
+def with_children(pid: int, everything: dict[int, Process]) -> dict[str, Any] | None:
+    """Usage of a server and of its children, which are its own: a database's, a pool of workers;
+    memory that they share is counted in each. None if it is gone."""
+    own = usage(pid)
+    if own is None:
+        return None
+    pids = tree({pid}, everything)
+    of_children = [usage(each) for each in pids - {pid}]
+    return {
+        **own,
+        # With that of children that have ended.
+        "cpu_s": sum(everything[each].cpu_s for each in pids) or own["cpu_s"],
+        "rss_bytes": own["rss_bytes"] + sum(u["rss_bytes"] for u in of_children if u),
+    }
+
+
 def workers(lines: dict[int, list[str]]) -> dict[str, Any]:
     """Usage of every loader worker by its number."""
     return {
@@ -178,13 +194,14 @@ def booted() -> int:
 
 
 def look(options: dict[str, Any], ours: Ours) -> dict[str, Any]:
-    """What the host, its service and its loader workers have used so far."""
+    """What the host, its servers and its loader workers have used so far."""
     lines, everything = commands(), processes()
-    record: dict[str, Any] = {"t": time.time(), "workers": workers(lines)}
+    record: dict[str, Any] = {"t": time.time(), "workers": workers(lines), "servers": {}}
     roots = {os.getpid(), *(pid for pid, line in lines.items() if of_ours(line))}
-    if options["unit"]:
-        record["state"], pid = unit_state(options["unit"])
-        record["service"] = usage(pid) if pid else None
+    for name, unit in options["units"].items():
+        state, pid = unit_state(unit)
+        used = with_children(pid, everything) if pid else None
+        record["servers"][name] = {"state": state, "used": used}
         roots.add(pid)
     record["host"] = {
         "cpus": os.cpu_count(),

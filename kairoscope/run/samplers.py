@@ -53,11 +53,8 @@ class Restarts:
 
 
 class Processes:
-    """CPU, memory and disk of every local server, and of the machine; notices restarts.
-
-    A server's children are its own: a database's, a pool of workers. Memory that they share is
-    counted in each.
-    """
+    """CPU, memory and disk of every local server with its children, and of the machine; notices
+    restarts."""
 
     def __init__(
         self,
@@ -87,9 +84,10 @@ class Processes:
             disk = folder_bytes(host.home) if with_disk else None
             for name, role in host.processes.items():
                 process = found.get(name)
-                usage = host_probe.usage(process.pid) if process and process.pid else None
+                pid = process.pid if process else 0
+                usage = host_probe.with_children(pid, everything) if pid else None
                 self._restarts.note(name, usage, process.state if process else "gone")
-                self._one(name, role, usage, disk, everything)
+                self._one(name, role, usage, disk)
                 disk = None  # The folder of all of them, which is told once.
         # Workers on this machine are the children of their host's agent.
         for child in psutil.Process().children(recursive=True):
@@ -98,29 +96,14 @@ class Processes:
                 if "loaders.send.worker" in command:
                     # … -m loaders.send.worker SPEC INDEX OUTDIR
                     index = command[command.index("loaders.send.worker") + 2]
-                    usage = host_probe.usage(child.pid)
-                    self._one(f"loader-worker-{index}", "loader", usage, None, everything)
+                    usage = host_probe.with_children(child.pid, everything)
+                    self._one(f"loader-worker-{index}", "loader", usage, None)
         self._machine({process.pid for process in found.values()} - {0}, everything)
 
-    def _one(
-        self,
-        name: str,
-        role: str,
-        usage: dict[str, Any] | None,
-        disk: int | None,
-        everything: Seen,
-    ) -> None:
+    def _one(self, name: str, role: str, usage: dict[str, Any] | None, disk: int | None) -> None:
         if usage is None:  # It ended between two looks; the next one notes it.
             return
-        pids = host_probe.tree({usage["pid"]}, everything)
-        of_children = [host_probe.usage(pid) for pid in pids - {usage["pid"]}]
-        record = {
-            **usage,
-            # With that of children that have ended.
-            "cpu_s": sum(everything[pid].cpu_s for pid in pids) or usage["cpu_s"],
-            "rss_bytes": usage["rss_bytes"] + sum(u["rss_bytes"] for u in of_children if u),
-        }
-        self._file.write(t=time.time(), name=name, role=role, **record, disk_bytes=disk)
+        self._file.write(t=time.time(), name=name, role=role, **usage, disk_bytes=disk)
 
     def _machine(self, servers: set[int], everything: Seen) -> None:
         # What is ours: this run with its loaders and captures, and the servers with what keeps
@@ -170,7 +153,7 @@ class HostProbes(Followed):
 
     def _probe(self, host: Host) -> list[str]:
         options = {
-            "unit": host.vars.get("unit"),
+            "units": host.units,
             "home": host.vars.get("home"),
             "every_s": self._every_s,
             "disk_every": DISK_EVERY,
@@ -183,13 +166,13 @@ class HostProbes(Followed):
         except ValueError:  # Cut off by the host's end.
             return
         t = found["t"]
-        service = found.get("service")
-        if "state" in found:
-            self._restarts.note(host.name, service, found["state"])
-        if service:
-            disk = found.get("disk_bytes")
-            role = host.processes.get(host.name, host.role)
-            self._file.write(t=t, name=host.name, role=role, **service, disk_bytes=disk)
+        disk = found.get("disk_bytes")
+        for name, told in found["servers"].items():
+            self._restarts.note(name, told["used"], told["state"])
+            if told["used"]:
+                role = host.processes[name]
+                self._file.write(t=t, name=name, role=role, **told["used"], disk_bytes=disk)
+                disk = None  # The folder of all of them, which is told once.
         for index, usage in found["workers"].items():
             if usage:
                 name = f"loader-worker-{index}"

@@ -2,12 +2,12 @@
 root."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -16,6 +16,10 @@ from kairoscope import live, paths
 from kairoscope.errors import UserError
 
 _PYTHON = (3, 11)
+_DONE = "complete"
+# Of the C library, which goes with the system that runs it.
+_OF_SYSTEM = re.compile(r"(ld-linux.*|lib(c|m|dl|pthread|rt|resolv|util|nsl|anl))\.so\.\d+")
+_NEEDED = re.compile(r"^\s*(\S+) => (/\S+) \(", re.MULTILINE)
 
 
 def debian_folder(package: str) -> Path:
@@ -41,27 +45,29 @@ def run(
 def from_debian(console: Console, package: str, program: str, into: Path) -> None:
     """Have `into` with the program of a package of Debian or Ubuntu, of the version that apt knows.
 
-    Libraries that this machine does not have installed are in its folder `lib`. Who made them is
-    checked by apt. UserError if it cannot be had.
+    Its libraries are in the folder `lib`, but for the C library. Who made them is checked by apt.
+    UserError if it cannot be had.
     """
-    if (into / program).exists():
-        return
-    with _unpacked(console, package, into) as usr:
+
+    def take(usr: Path, ready: Path) -> None:
         (found,) = usr.glob(f"*bin/{program}")
-        shutil.copy(found, into / program)
+        shutil.copy(found, ready / program)
+
+    _from_debian(console, package, into, take)
 
 
 def whole_from_debian(console: Console, package: str, into: Path) -> None:
     """The same of a package whose programs look for its other files where they are: `into/usr`."""
-    if (into / "usr").exists():
+    _from_debian(console, package, into, lambda usr, ready: usr.rename(ready / "usr"))
+
+
+def _from_debian(
+    console: Console, package: str, into: Path, take: Callable[[Path, Path], object]
+) -> None:
+    """Have `into`, whole or as it was; `take` moves what is to stay of the package's /usr into the
+    folder that becomes it."""
+    if (into / _DONE).exists():
         return
-    with _unpacked(console, package, into) as usr:
-        usr.rename(into / "usr")
-
-
-@contextmanager
-def _unpacked(console: Console, package: str, into: Path) -> Iterator[Path]:
-    """A folder with what a package and missing libraries have in /usr; the latter are in `into`."""
     advice = f"It is the package {package} of Debian. An old list of packages: apt-get update"
     paths.BUNDLES.mkdir(parents=True, exist_ok=True)
     with (
@@ -78,11 +84,37 @@ def _unpacked(console: Console, package: str, into: Path) -> Iterator[Path]:
             for deb in new:
                 run(["dpkg-deb", "--extract", str(deb), "root"], here, advice)
             wanted = sorted({name for deb in new for name in _libraries(deb)})
-        into.mkdir(parents=True, exist_ok=True)
+        ready = here / "ready"
+        (ready / "lib").mkdir(parents=True)
         for library in (here / "root" / "usr" / "lib").rglob("*.so.*"):
-            (into / "lib").mkdir(exist_ok=True)
-            shutil.copy(library, into / "lib" / library.name)
-        yield here / "root" / "usr"
+            shutil.copy(library, ready / "lib" / library.name)
+        take(here / "root" / "usr", ready)
+        _bring_libraries(ready)
+        (ready / _DONE).touch()
+        shutil.rmtree(into, ignore_errors=True)
+        ready.rename(into)
+
+
+def _bring_libraries(folder: Path) -> None:
+    """Copy what this machine has of the libraries of programs in a folder, for a host that has none
+    of them, to its `lib`."""
+    there = folder / "lib"
+    programs = [path for path in folder.rglob("*") if path.is_file() and _is_program(path)]
+    shown = subprocess.run(
+        ["ldd", *map(str, programs)],
+        env={**os.environ, "LD_LIBRARY_PATH": str(there)},
+        capture_output=True,
+        text=True,
+        check=False,  # Of a script, or a static program, it says so.
+    ).stdout
+    for name, path in _NEEDED.findall(shown):
+        if not _OF_SYSTEM.fullmatch(name) and not (there / name).exists():
+            shutil.copy(path, there / name)
+
+
+def _is_program(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"\x7fELF"
 
 
 def from_pypi(
@@ -97,7 +129,7 @@ def from_pypi(
     The wheels of such a file are of Python 3.11. `env`: what pip is given beside our own. UserError
     if they cannot be had.
     """
-    done = into / "complete"
+    done = into / _DONE
     if done.exists() and done.read_text() == requirements.read_text():
         return
     python = sys.executable if sys.version_info[:2] == _PYTHON else shutil.which("python3.11")

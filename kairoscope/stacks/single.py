@@ -25,7 +25,7 @@ from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Target
 from kairoscope.stacks import fetched
-from kairoscope.stacks.single_session import Server, Session
+from kairoscope.stacks.single_session import Server, Session, points_port
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
 
@@ -42,16 +42,27 @@ _UNUSED = (
 
 @dataclass(frozen=True)
 class Program:
-    """A server's program in a folder of this machine, and its release."""
+    """A server's program and its release, and what of Debian's packages runs beside it; see
+    `kairoscope.stacks.stack.Brought`."""
 
     name: str
     release: str
-    parts: tuple[str, ...]
+    debian: tuple[str, ...] = ()
 
     @property
     def folder(self) -> Path:
-        """Where it is once the stack has fetched it."""
-        return paths.BUNDLES / f"{self.name}-{self.release}"
+        """That all of it is in, here."""
+        return paths.BUNDLES
+
+    @property
+    def own(self) -> Path:
+        """Its own once the stack has fetched it."""
+        return self.folder / f"{self.name}-{self.release}"
+
+    @property
+    def parts(self) -> list[str]:
+        """Folders below, of its own and of each package."""
+        return [self.own.name, *(fetched.debian_folder(name).name for name in self.debian)]
 
 
 @dataclass(frozen=True)
@@ -80,9 +91,8 @@ class Single(ABC):
     """Whether history can be loaded into it as fast as it takes it."""
     targets: ClassVar[Sequence[str]] = ("local",)
     """Where it can be deployed so far."""
-    debian: ClassVar[Sequence[str]] = ()
-    """Packages of Debian whose programs run beside its own, in `fetched.debian_folder`."""
-
+    java: ClassVar[bool] = False
+    """Whether it runs on a Java run-time, which hosts of their own are sent."""
     playbooks = paths.ANSIBLE / "systems"
     bundles = ()
     durable: ClassVar[Mapping[str, Any]] = {}
@@ -219,6 +229,7 @@ class Single(ABC):
         brought: Program | None,
     ) -> dict[str, Any]:
         """Which role deploys it, and where its programs are."""
+        there = folders[self.program.name]
         return {
             # For the firewall, which opens neither an engine's ports nor KairosDB's telnet.
             "storage_engine": self.name,
@@ -226,8 +237,11 @@ class Single(ABC):
             "system_role": self.name,
             "system_title": self.title,
             "system_version": self.program.release,
-            "system_folder": folders[self.program.name],
-            "system_programs": {name: str(fetched.debian_folder(name)) for name in self.debian},
+            "system_java": self.java,
+            "system_folder": f"{there}/{self.program.own.name}",
+            "system_programs": {
+                name: f"{there}/{fetched.debian_folder(name).name}" for name in self.program.debian
+            },
         }
 
     def of_machine(
@@ -240,6 +254,7 @@ class Single(ABC):
         return {
             "home": layout.home(machine.name),
             "http_port": next(iter(listens.values())),
+            "points_port": points_port(listens, plan.load["protocol"]),
             "listens": listens,
             **({"unit": self.name, "run_as": self.name} if layout.managed else {}),
             **self.of_server(plan, machine.name),

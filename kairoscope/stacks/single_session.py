@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -75,6 +75,11 @@ class Probed(Protocol):
 
     def probe(self, host: Host) -> dict[str, Probe]:
         """Those figures, by their names in `results/reference/`. OSError or ValueError."""
+
+
+def points_port(listens: Mapping[str, int], protocol: str) -> int:
+    """The port where points of a protocol go: that which is named like it, or the first."""
+    return listens.get(protocol, next(iter(listens.values())))
 
 
 def series_by_key(
@@ -195,8 +200,14 @@ class Session:
         self._name, self._server, self._told = name, server, told
         self._there = host
         address, port = ways.endpoint(host)
-        self._host = replace(host, vars={**host.vars, "address": address, "http_port": port})
-        self._port = host.vars.get("listens", {}).get(protocol, host.vars["http_port"])
+        listens = {
+            what: ways.endpoint(host, int(own))[1]
+            for what, own in host.vars.get("listens", {}).items()
+        }
+        reached = {"address": address, "http_port": port, "listens": listens}
+        self._host = replace(host, vars={**host.vars, **reached})
+        own = host.vars.get("listens") or {"": int(host.vars["http_port"])}
+        self._port = points_port(own, protocol)
         self._folder = Path()
         self._events: JsonLines | None = None
 

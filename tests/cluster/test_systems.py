@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from boards import BOARDS, KAIROSDBS, empty, panels
 from deployment import Home, Run
-from harness import SMALL, but, changed, running_load, wait_for
+from harness import changed, running_load, wait_for
+from other_systems import PROTOCOLS, SECONDS, SENSORS, experiment
 
 from kairoscope import run_folder
 from kairoscope.cli import known
@@ -19,13 +20,6 @@ from kairoscope.run import host_probe
 from kairoscope.stacks.questions import KINDS
 from loaders.schedule.spec import CARBON
 
-PROTOCOLS = {
-    "gnocchi": "measures",
-    "graphite": "plaintext",
-    "influxdb": "line",
-    "questdb": "line",
-    "victoriametrics": "line",
-}
 UNASKED = {"graphite"}
 """Whose queries nobody answers here."""
 LATE = {"gnocchi": set(KINDS)}
@@ -41,23 +35,6 @@ OF_STACKS = {board["name"] for board in BOARDS} - set(KAIROSDBS.values())
 """Those that have a dashboard: that tell Prometheus their figures."""
 # A program that is built or fetched for the first time takes its time.
 FETCH_S = 1800
-SENSORS, SECONDS = 100, 6
-
-
-def experiment(name: str, *, seconds: int = SECONDS, **more: Any) -> dict[str, Any]:
-    small = but(
-        SMALL,
-        name=f"{name}-test",
-        stack=name,
-        cluster={"storage_nodes": 1, "replication_factor": 1},
-        load={
-            **{"sensors": SENSORS, "duration_s": seconds, "warmup_s": 2, "metric": "temperature"},
-            **{"protocol": PROTOCOLS[name], "tags": {"sensor": "{n}"}, "sensors_per_request": 20},
-        },
-        **more,
-    )
-    del small["storage"]
-    return small
 
 
 @pytest.fixture(params=PROTOCOLS)

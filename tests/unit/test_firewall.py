@@ -151,6 +151,16 @@ def test_the_ports_are_those_of_terraform():
     assert FACTS["firewall_ports"] == PORTS
 
 
+def test_of_another_system_points_and_metrics_are_let_in():
+    groups = one_of_each()
+    ports = {"points_port": 2004, "http_port": 2003, "prometheus_port": 9003}
+    rules = rendered(groups, groups["kairosdb"][0], storage_engine="other", **ports)
+    assert 2004 in rules.let_in(address(groups, groups["loader"][0]))
+    assert 9003 in rules.let_in(address(groups, groups["monitoring"][0]))
+    assert 9003 not in rules.let_in(address(groups, groups["loader"][0]))
+    assert rules.let_in(STRANGER) == {22}
+
+
 @pytest.mark.parametrize("host", GROUPS)
 @pytest.mark.parametrize("source", GROUPS)
 def test_each_group_reaches_what_the_table_says(source, host):

@@ -14,7 +14,7 @@ from kairoscope.verdict.conditions import SAME_START_S
 
 def test_it_tells_of_this_machine_and_ends_with_its_reader(tmp_path: Path) -> None:
     (tmp_path / "data").write_bytes(b"x" * 100_000)
-    options = {"unit": None, "home": str(tmp_path), "every_s": 0.05, "disk_every": 2}
+    options = {"units": {}, "home": str(tmp_path), "every_s": 0.05, "disk_every": 2}
     with subprocess.Popen(
         # As text: it must need nothing of ours.
         [

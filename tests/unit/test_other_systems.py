@@ -4,8 +4,10 @@ is in its own folder."""
 import asyncio
 import json
 import re
+import socket
 import struct
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,7 +26,7 @@ from kairoscope.cli.options import enter_kairosdb
 from kairoscope.deploy import deploy
 from kairoscope.errors import UserError
 from kairoscope.experiment import Overrides
-from kairoscope.hosts import inventory
+from kairoscope.hosts import inventory, ssh
 from kairoscope.hosts.forwards import Ways
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
@@ -33,7 +35,7 @@ from kairoscope.report import data as report_data
 from kairoscope.report import topology as drawing
 from kairoscope.run import load_spec as load_specs
 from kairoscope.stacks import asked, compared, single_session
-from kairoscope.stacks.graphite import cache, topology, whisper
+from kairoscope.stacks.graphite import cache, files, topology, whisper
 from kairoscope.stacks.influxdb import server as influxdb_server
 from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics import server as victoriametrics_server
@@ -165,8 +167,8 @@ def test_kairosdb_refuses_settings_of_other_stacks(tmp_path: Path) -> None:
 
 def test_other_targets_are_refused() -> None:
     wanted = experiments.load("questdb", Overrides())
-    with pytest.raises(UserError, match="can be deployed to target local alone so far, not to lab"):
-        known.plan(wanted, "lab")
+    with pytest.raises(UserError, match="deployed to target local, lab alone so far, not to hosts"):
+        known.plan(wanted, "hosts")
 
 
 def test_on_hosts_of_the_lab_there_is_a_host_for_a_server_and_none_for_a_store() -> None:
@@ -570,7 +572,51 @@ def test_a_whisper_file_is_read_as_it_lies_there() -> None:
     for bad in (b"", b"x" * 20, whisper_file({1: 1.0})[:40]):
         with pytest.raises(ValueError, match=r"whisper|buffer"):
             whisper.finest(bad)
-    assert whisper.file_of(Path("/r"), "temp.sensor.7") == Path("/r/temp/sensor/7.wsp")
+
+
+@pytest.fixture(params=["here", "over ssh"])
+def graphite_host(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Host:
+    """A host with files of whisper: this machine, or one that programs are run on."""
+    way = {"ansible_connection": "local"} if request.param == "here" else {}
+    monkeypatch.setattr(ssh, "command", lambda host, program, sudo: program)
+    return Host("x-1", "kairosdb", {"home": str(tmp_path), "address": "127.0.0.1", **way})
+
+
+def whisper_path(host: Host, path: str) -> Path:
+    file = (host.home / "data" / "whisper").joinpath(*path.split(".")).with_suffix(".wsp")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file
+
+
+def test_what_graphites_processes_tell_of_themselves_is_of_the_last_seconds(
+    graphite_host: Host,
+) -> None:
+    now = int(time.time())
+    for path, points in {
+        "carbon.agents.x-a.creates": {now - 5: 3.0, now - 2: 4.0},
+        "carbon.agents.x-a.errors": {now - 50: 9.0},
+        "carbon.relays.x-a.destinations.one.drops": {now - 1: 5.0},
+        "carbon.relays.x-a.destinations.two.drops": {now - 1: 6.0},
+    }.items():
+        whisper_path(graphite_host, path).write_bytes(whisper_file(points, room=60))
+    whisper_path(graphite_host, "carbon.agents.x-a.torn").write_bytes(b"x" * 20)
+    own = ("creates", "errors", "torn", "none")
+    wanted = {name: f"carbon/agents/x-a/{name}.wsp" for name in own}
+    wanted["drops"] = "carbon/relays/x-a/destinations/*/drops.wsp"
+    found = files.newest_points(graphite_host, wanted, 10)
+    assert {name: sorted(points) for name, points in found.items()} == {
+        "creates": [(now - 2, 4.0)],
+        **{"errors": [], "torn": [], "none": []},
+        "drops": [(now - 1, 5.0), (now - 1, 6.0)],
+    }
+    whisper_path(graphite_host, "temp.sensor.1").write_bytes(b"")
+    files.remove(graphite_host)
+    left = [path.name for path in (graphite_host.home / "data" / "whisper").iterdir()]
+    assert left == ["carbon"]
+    assert list(files.every(graphite_host)) == []
+    assert files.name_of(graphite_host) == socket.gethostname()
 
 
 def test_an_answer_of_carbons_runs_no_code() -> None:
@@ -719,7 +765,7 @@ def test_what_gnocchi_answers_becomes_points(monkeypatch: pytest.MonkeyPatch) ->
     assert set(asked_for) == {("POST", "aggregates?start=1790000000&stop=1790000004")}
 
 
-def test_what_graphite_has_in_its_files_becomes_points(tmp_path: Path) -> None:
+def test_what_graphite_has_in_its_files_becomes_points(graphite_host: Host) -> None:
     schedule = Schedule(
         load_spec(
             **{
@@ -736,43 +782,37 @@ def test_what_graphite_has_in_its_files_becomes_points(tmp_path: Path) -> None:
         )
     )
     graphite: Any = known.stack("graphite")
-    where = Host("x-1", "kairosdb", {"home": str(tmp_path), "address": "127.0.0.1"})
-    root = tmp_path / "data" / "whisper"
     wanted = {}
     for one, times, found in points_of(schedule):
-        file = whisper.file_of(root, path_of("temp", {"sensor": str(one.number)}))
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file = whisper_path(graphite_host, path_of("temp", {"sensor": str(one.number)}))
         # Of an earlier run, too.
         wanted[one.number] = [list(pair) for pair in zip(times, found, strict=True)]
         held = {1_789_999_995: 5.0} | {t // 1000: float(v) for t, v in wanted[one.number]}
         file.write_bytes(whisper_file(held))
-    read = {one.number: got.tolist() for one, got in graphite.server.read(where, schedule)}
+    read = {one.number: got.tolist() for one, got in graphite.server.read(graphite_host, schedule)}
     assert read == wanted
-    assert graphite.server.count(where, schedule) == schedule.points
-    (root / "temp" / "sensor" / "1.wsp").unlink()
-    assert sorted(one.number for one, _ in graphite.server.read(where, schedule)) == [0, 2]
+    assert graphite.server.count(graphite_host, schedule) == schedule.points
+    whisper_path(graphite_host, "temp.sensor.1").unlink()
+    left = graphite.server.read(graphite_host, schedule)
+    assert sorted(one.number for one, _ in left) == [0, 2]
 
 
-def test_points_of_a_coarse_archive_have_their_own_times_again(tmp_path: Path) -> None:
+def test_points_of_a_coarse_archive_have_their_own_times_again(graphite_host: Host) -> None:
     made = plan("graphite-replay", sensors=20)
     assert made.totals["disk_bytes"] == 20 * (28 + 12 * 1_500)
     spec = load_specs.build(made, ["http://127.0.0.1:1"], ["127.0.0.1:1"], 1.8e9)
     schedule = Schedule(replace(spec, steps=[Step(60_000, 5)], points_per_request=1))
     graphite: Any = known.stack("graphite")
-    where = Host("x-1", "kairosdb", {"home": str(tmp_path), "address": "127.0.0.1"})
     wanted = {}
     for one, times, found in points_of(schedule):
-        file = whisper.file_of(
-            tmp_path / "data" / "whisper", path_of("history", {"sensor": str(one.number)})
-        )
-        file.parent.mkdir(parents=True, exist_ok=True)
+        file = whisper_path(graphite_host, path_of("history", {"sensor": str(one.number)}))
         wanted[one.number] = [list(pair) for pair in zip(times, found, strict=True)]
         held = {t // 1000: float(v) for t, v in wanted[one.number]}
         file.write_bytes(whisper_file(held, step=60))
     assert {t % 60_000 for points in wanted.values() for t, _ in points} != {0}
-    read = {one.number: got.tolist() for one, got in graphite.server.read(where, schedule)}
+    read = {one.number: got.tolist() for one, got in graphite.server.read(graphite_host, schedule)}
     assert read == wanted
-    assert graphite.server.count(where, schedule) == schedule.points
+    assert graphite.server.count(graphite_host, schedule) == schedule.points
 
 
 class Slow:

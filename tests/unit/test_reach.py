@@ -1,6 +1,7 @@
 """Ways to servers through SSH forwards, and programs on hosts, with the real ssh client."""
 
 import http.server
+import socket
 import threading
 import time
 import urllib.request
@@ -66,6 +67,19 @@ def test_a_way_leads_to_the_server_and_is_mended(ssh: SshServer, kairosdb: Host)
                 time.sleep(0.1)
     with pytest.raises(OSError):
         status(url)
+
+
+def test_ways_to_all_that_a_host_listens_on(ssh: SshServer, kairosdb: Host) -> None:
+    with socket.create_server((REMOTE, 0)) as more:
+        own = more.getsockname()[1]
+        listens = {"REST": kairosdb.vars["http_port"], "figures": own}
+        host = Host(kairosdb.name, "kairosdb", {**kairosdb.vars, "listens": listens})
+        with forwards.open_ways([host]) as ways:
+            assert status(ways.url(host)) == 204
+            assert ways.endpoint(host, own) != (REMOTE, own)
+            with socket.create_connection(ways.endpoint(host, own), timeout=10):
+                more.settimeout(10)
+                more.accept()[0].close()
 
 
 def test_a_local_host_needs_no_way() -> None:

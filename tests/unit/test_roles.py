@@ -37,9 +37,8 @@ def tasks_of(role: str) -> Iterator[dict[str, Any]]:
         yield from flat(yaml.safe_load(path.read_text()))
 
 
-# But the restore of a backup, whose files the server moves (docs/security.md), and QuestDB, which
-# wants its configuration in the folder that it writes: on target local, where root is not used.
-BUT = {"restore", "questdb"}
+# But the restore of a backup, whose files the server moves (docs/security.md).
+BUT = {"restore"}
 FOREIGN = "{{ run_as is not defined }}"
 MANY = sorted({path.name for path in ROLES.iterdir() if (path / "tasks").is_dir()} - BUT)
 
@@ -56,8 +55,12 @@ def test_a_service_owns_what_it_writes_and_nothing_else(role):
                 continue
             # A role that also deploys without root, on target local, may follow what its user made.
             assert module == "file" and given["follow"] in (False, FOREIGN), task["name"]
-            names = task.get("loop", [given["path"].rpartition("/")[2]])
-            assert set(names) <= OF_SERVICES, task["name"]
+            loop = task.get("loop")
+            paths_made = [
+                given["path"].replace("{{ item }}", item)
+                for item in (loop if isinstance(loop, list) else ["{{ item }}"])
+            ]
+            assert {path.rpartition("/")[2] for path in paths_made} <= OF_SERVICES, task["name"]
 
 
 @pytest.mark.parametrize("role", MANY)

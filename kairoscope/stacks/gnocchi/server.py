@@ -167,9 +167,9 @@ class GnocchiServer:
         return probes.measure(host, self._metrics(host))
 
     def data(self, host: Host) -> Path:
-        """Where its aggregates are; beside them are the index and what waits, which do not grow
-        with points."""
-        return host.home / "data" / "metrics"
+        """Where its aggregates are; elsewhere are the index and what waits, which do not grow with
+        points."""
+        return host.home / "data"
 
     def empty(self, host: Host) -> None:
         """Delete the resource with all its metrics, whose files a metricd removes later, and make

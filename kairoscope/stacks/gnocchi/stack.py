@@ -39,8 +39,8 @@ class Gnocchi(Single):
     title = "Gnocchi"
     protocols = (MEASURES,)
     replays = True
-    program = Program(name, VERSION, ("bin/gnocchi-metricd",))
-    debian = (_INDEX, _REDIS)
+    targets = ("local", "lab")
+    program = Program(name, VERSION, (_INDEX, _REDIS))
     listens = {"REST": 8041, "postgresql": 5432, "redis": 6379}  # noqa: RUF012
     told = Told(
         acknowledgement=(
@@ -125,7 +125,7 @@ class Gnocchi(Single):
         server = redis / _REDIS_SERVER
         if not server.exists():
             server.symlink_to(_REDIS_PROGRAM)
-        fetched.from_pypi(console, self.title, _REQUIREMENTS, self.program.folder)
+        fetched.from_pypi(console, self.title, _REQUIREMENTS, self.program.own)
 
 
 def _processes(draft: Draft) -> dict[str, Any]:

@@ -1,11 +1,7 @@
-"""What is asked of Graphite's processes: their own metrics, what waits in the caches, the files.
-
-Files are read where they are, so on this machine alone.
-"""
+"""What is asked of Graphite's processes: their own metrics, what waits in the caches, the files."""
 
 import itertools
 import re
-import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +12,8 @@ import numpy as np
 
 from kairoscope.hosts.inventory import Host
 from kairoscope.stacks.compared import numbers, pattern
-from kairoscope.stacks.graphite import cache, whisper
+from kairoscope.stacks.graphite import cache, files, whisper
+from kairoscope.stacks.graphite.files import OWN
 from kairoscope.stacks.graphite.topology import C_RELAY, CACHE, QUERIES, RELAY
 from kairoscope.stacks.questions import Question
 from kairoscope.stacks.single_session import Found, series_by_key
@@ -54,6 +51,7 @@ class GraphiteServer:
     def __init__(self, release: str) -> None:
         """`release` of carbon, which it does not tell itself."""
         self._release = release
+        self._names: dict[str, str] = {}
 
     def version(self, host: Host) -> str:
         """Of carbon and whisper, as installed."""
@@ -69,52 +67,46 @@ class GraphiteServer:
     def _told(
         self, host: Host, part: Part, begins: str, wanted: Sequence[str]
     ) -> dict[str, tuple[float, float]]:
-        """A process' own metrics: when (epoch s) and what it told last, in its cache or a file."""
-        paths = {key: f"carbon.{begins}.{key}" for key in wanted}
+        """A process' own metrics of the last seconds: when (epoch s) and what it told last, in its
+        cache or a file."""
+        paths = {key: f"{OWN}.{begins}.{key}" for key in wanted}
         waiting = {}
         if part["role"] == CACHE:  # It keeps its own; a relay's go to any of them.
             waiting = cache.points(_queries(host, part), list(paths.values()))
-        found = {}
-        for key, path in paths.items():
-            looks = list(waiting.get(path, []))
-            file = whisper.file_of(self._files(host), path)
-            if file.exists():
-                times, values = whisper.finest(file.read_bytes())
-                looks += list(zip(times[-1:].tolist(), values[-1:].tolist(), strict=True))
-            if looks:
-                found[key] = max(looks)
+        written = {key: f"{path.replace('.', '/')}.wsp" for key, path in paths.items()}
+        since, found = time.time() - _FRESH_S, {}
+        for key, looks in files.newest_points(host, written, _FRESH_S).items():
+            told = [*waiting.get(paths[key], []), *looks]
+            if told and max(told)[0] > since:
+                found[key] = max(told)
         return found
 
     def counters(self, host: Host) -> dict[str, float]:
         """Each process' own metrics, each of the last second that it told of."""
         found: dict[str, float] = {}
-        since = time.time() - _FRESH_S
         for role, wanted in ((CACHE, _OF_CACHE), (RELAY, _OF_RELAY)):
             for part in _of_role(host, role):
-                told = self._told(host, part, _own(part), wanted) | self._dropped(host, part)
-                fresh = {key: value for key, (at, value) in told.items() if at > since}
-                found |= {f"{part['name']}/{key}": value for key, value in fresh.items()}
+                own = self._own(host, part)
+                last = self._told(host, part, own, wanted)
+                told = {key: value for key, (_, value) in last.items()} | self._dropped(host, own)
+                found |= {f"{part['name']}/{key}": value for key, value in told.items()}
         return found
 
-    def _dropped(self, host: Host, part: Part) -> dict[str, tuple[float, float]]:
+    def _dropped(self, host: Host, own: str) -> dict[str, float]:
         """What a relay of carbon's own had no room for, of all its caches together."""
-        own = self._files(host) / "carbon" / Path(*_own(part).split("."))
-        looks = []
-        for file in own.glob("destinations/*/fullQueueDrops.wsp"):
-            times, values = whisper.finest(file.read_bytes())
-            looks += list(zip(times[-1:].tolist(), values[-1:].tolist(), strict=True))
-        if not looks:
-            return {}
-        return {"fullQueueDrops": (max(at for at, _ in looks), sum(value for _, value in looks))}
+        key = "fullQueueDrops"
+        wanted = {key: f"{OWN}/{own.replace('.', '/')}/destinations/*/{key}.wsp"}
+        looks = files.newest_points(host, wanted, _FRESH_S)[key]
+        return {key: sum(value for _, value in looks)} if looks else {}
 
     def waiting(self, host: Host) -> int | None:
         """Points in the caches, which are on no disk; None if one has not told lately."""
         processes, total = len(host.processes), 0
         for part in _of_role(host, CACHE):
-            told = self._told(host, part, _own(part), ["cache.size"])
-            at, size = told.get("cache.size", (0.0, 0.0))
-            if time.time() - at > _FRESH_S:
+            told = self._told(host, part, self._own(host, part), ["cache.size"])
+            if "cache.size" not in told:
                 return None
+            size = told["cache.size"][1]
             total += 0 if size <= OWN_POINTS * processes else int(size)
         return total
 
@@ -124,19 +116,14 @@ class GraphiteServer:
         while self.waiting(host) != 0 and time.monotonic() < deadline:
             time.sleep(1)
 
-    def _files(self, host: Host) -> Path:
-        return self.data(host) / "whisper"
-
     def read(self, host: Host, schedule: Schedule) -> Found:
         """Of each series its file. Time there is in whole steps of the archive: what is left of
         one, which is the same for all points of a series, comes from the schedule."""
-        spec = schedule.spec
+        spec, known = schedule.spec, series_by_key(schedule, path_of)
         kind = ValueType(spec.value_type)
-        for path, one in series_by_key(schedule, path_of).items():
-            file = whisper.file_of(self._files(host), path)
-            if not file.exists():
+        for path, data in files.every(host):
+            if not (one := known.get(path)):
                 continue
-            data = file.read_bytes()
             times, values = whisper.finest(data)
             step_ms = 1000 * whisper.step_s(data)
             ms = times * 1000 + schedule.timestamp_ms(one.rank, one.ticks.start) % step_ms
@@ -146,18 +133,13 @@ class GraphiteServer:
     def count(self, host: Host, schedule: Schedule) -> int:
         """Points in all files that may be the load's, whichever series they are of."""
         start, end = schedule.spec.start_ms // 1000, -(-schedule.spec.end_ms // 1000)
-        total = 0
-        for data in self._of_load(host, schedule):
-            times, step = whisper.finest(data)[0], whisper.step_s(data)
-            total += int(((times >= start // step * step) & (times < end)).sum())
-        return total
-
-    def _of_load(self, host: Host, schedule: Schedule) -> Iterator[bytes]:
-        root = self._files(host)
         name = re.compile(pattern(path_of(schedule.spec.metric, schedule.spec.tags)))
-        for file in root.rglob("*.wsp"):
-            if name.fullmatch(".".join(file.relative_to(root).with_suffix("").parts)):
-                yield file.read_bytes()
+        total = 0
+        for path, data in files.every(host):
+            if name.fullmatch(path):
+                times, step = whisper.finest(data)[0], whisper.step_s(data)
+                total += int(((times >= start // step * step) & (times < end)).sum())
+        return total
 
     def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[str]:
         """Nobody answers them here."""
@@ -165,13 +147,20 @@ class GraphiteServer:
 
     def data(self, host: Host) -> Path:
         """Where its files are."""
-        return host.home / "data"
+        return files.root(host).parent
 
     def empty(self, host: Host) -> None:
         """Remove all files but those of its own metrics."""
-        for folder in self._files(host).iterdir():
-            if folder.name != "carbon":
-                shutil.rmtree(folder)
+        files.remove(host)
+
+    def _own(self, host: Host, part: Part) -> str:
+        """Where a process has its own metrics, below `OWN`."""
+        if part["program"] == C_RELAY:
+            return f"relays.{part['name']}"  # As its role names it (-H).
+        if host.name not in self._names:
+            self._names[host.name] = files.name_of(host).replace(".", "_")
+        name = self._names[host.name]
+        return f"{'agents' if part['role'] == CACHE else 'relays'}.{name}-{part['instance']}"
 
 
 def _of_role(host: Host, role: str) -> list[Part]:
@@ -179,12 +168,4 @@ def _of_role(host: Host, role: str) -> list[Part]:
 
 
 def _queries(host: Host, part: Part) -> tuple[str, int]:
-    return host.address, int(part["ports"][QUERIES])
-
-
-def _own(part: Part) -> str:
-    """Where a process has its own metrics, below `carbon`."""
-    if part["program"] == C_RELAY:
-        return f"relays.{part['name']}"  # As its role names it (-H).
-    name = socket.gethostname().replace(".", "_")
-    return f"{'agents' if part['role'] == CACHE else 'relays'}.{name}-{part['instance']}"
+    return host.address, int(host.vars["listens"][f"{part['name']} {QUERIES}"])

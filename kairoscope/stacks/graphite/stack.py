@@ -39,8 +39,8 @@ class Graphite(Single):
     title = "Graphite"
     protocols = CARBON
     replays = True
-    program = Program(name, VERSION, ("bin/carbon-cache.py",))
-    debian = (topology.C_RELAY, "haproxy")
+    targets = ("local", "lab")
+    program = Program(name, VERSION, (topology.C_RELAY, "haproxy"))
     listens = {}  # noqa: RUF012 (`ports` has them)
     told = Told(
         acknowledgement=(
@@ -158,11 +158,11 @@ class Graphite(Single):
     def fetch(self, console: Console) -> None:
         """Into a virtual environment of its own, of packages that are pinned by checksum; relay and
         balancer of Debian's packages."""
-        for name in self.debian:
+        for name in self.program.debian:
             fetched.from_debian(console, name, name, fetched.debian_folder(name))
         # Carbon's setup.py would install to /opt/graphite.
         env = {"GRAPHITE_NO_PREFIX": "True"}
-        fetched.from_pypi(console, self.title, _REQUIREMENTS, self.program.folder, env)
+        fetched.from_pypi(console, self.title, _REQUIREMENTS, self.program.own, env)
 
 
 def _processes(draft: Draft) -> dict[str, Any]:

@@ -6,7 +6,6 @@ ring of points of 12 bytes: time in s, 0 for none, and a float. All big-endian.
 """
 
 import struct
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -42,8 +41,3 @@ def step_s(data: bytes) -> int:
         return int(_ARCHIVE.unpack_from(data, _HEAD.size)[1]) or 1
     except struct.error as error:
         raise ValueError(f"no whisper file: {error}") from error
-
-
-def file_of(root: Path, path: str) -> Path:
-    """The file of a dotted path below the folder of all files."""
-    return root.joinpath(*path.split(".")).with_suffix(".wsp")

@@ -31,7 +31,7 @@ class InfluxDB(Single):
     write_paths = {REMOTE_WRITE: f"/api/v1/prom/write?db={DATABASE}"}  # noqa: RUF012
     # Of Debian 12; what runs says its version itself.
     targets = ("local", "lab")
-    program = Program(name, "1.6", (_BINARY,))
+    program = Program(name, "1.6")
     listens = {"HTTP": 8086, "backup": 8088}  # noqa: RUF012
     told = Told(
         acknowledgement=(
@@ -66,4 +66,4 @@ class InfluxDB(Single):
 
     def fetch(self, console: Console) -> None:
         """Of Debian's package."""
-        fetched.from_debian(console, "influxdb", _BINARY, self.program.folder)
+        fetched.from_debian(console, "influxdb", _BINARY, self.program.own)

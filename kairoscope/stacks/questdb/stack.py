@@ -31,7 +31,9 @@ class QuestDB(Single):
     name = "questdb"
     title = "QuestDB"
     protocols = (LINE,)
-    program = Program(name, VERSION, (_JAR,))
+    targets = ("local", "lab")
+    java = True
+    program = Program(name, VERSION)
     listens = {"HTTP": 9000, "metrics": 9003}  # noqa: RUF012
     told = Told(
         acknowledgement=(
@@ -84,16 +86,16 @@ class QuestDB(Single):
 
     def fetch(self, console: Console) -> None:
         """By Maven; the jar is checked."""
-        jar = self.program.folder / _JAR
+        jar = self.program.own / _JAR
         if not jar.exists():
-            self.program.folder.mkdir(parents=True, exist_ok=True)
+            self.program.own.mkdir(parents=True, exist_ok=True)
             with live.stage(console, "Maven brings QuestDB", usual="some seconds"):
                 fetched.run(
                     [
                         *("mvn", "-B", "-q", _COPY, f"-Dartifact=org.questdb:questdb:{VERSION}"),
-                        f"-DoutputDirectory={self.program.folder}",
+                        f"-DoutputDirectory={self.program.own}",
                     ],
-                    self.program.folder,
+                    self.program.own,
                     "Is there a way to Maven Central?",
                 )
         if hashlib.sha256(jar.read_bytes()).hexdigest() != _SHA256:

@@ -30,7 +30,8 @@ class VictoriaMetrics(Single):
     name = "victoriametrics"
     title = "VictoriaMetrics"
     protocols = (LINE, REMOTE_WRITE)
-    program = Program(name, VERSION, (_BINARY,))
+    targets = ("local", "lab")
+    program = Program(name, VERSION)
     listens = {"HTTP": 8428}  # noqa: RUF012
     told = Told(
         acknowledgement=(
@@ -80,13 +81,13 @@ class VictoriaMetrics(Single):
 
     def fetch(self, console: Console) -> None:
         """By the Go tool chain, which checks the module against Go's checksum database."""
-        if (self.program.folder / _BINARY).exists():
+        if (self.program.own / _BINARY).exists():
             return
-        self.program.folder.mkdir(parents=True, exist_ok=True)
+        self.program.own.mkdir(parents=True, exist_ok=True)
         with live.stage(console, "Go builds VictoriaMetrics", usual="some minutes, once"):
             fetched.run(
                 ["go", "install", f"{_MODULE}@v{VERSION}"],
-                self.program.folder,
+                self.program.own,
                 "VictoriaMetrics is built by Go (https://go.dev/dl/), from proxy.golang.org",
-                env={**os.environ, "GOBIN": str(self.program.folder)},
+                env={**os.environ, "GOBIN": str(self.program.own)},
             )
