@@ -149,6 +149,11 @@ def from_pypi(
         done.write_text(requirements.read_text())
 
 
+def packages(environment: str) -> str:
+    """Folder of the packages in a virtual environment of `from_pypi`."""
+    return f"{environment}/lib/python{'.'.join(map(str, _PYTHON))}/site-packages"
+
+
 def _libraries(deb: Path) -> list[str]:
     """Packages with libraries that one depends on and that are not installed here."""
     shown = ["dpkg-deb", "--field", str(deb), "Depends"]

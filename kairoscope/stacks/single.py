@@ -93,6 +93,8 @@ class Single(ABC):
     """Where it can be deployed so far."""
     java: ClassVar[bool] = False
     """Whether it runs on a Java run-time, which hosts of their own are sent."""
+    python: ClassVar[bool] = False
+    """Whether it is packages of Python's, which hosts of their own run with their own Python."""
     playbooks = paths.ANSIBLE / "systems"
     bundles = ()
     durable: ClassVar[Mapping[str, Any]] = {}
@@ -229,7 +231,7 @@ class Single(ABC):
         brought: Program | None,
     ) -> dict[str, Any]:
         """Which role deploys it, and where its programs are."""
-        there = folders[self.program.name]
+        there, own = folders[self.program.name], self.program.own.name
         return {
             # For the firewall, which opens neither an engine's ports nor KairosDB's telnet.
             "storage_engine": self.name,
@@ -238,7 +240,8 @@ class Single(ABC):
             "system_title": self.title,
             "system_version": self.program.release,
             "system_java": self.java,
-            "system_folder": f"{there}/{self.program.own.name}",
+            "system_packages": f"{there}/{fetched.packages(own)}" if self.python else "",
+            "system_folder": f"{there}/{own}",
             "system_programs": {
                 name: f"{there}/{fetched.debian_folder(name).name}" for name in self.program.debian
             },

@@ -40,6 +40,7 @@ class Gnocchi(Single):
     protocols = (MEASURES,)
     replays = True
     targets = ("local", "lab")
+    python = True
     program = Program(name, VERSION, (_INDEX, _REDIS))
     listens = {"REST": 8041, "postgresql": 5432, "redis": 6379}  # noqa: RUF012
     told = Told(

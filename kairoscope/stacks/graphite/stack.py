@@ -40,6 +40,7 @@ class Graphite(Single):
     protocols = CARBON
     replays = True
     targets = ("local", "lab")
+    python = True
     program = Program(name, VERSION, (topology.C_RELAY, "haproxy"))
     listens = {}  # noqa: RUF012 (`ports` has them)
     told = Told(
