@@ -61,7 +61,7 @@ def test_from_experiment_to_verdict(stack: str, lab: DeployedLab) -> None:
 
 def _is_a_service_of_a_user_of_its_own(stack: str, lab: DeployedLab) -> None:
     host, units = f"{stack}-1", UNITS.get(stack, {stack})
-    assert sorted(found.host.name for found in Lab(lab.state).hosts()) == [host, "loader-1"]
+    assert sorted(found.host.name for found in Lab(lab.state).hosts()) == sorted([host, "loader-1"])
     for unit in units:
         shown = lab.on(host, "systemctl", "show", "-p", "User,ActiveState,UnitFileState", unit)
         assert set(shown.split()) == {
