@@ -171,6 +171,13 @@ def test_other_targets_are_refused() -> None:
         known.plan(wanted, "hosts")
 
 
+def test_a_wrong_clock_that_a_server_would_not_see_is_refused(tmp_path: Path) -> None:
+    fault = "faults: [{at: 40s, clock: influxdb-1, by: 5s, for: 9s}]\nload:"
+    wanted = experiments.load(altered(tmp_path, "influxdb", "load:", fault), Overrides())
+    with pytest.raises(UserError, match="asks the kernel itself, as Go's programs do"):
+        known.plan(wanted, "lab")
+
+
 def test_on_hosts_of_the_lab_there_is_a_host_for_a_server_and_none_for_a_store() -> None:
     made = known.plan(experiments.load("influxdb", Overrides()), "lab")
     # It has no TLS: what is in front of it is the firewall.

@@ -111,13 +111,15 @@ def certificate(hosts: Sequence[Host], *, expired: bool) -> None:
 
 
 def _on_all(hosts: Sequence[Host], script: str, stdin: str = "") -> None:
-    """Run a script as root on all hosts, side by side, with the server's unit and port in it."""
+    """Run a script as root on all hosts, side by side, with a server's unit and the host's port in
+    it; of a host with several for each, in their order."""
 
     def on(host: Host) -> None:
         port = str(host.vars.get("http_port") or host.vars.get("native_transport_port"))
         named = f"unit=$1 port=$2\n{script}"
-        given = ["sh", "-euc", named, "sh", str(host.vars["unit"]), port]
-        ssh.run(host, given, sudo=True, stdin=stdin, timeout_s=2 * _LISTENS_S)
+        for unit in host.units.values():
+            given = ["sh", "-euc", named, "sh", unit, port]
+            ssh.run(host, given, sudo=True, stdin=stdin, timeout_s=2 * _LISTENS_S)
 
     _each(hosts, on)
 

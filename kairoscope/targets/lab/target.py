@@ -126,10 +126,13 @@ class LabTarget(Target):
         self.give_back(host.name, say)
 
     def lacks(self, action: str, on: str, engine: str, *, secured: bool) -> str:
-        """Of ScyllaDB the data is not on the data disk, and its C library is its own.
-
-        Without security there are no certificates.
-        """
+        """Of ScyllaDB the data is not on the data disk, and its C library is its own; what another
+        system has for a clock was not looked at. Without security there are no certificates."""
+        if action == "clock" and engine not in ("cassandra", "scylla"):
+            return (
+                "a wrong clock is put between a server and its C library, and one that asks the "
+                "kernel itself, as Go's programs do, would never see it"
+            )
         if action == "expire-certificate" and not secured:
             return "without TLS (security.enabled: false) its servers have no certificates"
         scylla = engine == "scylla" and on.startswith("storage")
