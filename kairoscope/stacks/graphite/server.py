@@ -37,6 +37,7 @@ OWN_POINTS = 40
 # Older than that a figure of its own says nothing of now.
 _FRESH_S = 10
 _SETTLE_S = 30
+_DROPS = "fullQueueDrops"
 _NOT_ASKED = (
     "its queries are graphite-web's, which is not deployed here; carbon itself tells no more than "
     "what waits in its cache"
@@ -64,51 +65,51 @@ class GraphiteServer:
         socket.create_connection((host.address, host.vars["http_port"]), timeout=5).close()
         return ""
 
-    def _told(
-        self, host: Host, part: Part, begins: str, wanted: Sequence[str]
-    ) -> dict[str, tuple[float, float]]:
-        """A process' own metrics of the last seconds: when (epoch s) and what it told last, in its
-        cache or a file."""
-        paths = {key: f"{OWN}.{begins}.{key}" for key in wanted}
-        waiting = {}
-        if part["role"] == CACHE:  # It keeps its own; a relay's go to any of them.
-            waiting = cache.points(_queries(host, part), list(paths.values()))
-        written = {key: f"{path.replace('.', '/')}.wsp" for key, path in paths.items()}
-        since, found = time.time() - _FRESH_S, {}
-        for key, looks in files.newest_points(host, written, _FRESH_S).items():
-            told = [*waiting.get(paths[key], []), *looks]
+    def _told(self, host: Host, wanted: Mapping[str, Sequence[str]]) -> dict[str, float]:
+        """What processes told of themselves in the last seconds, by `<process>/<metric>`: of each
+        role the wanted metrics, in a cache or a file. One look at all files."""
+        found, paths, written = dict[str, float](), dict[str, str](), dict[str, str]()
+        for role, keys in wanted.items():
+            for part in _of_role(host, role):
+                own = f"{OWN}.{self._own(host, part)}"
+                paths |= {f"{part['name']}/{key}": f"{own}.{key}" for key in keys}
+                if role == RELAY:
+                    # What a relay of carbon's own had no room for, of all its caches together.
+                    name = f"{part['name']}/{_DROPS}"
+                    written[name] = _file(f"{own}.destinations.*.{_DROPS}")
+        written |= {name: _file(path) for name, path in paths.items()}
+        looks = files.newest_points(host, written, _FRESH_S)
+        waiting = self._waiting_points(host, list(paths.values()))
+        since = time.time() - _FRESH_S
+        for name, points in looks.items():
+            if name.endswith(_DROPS):
+                if points:
+                    found[name] = sum(value for _, value in points)
+                continue
+            told = [*waiting.get(paths[name], []), *points]
             if told and max(told)[0] > since:
-                found[key] = max(told)
+                found[name] = max(told)[1]
+        return found
+
+    def _waiting_points(self, host: Host, paths: list[str]) -> dict[str, list[tuple[float, float]]]:
+        """What caches have of some metrics and have not written; of a relay's any may."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for part in _of_role(host, CACHE):
+            for path, points in cache.points(_queries(host, part), paths).items():
+                found.setdefault(path, []).extend(points)
         return found
 
     def counters(self, host: Host) -> dict[str, float]:
         """Each process' own metrics, each of the last second that it told of."""
-        found: dict[str, float] = {}
-        for role, wanted in ((CACHE, _OF_CACHE), (RELAY, _OF_RELAY)):
-            for part in _of_role(host, role):
-                own = self._own(host, part)
-                last = self._told(host, part, own, wanted)
-                told = {key: value for key, (_, value) in last.items()} | self._dropped(host, own)
-                found |= {f"{part['name']}/{key}": value for key, value in told.items()}
-        return found
-
-    def _dropped(self, host: Host, own: str) -> dict[str, float]:
-        """What a relay of carbon's own had no room for, of all its caches together."""
-        key = "fullQueueDrops"
-        wanted = {key: f"{OWN}/{own.replace('.', '/')}/destinations/*/{key}.wsp"}
-        looks = files.newest_points(host, wanted, _FRESH_S)[key]
-        return {key: sum(value for _, value in looks)} if looks else {}
+        return self._told(host, {CACHE: _OF_CACHE, RELAY: _OF_RELAY})
 
     def waiting(self, host: Host) -> int | None:
         """Points in the caches, which are on no disk; None if one has not told lately."""
-        processes, total = len(host.processes), 0
-        for part in _of_role(host, CACHE):
-            told = self._told(host, part, self._own(host, part), ["cache.size"])
-            if "cache.size" not in told:
-                return None
-            size = told["cache.size"][1]
-            total += 0 if size <= OWN_POINTS * processes else int(size)
-        return total
+        told = self._told(host, {CACHE: ["cache.size"]})
+        if len(told) < len(_of_role(host, CACHE)):
+            return None
+        most = OWN_POINTS * len(host.processes)
+        return sum(int(size) for size in told.values() if size > most)
 
     def settle(self, host: Host) -> None:
         """Wait until the caches are written, for a while."""
@@ -161,6 +162,11 @@ class GraphiteServer:
             self._names[host.name] = files.name_of(host).replace(".", "_")
         name = self._names[host.name]
         return f"{'agents' if part['role'] == CACHE else 'relays'}.{name}-{part['instance']}"
+
+
+def _file(path: str) -> str:
+    """Of a dotted path, below the folder of all files."""
+    return f"{path.replace('.', '/')}.wsp"
 
 
 def _of_role(host: Host, role: str) -> list[Part]:
