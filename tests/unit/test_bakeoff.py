@@ -165,6 +165,15 @@ def test_a_search_begins_at_what_half_of_the_cores_would_do(tmp_path: Path) -> N
     verdict = tmp_path / "run" / run_folder.VERDICT
     measured = tmp_path / "run" / run_folder.MEASUREMENTS
     told = json.loads(measured.read_text())
+    # Or what its processes took, if that is more.
+    measured.write_text(json.dumps(told | {"cpu_cores": {"influxdb-1": 0.9, "loader": 0.1}}))
+    assert bakeoff.begin_at(tmp_path, there, ASKED) == 100
+    measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": 0.0}))
+    assert bakeoff.begin_at(tmp_path, there, ASKED) == 50
+    measured.write_text(
+        json.dumps({**told, "cpu_cores": {"a": 0.04}, "machine_cpu_busy_fraction": 0})
+    )
+    assert bakeoff.begin_at(tmp_path, there, ASKED) == 2500
     # Of one that was busier already: no less than it has just passed.
     measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": 0.9}))
     assert bakeoff.begin_at(tmp_path, there, ASKED) == 100
