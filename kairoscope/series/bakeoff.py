@@ -397,7 +397,7 @@ def begin_at(folder: Path, document: Mapping[str, Any], asked: Asked) -> int:
         cpus = run_folder.read_object(run / run_folder.MANIFEST)["machine"]["cpus"]
         # Of many short turns the kernel's count of all cores misses most, and not its processes'.
         ours = sum(measured.get("cpu_cores", {}).values()) / cpus
-        busy = max(float(measured["machine_cpu_busy_fraction"]), ours)
+        busy = max(float(measured["machine_cpu_busy_fraction"]), float(ours))
     except (OSError, UserError, LookupError, TypeError):
         passed, busy = False, 0.0
     if not passed or not busy:
