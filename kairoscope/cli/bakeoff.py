@@ -85,7 +85,7 @@ def bakeoff(
         finally:
             console.print(f"page: {write()}")
     if left:
-        console.print(f"{minutes} minutes are up: the same command makes the {left} steps left")
+        console.print(f"MINUTES={minutes} are up, {left} steps are left: the same command goes on")
     failed = any(found.system(entrant)["error"] for entrant in entrants)
     sys.exit(1 if failed else 2 if left else 0)
 
