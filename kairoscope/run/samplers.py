@@ -28,8 +28,6 @@ MIN_FREE_BYTES = 300_000_000
 # curve.
 DISK_EVERY = 5
 
-Seen = dict[int, host_probe.Process]
-
 _PROBE = Path(host_probe.__file__)
 
 
@@ -105,7 +103,7 @@ class Processes:
             return
         self._file.write(t=time.time(), name=name, role=role, **usage, disk_bytes=disk)
 
-    def _machine(self, servers: set[int], everything: Seen) -> None:
+    def _machine(self, servers: set[int], everything: dict[int, host_probe.Process]) -> None:
         # What is ours: this run with its loaders and captures, and the servers with what keeps
         # them, which has the time of those that have ended.
         self._keepers |= {everything[pid].parent for pid in servers & set(everything)}

@@ -290,7 +290,7 @@ class Making:
         driver: Driver,
         console: Console,
         made: Callable[[], object],
-        for_s: float = math.inf,
+        for_s: float,
     ) -> None:
         """`made` is called after each step; `for_s`: seconds that this call may take."""
         self._bakeoff, self._asked, self._driver = bakeoff, asked, driver
