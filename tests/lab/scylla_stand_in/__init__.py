@@ -94,9 +94,9 @@ def _package(name: str, release: str, pool: Path) -> None:
         if name == "scylla-server":
             _server(root, version)
         elif name == "scylla-conf":
-            _put(root / "etc/scylla/scylla.yaml", "# STAND-IN: not configured\n")
+            _put(root / "etc/scylla/scylla.yaml", f"# STAND-IN {release}: not configured\n")
             _put(root / "etc/scylla/cassandra-rackdc.properties", "# STAND-IN\n")
-            _conffiles(root, "etc/scylla/scylla.yaml", "etc/scylla/cassandra-rackdc.properties")
+        _conffiles(root)
         subprocess.run(
             ["dpkg-deb", "--root-owner-group", "-Znone", "--build", root, pool],
             check=True,
@@ -129,18 +129,20 @@ def _server(root: Path, version: str) -> None:
         "EnvironmentFile=/etc/scylla.d/*.conf\n",
     )
     for piece in ("cpuset", "dev-mode", "io", "memory"):
-        _put(root / f"etc/scylla.d/{piece}.conf", "# written by scylla_setup\n")
+        _put(root / f"etc/scylla.d/{piece}.conf", f"# {version}: written by scylla_setup\n")
     (root / "usr/sbin").mkdir()
     (root / "usr/sbin/scylla_setup").symlink_to("/opt/scylladb/scripts/scylla_setup")
     for name in ("data", "commitlog", "hints", "view_hints", "coredump"):
         (root / "var/lib/scylla" / name).mkdir(parents=True)
     (root / "var/log/scylla-stand-in").mkdir(parents=True)
-    _conffiles(root, "etc/default/scylla-server")
 
 
-def _conffiles(root: Path, *names: str) -> None:
-    """Files that an administrator's changes stay in, as dpkg has it."""
-    _put(root / "DEBIAN/conffiles", "".join(f"/{name}\n" for name in names))
+def _conffiles(root: Path) -> None:
+    """Files that an administrator's changes stay in, as dpkg has it: all in /etc, which is what
+    debhelper makes of ScyllaDB's (dist/debian/debian/rules there, and dh_installdeb)."""
+    names = sorted(path.relative_to(root) for path in root.glob("etc/**/*") if path.is_file())
+    if names:
+        _put(root / "DEBIAN/conffiles", "".join(f"/{name}\n" for name in names))
 
 
 def _put(path: Path, text: str, mode: int = 0o644) -> None:
