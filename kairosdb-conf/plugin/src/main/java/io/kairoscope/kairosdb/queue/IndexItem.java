@@ -42,6 +42,22 @@ final class IndexItem {
     return (int) (record % PER_PAGE) * BYTES;
   }
 
+  /** Data page and offset of a record as one number; negative if there are none such. */
+  static long place(ByteBuffer index, long record) {
+    long page = index.getLong(at(record));
+    return page >>> Integer.SIZE - 1 == 0
+        ? page << Integer.SIZE | index.getInt(at(record) + OFFSET_AT)
+        : -1;
+  }
+
+  static long pageOf(long place) {
+    return place >>> Integer.SIZE;
+  }
+
+  static int offsetOf(long place) {
+    return (int) place;
+  }
+
   /** Takes what the index has. */
   void read(ByteBuffer index, long record) {
     int at = at(record);

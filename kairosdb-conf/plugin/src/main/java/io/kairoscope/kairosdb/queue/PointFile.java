@@ -39,6 +39,14 @@ interface PointFile {
     /** Loads a record; false if it is torn or gone. */
     boolean load(long index) throws IOException;
 
+    /**
+     * Has records near the processor that are loaded soon. They lie anywhere: what one of them is
+     * waited for, the others are meanwhile, which they are not if each is loaded after the last.
+     *
+     * @param count how many of the indexes, from the first on
+     */
+    default void expect(long[] indexes, int count) throws IOException {}
+
     /** The record is at their beginning. */
     byte[] bytes();
 

@@ -14,11 +14,17 @@ import java.util.Map;
 final class QueueReader implements PointFile.Reader, Closeable {
   // Address space only: a window of points at 60,000 a second has two of data and seven of index.
   private static final int PAGES_AT_HAND = 64;
+  // That memory comes in, in bytes.
+  private static final int LINE = 64;
 
   private final AtHand data;
   private final AtHand index;
   private final IndexItem item = new IndexItem();
   private byte[] bytes = new byte[1 << 10];
+  // Where the records are that are expected.
+  private long[] expected = new long[1 << 8];
+  // Of bytes that are read to have them near: who reads for nothing, is not compiled.
+  private int near;
 
   QueueReader(PageFolder data, PageFolder index) {
     this.data = new AtHand(data);
@@ -40,6 +46,26 @@ final class QueueReader implements PointFile.Reader, Closeable {
     page.get(item.offset, bytes, 0, item.length);
     // KairosDB's own has none that is empty.
     return item.hasSum() ? item.sumIs(record, bytes) : item.length > 0;
+  }
+
+  @Override
+  public void expect(long[] records, int count) throws IOException {
+    if (count > expected.length) {
+      expected = new long[count];
+    }
+    for (int i = 0; i < count; i++) {
+      MappedByteBuffer page = index.get(IndexItem.page(records[i]));
+      expected[i] =
+          page == null || beyond(page, records[i]) ? -1 : IndexItem.place(page, records[i]);
+    }
+    for (int i = 0; i < count; i++) {
+      MappedByteBuffer page = expected[i] < 0 ? null : data.get(IndexItem.pageOf(expected[i]));
+      int offset = IndexItem.offsetOf(expected[i]);
+      if (page != null && offset >= 0 && offset < page.capacity() - LINE) {
+        // Most records are on two lines.
+        near += page.get(offset) + page.get(offset + LINE);
+      }
+    }
   }
 
   /** Only what the index has; false if it has nothing, or its page is gone. */

@@ -17,6 +17,9 @@ final class Run {
   private static final int POSITION_BITS = 24;
   static final int MAX = 1 << POSITION_BITS;
   private static final long POSITION = MAX - 1;
+  // Points that are fetched from the file at once: with their records they fit into the first
+  // caches.
+  private static final int NEAR = 128;
 
   private final long[] keys;
   private final long[] indexes;
@@ -24,6 +27,7 @@ final class Run {
   private long[] order;
   private final Release release;
   private int at;
+  private final long[] next = new long[NEAR];
 
   /**
    * @param again whether the store had them before
@@ -33,13 +37,13 @@ final class Run {
     keys = new long[count];
     indexes = new long[count];
     order = new long[count];
-    int[] next = {0};
+    int[] added = {0};
     entries.forEach(
         (key, index) -> {
-          keys[next[0]] = key;
-          indexes[next[0]] = index;
-          order[next[0]] = mixed(key) & ~POSITION | next[0];
-          next[0]++;
+          keys[added[0]] = key;
+          indexes[added[0]] = index;
+          order[added[0]] = mixed(key) & ~POSITION | added[0];
+          added[0]++;
         });
     Arrays.sort(order);
     release = new Release(count, again);
@@ -93,7 +97,11 @@ final class Run {
     // As a whole, so that it can be called again if it fails half way.
     List<Group> groups = new ArrayList<>();
     List<Long> gone = new ArrayList<>();
+    int expected = at;
     while (end < order.length && end - from < enough) {
+      if (end >= expected) {
+        expected = expect(end, file);
+      }
       end = series(end, file, codec, groups, gone);
     }
     at = end;
@@ -103,6 +111,16 @@ final class Run {
       settled.accept(index);
     }
     return end - from;
+  }
+
+  /** Has what comes next near. Where that ends. */
+  private int expect(int from, PointFile.Reader file) throws IOException {
+    int count = Math.min(next.length, order.length - from);
+    for (int i = 0; i < count; i++) {
+      next[i] = indexes[(int) (order[from + i] & POSITION)];
+    }
+    file.expect(next, count);
+    return from + count;
   }
 
   /** All that have the same upper bits: one series, or very seldom several. Where these end. */
