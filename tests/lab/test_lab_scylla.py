@@ -74,15 +74,12 @@ RESTART = """
     - ansible.builtin.include_role: {name: scylla, tasks_from: restart}
 """
 
-# As in upgrade-scylla.yml, without the deploy at its end.
-UPGRADE = """
-- hosts: storage
-  become: true
-  any_errors_fatal: true
-  serial: 1
-  tasks:
-    - ansible.builtin.include_role: {name: scylla, tasks_from: upgrade}
-"""
+# Without what it reads, its snapshots, and the deploy at its end.
+UPGRADE = [
+    play
+    for play in yaml.safe_load((paths.ANSIBLE / "playbooks" / "upgrade-scylla.yml").read_text())
+    if "hosts" in play
+]
 
 
 class Site:
@@ -94,7 +91,7 @@ class Site:
         self.lab, self.folder, self.port = lab, folder, port
         (folder / "deploy.yml").write_text(PLAYBOOK)
         (folder / "restart.yml").write_text(RESTART)
-        (folder / "upgrade-nodes.yml").write_text(UPGRADE)
+        (folder / "upgrade-nodes.yml").write_text(yaml.safe_dump(UPGRADE))
         (folder / "plan.json").write_text(json.dumps(PLAN))
 
     def play(self, name: str = "deploy", *words: str, **more) -> subprocess.CompletedProcess[str]:
@@ -501,13 +498,15 @@ def test_a_release_that_is_not_to_be_had_takes_no_node_down(site):
 
 
 def test_an_upgrade_that_fails_stops_and_goes_back(site):
-    site.changes("snapshot", operate_tag="before-upgrade-1")
-    site.changes("snapshot", operate_tag="before-upgrade-1")  # Interrupted, and run again.
+    tag = "before-upgrade-1"
+    assert site.changes("snapshot", operate_tag=tag) == dict.fromkeys(NODES, 1)
     with site.knobs("storage-2", "crash=1"):
         said = site.refused("upgrade-nodes", scylla_version=NEWEST)
     assert "storage-2: ScyllaDB has stopped" in said
     assert installed(site, "storage-3") == f"hold {VERSION}"
     assert site.ring("storage-3")[NODES["storage-2"]] == "DN"
+    # Run again, on or back, it begins with the node that is down.
+    assert site.changes("snapshot", operate_tag=tag) == dict.fromkeys(NODES, 0)
     site.changes("upgrade-nodes", scylla_version=VERSION)
     for node in NODES:
         assert installed(site, node) == f"hold {VERSION}"
