@@ -23,7 +23,7 @@ final class QueueReader implements PointFile.Reader, Closeable {
   private byte[] bytes = new byte[1 << 10];
   // Where the records are that are expected.
   private long[] expected = new long[1 << 8];
-  // Of bytes that are read to have them near: who reads for nothing, is not compiled.
+  // The sum of what was read to have it near: what nobody uses is not read at all, once compiled.
   private int near;
 
   QueueReader(PageFolder data, PageFolder index) {

@@ -57,6 +57,7 @@ class CoalescingQueueProcessorTest {
   private static final long ROW_TIME = 900 * 1_814_400_000L;
 
   @TempDir Path folder;
+  @TempDir Path elsewhere;
 
   private static final class Fake extends AbstractModule {
     @Provides
@@ -81,7 +82,7 @@ class CoalescingQueueProcessorTest {
 
   /** What a killed process leaves behind: a copy, while it has the file open. */
   private Path killed() throws IOException {
-    Path copy = folder.resolveSibling(folder.getFileName() + "-killed");
+    Path copy = elsewhere.resolve("killed");
     new ProcessBuilder("cp", "-r", folder.toString(), copy.toString()).start().onExit().join();
     return copy;
   }

@@ -17,6 +17,8 @@ public final class TestConfig {
     config.load(CoreModule.class.getResourceAsStream("/kairosdb.conf"), ConfigFormat.HOCON);
     Map<String, Object> all = new HashMap<>(settings);
     all.put("kairosdb.server.guid", "any");
+    // KairosDB makes it, by default below /tmp.
+    all.put("kairosdb.query_cache.cache_dir", "target/query-cache");
     config.load(all);
     config.resolve();
     return config;
