@@ -11,11 +11,12 @@ import re
 import subprocess
 import sys
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
 from deployed_lab import DeployedLab
-from harness import SCYLLA
+from harness import SCYLLA, changed, wait_for
 
 from kairoscope.hosts import inventory
 from kairoscope.stacks.kairosdb import client, readback
@@ -106,6 +107,39 @@ def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
     lab.operate("restore", backup)
     run_in_lab(lab, "all", load.folder)
     lab.wait_until_well()
+
+
+def test_the_storage_hosts_send_a_backup_by_themselves(lab):
+    """By their timers, under a load. Each has a disk of its own: what they sent is brought
+    together, as it would be in a folder that all have mounted."""
+    sent, user = "/srv/backups", "scylla" if SCYLLA else "cassandra"
+    for host in STORAGE:
+        lab.on(host, "sudo", "install", "--directory", "--owner", user, "--mode", "750", sent)
+    with lab.loading() as load:
+        at = time.strftime("%H:%M", time.gmtime(time.time() + 150))
+        lab.operate("schedule-backups", "--to", sent, "--at", at)
+        wait_for(
+            "a part of each host",
+            lambda: all(
+                lab.on(host, "sudo", "find", sent, "-name", "node.json") for host in STORAGE
+            ),
+            300,
+        )
+        load.lost_nothing()
+    assert set(changed(lab.deploy()).values()) == {0}
+    together = lab.scratch / "scheduled"
+    together.mkdir()
+    for host in STORAGE:
+        tar = Lab(lab.state).ssh(host, ["sudo", "tar", "--create", "--directory", sent, "."])
+        part = subprocess.run(tar, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+        subprocess.run(["tar", "--extract", "--directory", together], input=part.stdout, check=True)
+        kept = lab.on(host, "sudo", "find", "/var/lib", "-path", "*/snapshots/kairoscope-*")
+        assert kept == "", "the snapshot was given up"
+    (backup,) = together.iterdir()
+    assert "3 nodes, " in lab.operate("check-backup", backup)
+    lab.operate("schedule-backups", "--off")
+    for host in STORAGE:
+        assert lab.on(host, "find", "/etc/systemd", "-name", "kairoscope-backup*") == ""
 
 
 def test_a_backup_of_three_nodes_is_restored_into_four(lab):
