@@ -90,9 +90,11 @@ def _of_all(
         "plan_file": str(paths.target_dir(plan.target) / "plan.json"),
     }
     if layout.managed:
-        values |= {"install_dir": str(layout.install_dir), "state_dir": str(layout.state_dir)}
-    if layout.managed and (schedule := backups_file(plan.target)).exists():
-        values["backups_file"] = str(schedule)
+        values |= {
+            "install_dir": str(layout.install_dir),
+            "state_dir": str(layout.state_dir),
+            "backups_file": str(backups_file(plan.target)),
+        }
     if layout.java is None:
         values["java_bundle_dir"] = folders[bundles.JAVA]
     if machines.watched:
