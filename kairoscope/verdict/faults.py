@@ -25,6 +25,8 @@ LATENCY_SHARE = 1.5
 QUEUE_SHARE = 1.25
 """As the part *queue* allows at the end: a store that has paused catches up."""
 _OLD_LOOK_S = 3.0
+# Faults of which the verdict has a sentence each.
+_SAID_EACH = 5
 """A node that has not told its queue for longer is not known."""
 
 Outcome = Literal["as before", "not as before", "unknown", "not carried out"]
@@ -144,8 +146,24 @@ def stood_still(faults: Sequence[Happened], host: str) -> list[tuple[float, floa
 
 
 def remarks(judged: Sequence[Judged]) -> list[str]:
-    """A sentence on each, for the verdict."""
-    return [f"Fault {each.happened.number}, {each.happened.text}: {each.said}" for each in judged]
+    """A sentence on each, for the verdict; of many, one on all, and on each that went wrong."""
+    if len(judged) <= _SAID_EACH:
+        return [_remark(each) for each in judged]
+    before = sum(each.outcome == "as before" for each in judged)
+    known = [(each.silence_s, each.happened) for each in judged if each.silence_s is not None]
+    longest, of = max(known, key=lambda one: one[0], default=(None, None))
+    quiet = "silence not known" if longest is None else f"longest silence {longest:,.1f} s"
+    if longest and of:
+        quiet += f" (fault {of.number}, {of.text})"
+    return [
+        f"{len(judged)} faults, each of them in the report: after {before} latency and queue were "
+        f"as before when the next one began, or the load ended; {quiet}",
+        *(_remark(each) for each in judged if each.happened.undone_t is None),
+    ]
+
+
+def _remark(one: Judged) -> str:
+    return f"Fault {one.happened.number}, {one.happened.text}: {one.said}"
 
 
 @dataclass(frozen=True)

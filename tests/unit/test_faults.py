@@ -377,6 +377,22 @@ def test_what_was_not_carried_out_or_is_not_known() -> None:
     assert (early.outcome, early.recovery_s) == ("unknown", None)
 
 
+def test_of_many_faults_the_verdict_has_one_sentence_and_what_went_wrong() -> None:
+    few = [killed(1020.0 + i, 1020.5 + i, number=i + 1) for i in range(5)]
+    assert len(faults.remarks(faults.judge(few, seen()))) == 5
+    many = [*few, killed(1030.0, None, number=6, problem="could not be undone: no")]
+    silences = [(1032.0, 1035.0)]
+    (of_all, wrong) = faults.remarks(faults.judge(many, seen(silences=silences)))
+    assert of_all.startswith("6 faults, each of them in the report: after 1 latency and queue were")
+    assert of_all.endswith("longest silence 3.0 s (fault 6, kill storage-2)")
+    assert wrong.startswith("Fault 6, kill storage-2: ")
+    assert "could not be undone: no" in wrong
+    (of_all, _) = faults.remarks(faults.judge(many, seen(silences=None)))
+    assert of_all.endswith("; silence not known")
+    (of_all, _) = faults.remarks(faults.judge(many, seen(silences=[])))
+    assert of_all.endswith("; longest silence 0.0 s")
+
+
 def fault_lines(folder: Path, fault: Happened, *events: tuple[str, float]) -> None:
     file = JsonLines(folder / run_folder.FAULTS)
     told = {"fault": 1, "action": fault.action, "hosts": fault.hosts, "text": fault.text}
