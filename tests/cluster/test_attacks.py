@@ -581,8 +581,7 @@ COPIES_AT_LEAST = 200
 
 
 def snapshot(folder: Path, to: Path) -> None:
-    """Copy a queue's files while KairosDB writes to them, without the room ahead."""
-    # In this order: what the first say is there, is in the later ones.
+    """Copy a queue's files, without the room ahead."""
     for kind in ("meta_data", "index", "data"):
         (to / "kairos_queue" / kind).mkdir(parents=True)
         for page in (folder / "kairos_queue" / kind).glob("page-*.dat"):
@@ -602,10 +601,16 @@ class Torn:
     torn: dict[Path, Path] = field(default_factory=dict)
     """Of each, what it was before."""
 
-    def take(self, queue: Path) -> None:
-        """Copy it as it is now, and each copy once more with other places torn."""
+    def take(self, cluster: Attacked) -> None:
+        """Copy it as it is now, and each copy once more with other places torn.
+
+        KairosDB stands still meanwhile, as if it were killed. In a copy of files that it writes to,
+        there are records of after the head that was copied; where the last of these are torn,
+        nobody can tell that they ever were.
+        """
         original = self.folder / f"{len(self.whole)}"
-        snapshot(queue, original)
+        with cluster.frozen("kairosdb-1"):
+            snapshot(cluster.queue_folder, original)
         self.whole.append(original)
         self._tear(original, COPIES_OF_ONE)
 
@@ -672,7 +677,7 @@ def test_all_of_it_at_once(
                 break
             poison.all(number, f"{cluster.net}.1")
             if len(torn.torn) < COPIES_AT_LEAST:
-                torn.take(cluster.queue_folder)
+                torn.take(cluster)
             if not taken and time.time() > half:
                 with cluster.frozen(*STORAGE):
                     taken = fill_by_rest(cluster, disk, "full", text_bytes=20_000)

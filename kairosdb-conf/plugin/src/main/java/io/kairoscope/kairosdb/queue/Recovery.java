@@ -9,7 +9,9 @@ import java.util.TreeMap;
  *
  * @param head after the last whole record
  * @param tail the first record that may not be stored
- * @param unreadable records between these, or noted to have been beyond, that are not whole
+ * @param unreadable records between these, or noted to have been beyond, that are not whole. What is
+ *     empty beyond both the noted head and the last whole record was never written, as far as a file
+ *     can tell
  * @param lastDataPage the last page of data that a whole record is in; -1 for none
  * @param lastTakenAt the latest time of a whole record, ms since 1970; 0 for none
  */
@@ -53,12 +55,16 @@ record Recovery(
     long unreadable = 0;
     // Since the last whole one: torn, if something comes after them, or was noted to.
     long torn = 0;
+    // The same of what is empty beyond the noted head, where nothing may have been written yet.
+    long empty = 0;
     for (long record = tail; record < highest; record++) {
       boolean blank = !reader.loadItem(record);
       if (blank && record >= noted) {
+        long first = record;
         if (!indexPages.containsKey(IndexItem.page(record))) {
           record = (IndexItem.page(record) + 1) * IndexItem.PER_PAGE - 1;
         }
+        empty += record + 1 - first;
         continue;
       }
       boolean whole =
@@ -67,8 +73,9 @@ record Recovery(
         last = record;
         lastDataPage = Math.max(lastDataPage, reader.item().page);
         lastTakenAt = Math.max(lastTakenAt, reader.takenAt());
-        unreadable += torn;
+        unreadable += torn + empty;
         torn = 0;
+        empty = 0;
       } else if (blank || last >= 0 || reader.item().page >= firstDataPage) {
         torn++;
       }

@@ -146,6 +146,31 @@ class TornFileTest {
     }
   }
 
+  @Test
+  void whatIsMissingBetweenWholeRecordsIsCountedWhateverTheNotedHead() throws IOException {
+    Path original = folder.resolve("original");
+    try (QueueFile file = new QueueFile(original, PAGE_BYTES, Limits.NONE, false)) {
+      Path noted = copy(original.resolve("kairos_queue/meta_data"), folder.resolve("noted"));
+      for (long index = 0; index < 100; index++) {
+        append(file, index);
+      }
+      // The disk had the records, and of head and tail what they were before: nothing is there.
+      Path copy = copy(original, folder.resolve("copy"));
+      delete(copy.resolve("kairos_queue/meta_data"));
+      copy(noted, copy.resolve("kairos_queue/meta_data"));
+      Path index = copy.resolve("kairos_queue/index/page-0.dat");
+      try (RandomAccessFile open = new RandomAccessFile(index.toFile(), "rw")) {
+        write(open, 40 * 32, new byte[5 * 32]);
+        write(open, 97 * 32, new byte[3 * 32]);
+      }
+      try (QueueFile torn = new QueueFile(copy, PAGE_BYTES, Limits.NONE, false)) {
+        assertEquals(97, torn.head());
+        assertEquals(92, whole(torn).size());
+        assertEquals(5, torn.unreadable(), "of the last three nobody knows");
+      }
+    }
+  }
+
   private int check(Path copy, long tail, long head, String run) throws IOException {
     Map<Long, byte[]> found;
     long unreadable;
