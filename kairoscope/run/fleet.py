@@ -47,6 +47,8 @@ _BEAT_S = 1.0
 _SILENT_BEATS = 30
 _STOP_S = 60.0  # an agent gives its workers half of it
 _COLLECT_S = 600.0
+_BACK_S = 60.0  # a host that reboots
+_AGAIN_S = 2.0
 _STILL_LOCKED = 77  # exit status of a collection that would have read what is still written
 _HOST_ERRORS = (OSError, EOFError, tarfile.TarError, zlib.error)
 
@@ -273,8 +275,30 @@ class _Agent:
         """What its reader died of, if it did so by itself."""
         return [f"the reader of {self.host.name} died: {how}" for how in self._readers_died]
 
-    def collect(self, folder: Path) -> str:
-        """Bring its files here, when the last process has ended; why not, or ""."""
+    def collect(self, folder: Path, say: Callable[[str], None]) -> str:
+        """Bring its files here, when the last process has ended; why not, or "".
+
+        A host that ssh does not reach may be on its way back: for a while it is asked again, which
+        `say` is told. Of one that gives nothing there is what its workers told last.
+        """
+        deadline = time.monotonic() + _BACK_S
+        told = False
+        while True:
+            problem, unreached = self._collect(folder)
+            if not unreached or time.monotonic() > deadline:
+                break
+            if not told:
+                told = True
+                say(f"{self.host.name} does not answer; its files are asked for, {_BACK_S:g} s")
+            time.sleep(_AGAIN_S)
+        for worker in self.workers if problem else ():
+            path = files.progress_path(folder, worker)
+            if worker in self.records and not path.exists():
+                path.write_text(json.dumps(self.records[worker]) + "\n")
+        return problem
+
+    def _collect(self, folder: Path) -> tuple[str, bool]:
+        """Try to; why not, or "", and whether ssh did not reach it."""
         # Nothing is read that is still written: the lock is free when the last worker has ended.
         lock = ["flock", "--wait", f"{_STOP_S:.0f}", "--conflict-exit-code", str(_STILL_LOCKED)]
         tar = ["tar", "-C", self._outdir, "-cz", "."]
@@ -308,8 +332,9 @@ class _Agent:
             for worker in self.workers:
                 files.result_path(folder, worker).unlink(missing_ok=True)
             query_files.result_path(folder, self.index).unlink(missing_ok=True)
-            return f"its files could not be collected: {(said or [problem])[-1]}"
-        return ""
+            unreached = not ssh.is_local(self.host) and popen.returncode == ssh.SSH_FAILED
+            return f"its files could not be collected: {(said or [problem])[-1]}", unreached
+        return "", False
 
     def _unpack(self, popen: subprocess.Popen[bytes], folder: Path) -> None:
         """Write the files of its own processes from a tar stream, whatever else is in it."""
@@ -342,6 +367,7 @@ class Fleet:
         credentials: Credentials | None = None,
         until: Callable[[], bool] | None = None,
         on_cut: Callable[[LoadSpec], None] | None = None,
+        say: Callable[[str], None] = lambda _: None,
     ) -> list[WorkerResult]:
         """Run the load on all hosts, wait for its end, and bring their files here.
 
@@ -358,6 +384,7 @@ class Fleet:
             until: asked about once a second; once it says so, the schedule ends at the next tick
                 from `cut.AHEAD_MS` on, and spec.json says that it never was any longer.
             on_cut: called with that shorter load, in the calling thread.
+            say: told what takes its time at the end; from other threads.
 
         Returns:
             One result per worker of the whole load, in order: as from `emulator.run`. Where a
@@ -369,7 +396,7 @@ class Fleet:
             OSError: the folder cannot be written.
 
         Whatever ends this call, all hosts have stopped then, and what they left is collected. That
-        takes up to two minutes, and Ctrl-C does not cut it short.
+        takes up to three minutes, and Ctrl-C does not cut it short.
         """
         if spec.hosts != len(self._agents):
             raise ValueError(f"hosts: {len(self._agents)} are connected, the spec has {spec.hosts}")
@@ -403,7 +430,7 @@ class Fleet:
         def settle() -> None:
             self._stop()
             with ThreadPoolExecutor(len(self._agents)) as pool:
-                uncollected[:] = pool.map(lambda agent: agent.collect(folder), self._agents)
+                uncollected[:] = pool.map(lambda agent: agent.collect(folder, say), self._agents)
 
         try:
             for agent in self._agents:

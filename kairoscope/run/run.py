@@ -436,6 +436,7 @@ def _emulate(
             credentials=session.credentials,
             until=ends if until else None,
             on_cut=shorten,
+            say=lambda text: console.print(f"  {text}"),
         )
     state.facts.incomplete += [*_died(results), *fleet.readers_died]
     state.save()

@@ -201,7 +201,8 @@ def came(run: str, cell: Cell, verdict: Mapping[str, Any], book: Mapping[str, An
     known = book.get("missing") is not None
     lost = ledger.lost(book) if known else None
     told = list(verdict.get("faults", []))
-    word, why = _word(cell, verdict, lost, told)
+    acknowledged = book.get("acknowledged") if book.get("acknowledges") else None
+    word, why = _word(cell, verdict, acknowledged, lost, told)
     silences = [fault["silence_s"] for fault in told]
     recoveries = [fault["recovery_s"] for fault in told]
     return Came(
@@ -217,9 +218,15 @@ def came(run: str, cell: Cell, verdict: Mapping[str, Any], book: Mapping[str, An
 
 
 def _word(
-    cell: Cell, verdict: Mapping[str, Any], lost: int | None, told: Sequence[Mapping[str, Any]]
+    cell: Cell,
+    verdict: Mapping[str, Any],
+    acknowledged: int | None,
+    lost: int | None,
+    told: Sequence[Mapping[str, Any]],
 ) -> tuple[Word, str]:
     part = verdict.get("parts", {}).get("readback", {})
+    if not lost and acknowledged == 0:
+        return "incomplete", "nothing is known to have been acknowledged"
     if lost or part.get("outcome") == "fail":
         return "lost", str(part.get("text"))
     stands = cell.on.startswith("loader") and cell.action in ("kill", "freeze")

@@ -134,6 +134,15 @@ BOOK = {"acknowledges": True, "acknowledged": 100, "stored": 100, "queued": 0, "
         ),
         (Cell("freeze", "loader-1"), "invalid", GOOD | {"outcome": "unknown"}, BOOK, "held"),
         (Cell("freeze", "loader-1"), "pass", GOOD, BOOK, "passed wrongly"),
+        (Cell("kill", "loader-1"), "incomplete", GOOD, BOOK, "held"),
+        # Of a loader host that never came back.
+        (
+            Cell("kill", "loader-1"),
+            "incomplete",
+            GOOD,
+            BOOK | {"acknowledged": 0, "stored": 0},
+            "incomplete",
+        ),
         (Cell("kill", "loader-1"), "fail", GOOD, BOOK, "passed wrongly"),
         (Cell("partition", "loader-1"), "fail", GOOD, BOOK, "held"),
     ],
@@ -141,7 +150,9 @@ BOOK = {"acknowledges": True, "acknowledged": 100, "stored": 100, "queued": 0, "
 def test_what_a_run_came_to(
     cell: Cell, verdict: str, fault: dict[str, Any], book: dict[str, Any], word: str
 ) -> None:
-    document = {"verdict": verdict, "reasons": [], "parts": {}, "faults": [fault]}
+    outcome = "pass" if book.get("stored") == 100 else "fail"
+    parts = {"readback": {"outcome": outcome, "text": ""}} if book else {}
+    document = {"verdict": verdict, "reasons": [], "parts": parts, "faults": [fault]}
     assert faults.came("run", cell, document, book).word == word
 
 

@@ -59,6 +59,8 @@ def often() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loader_hosts, "_BEAT_S", 0.2)
         patch.setattr(emulator, "_REPORT_S", 0.2)
+        patch.setattr(loader_hosts, "_BACK_S", 2.0)
+        patch.setattr(loader_hosts, "_AGAIN_S", 0.2)
         yield
 
 
@@ -549,7 +551,43 @@ def test_workers_of_a_lost_host_stop_and_are_collected(troubled: Troubled, name:
 def test_half_of_the_files_of_a_host_are_worse_than_none(troubled: Troubled, name: str) -> None:
     """Its last words are what counts; what it did until then may be looked at."""
     assert not troubled.result_file(name).exists()
-    assert written(troubled.progress_file(name)) == (name in ("broken-tar", "silent"))
+    if name != "ssh-stopped":
+        assert written(troubled.progress_file(name)) == (name in ("broken-tar", "silent"))
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_a_host_that_ssh_does_not_reach_is_asked_again(
+    sink: SinkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    if back:
+        monkeypatch.setattr(loader_hosts, "_BACK_S", 60.0)
+    told: list[str] = []
+    gone = threading.Event()
+    with SshServer(tmp_path / "before") as before, SshServer(tmp_path / "after") as after:
+        host = remote(tmp_path, **before.variables())
+
+        def come_back(text: str) -> None:
+            told.append(text)
+            if back:
+                host.vars.update(after.variables())
+
+        def stop(progress: Progress) -> None:
+            if progress.acknowledged and not gone.is_set():
+                gone.set()
+                before.stop()
+
+        with loader_hosts.connect([host], LIMIT_MS) as fleet:
+            spec = load(sink, hosts=1, steps=FOR_EVER)
+            (result,) = fleet.run(spec, tmp_path / "run", stop, say=come_back)
+        wait_for("the end of all", lambda: not processes(tmp_path))
+    assert result["died"].startswith("loader host loader-1: ssh failed")
+    assert [text.partition(";")[0] for text in told] == ["loader-1 does not answer"]
+    # Of one that stays away there is what its workers told last, and no more.
+    assert files.result_path(tmp_path / "run", 0).exists() == back
+    if not back:
+        last = json.loads(files.progress_path(tmp_path / "run", 0).read_text())
+        assert last == result["last"]
+        assert last["acknowledged"] > 0
 
 
 def test_workers_of_a_killed_agent_settle_before_they_are_collected(
