@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -113,6 +113,8 @@ class Cli:
 
     PATIENCE_S = 900.0
     cwd: Path | None = None
+    through: Sequence[str] = ()
+    """What stands before each command: a way into a network of its own."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -122,7 +124,7 @@ class Cli:
     def start(self, *arguments: str | Path, **options: Any) -> subprocess.Popen[str]:
         """Start the CLI in a process group of its own, as a terminal would."""
         return subprocess.Popen(
-            [BIN / "kairoscope", *arguments],
+            [*self.through, BIN / "kairoscope", *arguments],
             env=self.environment | options.pop("env", {}),
             cwd=self.cwd,
             stdin=options.pop("stdin", subprocess.DEVNULL),

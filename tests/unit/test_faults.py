@@ -131,11 +131,14 @@ def test_a_plan_refuses_hosts_and_levers_that_are_not_there() -> None:
     with pytest.raises(UserError, match=r"faults\[1\]\.kill: there is no host storage-4\. There"):
         planned("local", {"at": "20s", "kill": "storage-4"})
     cut = {"at": "20s", "partition": "storage-1", "for": "5s"}
-    with pytest.raises(UserError, match=r"local has no lever for partition.*that have .*: lab"):
+    with pytest.raises(
+        UserError, match=r"local has no lever for partition.*have.*: lab, aws, hosts"
+    ):
         planned("local", cut)
     for target in ("aws", "hosts"):
-        with pytest.raises(UserError, match="no lever for kill; it has none"):
-            planned(target, {"at": "20s", "kill": "storage-1"})
+        assert planned(target, cut).setting("faults.1").value == "partition storage-1"
+        with pytest.raises(UserError, match="no lever for slow-disk; it has kill"):
+            planned(target, {"at": "20s", "slow-disk": "storage-1", "for": "5s"})
     # A lever that a target has, and not of every host.
     filled = {"at": "20s", "fill-disk": "storage", "for": "5s"}
     late = {"at": "20s", "clock": "storage", "for": "5s", "by": "-5s"}

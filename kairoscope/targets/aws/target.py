@@ -1,13 +1,14 @@
 """Target `aws`: what it is to a plan, and the verbs on it: plan, deploy and destroy."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory
+from kairoscope.experiment.faults import Fault
+from kairoscope.hosts import host_trouble, inventory
 from kairoscope.hosts.deployed import plan_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machines
@@ -28,6 +29,7 @@ class Aws(Target):
 
     name = "aws"
     makes_anew = True
+    levers = host_trouble.LEVERS
     boot_s = 300.0  # From the start of an instance to its sshd; with SSM its agent comes later.
 
     def shape(self, draft: Draft) -> None:
@@ -136,6 +138,21 @@ class Aws(Target):
             listed = "\n".join(f"  {address}" for address in left)
             raise UserError(f"Still there, and paid for:\n{listed}\nRun the same command again.")
         say("target aws: nothing is left of it in the account")
+
+    def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
+        """By ssh and systemd, as on machines of one's own.
+
+        Not by EC2: an instance that is stopped loses the disks in it, which a storage node's are
+        (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-store-lifetime.html), and a
+        security group lets connections that there are go on
+        (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html).
+        """
+        everyone = inventory.load(self.name).all
+        host_trouble.begin(fault.action, hosts, everyone, fault.for_s)
+
+    def undo(self, action: str, hosts: Sequence[Host]) -> None:
+        """The same way."""
+        host_trouble.undo(action, hosts)
 
 
 def _types(draft: Draft) -> dict[str, InstanceType]:

@@ -1,10 +1,9 @@
-"""What can happen to the servers of lab hosts on purpose, by ssh and by their service manager."""
+"""What can happen on purpose to servers of lab hosts alone, by ssh and their service manager."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from kairoscope.errors import UserError
-from kairoscope.hosts import secret_files, ssh
+from kairoscope.hosts import host_trouble, secret_files, ssh
 from kairoscope.hosts.inventory import Host
 
 _LISTENS_S = 120
@@ -80,17 +79,17 @@ def wrong_clock(hosts: Sequence[Host], by_s: float) -> None:
     With a restart, as libfaketime has to be there when a server starts, between it and the clock.
     Returns once they take connections. UserError if one does not.
     """
-    _on_all(hosts, _WRONG_CLOCK + _RESTART + _LISTEN, f"{by_s:+.3f}\n")
+    _on_servers(hosts, _WRONG_CLOCK + _RESTART + _LISTEN, f"{by_s:+.3f}\n")
 
 
 def right_clock(hosts: Sequence[Host]) -> None:
     """Let the clocks of servers step to this machine's while they run. UserError if one cannot."""
-    _on_all(hosts, _RIGHT_CLOCK)
+    _on_servers(hosts, _RIGHT_CLOCK)
 
 
 def after_full_disk(hosts: Sequence[Host]) -> None:
     """End storage nodes at once and start them. UserError if one takes no connections then."""
-    _on_all(hosts, _AFTER_FULL_DISK + _LISTEN)
+    _on_servers(hosts, _AFTER_FULL_DISK + _LISTEN)
 
 
 def certificate(hosts: Sequence[Host], *, expired: bool) -> None:
@@ -106,31 +105,9 @@ def certificate(hosts: Sequence[Host], *, expired: bool) -> None:
             place = f"{host.vars['pki_host_dir']}/{name}"
             ssh.run(host, ["sh", "-euc", _PUT, "sh", place], sudo=True, stdin=content)
 
-    _each(hosts, put)
-    _on_all(hosts, _RESTART if expired else _RESTART + _LISTEN)
+    host_trouble.on_each(hosts, put)
+    _on_servers(hosts, _RESTART if expired else _RESTART + _LISTEN)
 
 
-def _on_all(hosts: Sequence[Host], script: str, stdin: str = "") -> None:
-    """Run a script as root on all hosts, side by side, with a server's unit and the host's port in
-    it; of a host with several for each, in their order."""
-
-    def on(host: Host) -> None:
-        port = str(host.vars.get("http_port") or host.vars.get("native_transport_port"))
-        named = f"unit=$1 port=$2\n{script}"
-        for unit in host.units.values():
-            given = ["sh", "-euc", named, "sh", unit, port]
-            ssh.run(host, given, sudo=True, stdin=stdin, timeout_s=2 * _LISTENS_S)
-
-    _each(hosts, on)
-
-
-def _each(hosts: Sequence[Host], act: Callable[[Host], None]) -> None:
-    def on(host: Host) -> str:
-        try:
-            act(host)
-        except ssh.RemoteError as error:
-            return f"{host.name}: {error.said or error}"
-        return ""
-
-    if problems := [problem for problem in ssh.on_all(hosts, on) if problem]:
-        raise UserError("; ".join(problems))
+def _on_servers(hosts: Sequence[Host], script: str, stdin: str = "") -> None:
+    host_trouble.on_servers(hosts, script, stdin, timeout_s=2 * _LISTENS_S)
