@@ -171,6 +171,14 @@ class Cli:
         return done.stderr.removeprefix("Error: ")
 
 
+def have_bundles(*options: str) -> None:
+    """Build what a deploy needs where there is a way to it: not in a network of its own.
+
+    `options`: of `kairoscope bundles`.
+    """
+    subprocess.run([BIN / "kairoscope", "bundles", *options], check=True)
+
+
 @contextlib.contextmanager
 def running_load(
     cli: Cli, runs: Path, output: Path, *arguments: str | Path

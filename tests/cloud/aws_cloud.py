@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import re
+import shutil
 import struct
+import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import boto3
+import pytest
 import yaml
 from aws_stand_in import ACCOUNT, AwsStandIn, loopback
 from botocore.config import Config
-from harness import Cli
+from harness import BIN, Cli
 
 from kairoscope import paths
 
@@ -71,6 +75,42 @@ def environment(endpoint: str, home: Path) -> dict[str, str]:
         "COLUMNS": "200",
         "NO_COLOR": "1",
     }
+
+
+def unavailable(reason: str) -> None:
+    """Skip the test, or fail it in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@contextlib.contextmanager
+def initialised(scratch: Path) -> Iterator[Path]:
+    """A copy of the repository's Terraform, initialised with the real provider, which whatever is
+    started within the block has without a registry.
+
+    Skips where Terraform or its provider cannot be had; in CI that is a failure.
+    """
+    folder = scratch / "terraform"
+    shutil.copytree(paths.TERRAFORM, folder, ignore=shutil.ignore_patterns(".terraform"))
+    if not shutil.which("terraform"):
+        unavailable("terraform is not installed")
+    with pytest.MonkeyPatch.context() as patch:
+        if "TF_PLUGIN_CACHE_DIR" not in os.environ:  # downloaded once, if it has to be
+            (scratch / "plugins").mkdir()
+            patch.setenv("TF_PLUGIN_CACHE_DIR", str(scratch / "plugins"))
+        done = subprocess.run(
+            [BIN / "kairoscope", "terraform", f"-chdir={folder}", "init", "-backend=false",
+             "-input=false", "-lockfile=readonly", "-no-color"],
+            env=environment("http://127.0.0.1:1", scratch / "home"),
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            said = " ".join(done.stderr.split())
+            if "Failed to query available provider packages" in said or "Failed to install" in said:
+                unavailable(f"no provider mirror and no registry: {said}")
+            pytest.fail(said)
+        yield folder
 
 
 class Cloud(Cli):

@@ -6,8 +6,8 @@ finds no difference.
 
 What it does not show: capacity and quotas, whether IAM would allow a call (everything is allowed),
 what an image does at its first boot (cloud-init, ScyllaDB's own set-up), whether anything can be
-reached (no packet flows, and no rule is enforced), when and how a spot instance is taken away, what
-is billed, and how long AWS takes.
+reached (no packet flows, and no rule is enforced, but see tests/lab/aws_hosts.py), when and how a
+spot instance is taken away, what is billed, and how long AWS takes.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -59,14 +60,18 @@ def loopback(url: str) -> str:
 class AwsStandIn:
     """The running server. Ends with `close`, or with the process that made it, however it ends."""
 
-    def __init__(self, folder: Path) -> None:
-        """`folder` takes the server's log and the list of calls."""
+    def __init__(self, folder: Path, through: Sequence[str] = (), host_key: str = "") -> None:
+        """`folder` takes the server's log and the list of calls.
+
+        `through`: what stands before its command, as `harness.Cli.through`; `host_key`: what the
+        consoles of instances show, a line of known_hosts without the host.
+        """
         self._calls = folder / "calls.txt"
         log = folder / "moto.log"
         with log.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-B", HERE / "moto_server.py", self._calls],
-                env=os.environ | SETTINGS,
+                [*through, sys.executable, "-B", HERE / "moto_server.py", self._calls],
+                env=os.environ | SETTINGS | ({"HOST_KEY": host_key} if host_key else {}),
                 # Held open by this process alone: the server ends when it does.
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -1,18 +1,13 @@
 """What the tests of this folder share: Terraform's real provider, and a stand-in for AWS."""
 
 import os
-import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aws_cloud import Published, environment
+from aws_cloud import Published, initialised
 from aws_stand_in import AwsStandIn
-from harness import BIN
-
-from kairoscope import paths
 
 # What costs nothing first, what leaves nothing last.
 ORDER = (
@@ -56,37 +51,9 @@ def scratch() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def terraform(scratch: Path) -> Iterator[Path]:
-    """A copy of the repository's Terraform, initialised with the real provider.
-
-    Skips where Terraform or its provider cannot be had; in CI that is a failure.
-    """
-    folder = scratch / "terraform"
-    shutil.copytree(paths.TERRAFORM, folder, ignore=shutil.ignore_patterns(".terraform"))
-    if not shutil.which("terraform"):
-        unavailable("terraform is not installed")
-    with pytest.MonkeyPatch.context() as patch:
-        if "TF_PLUGIN_CACHE_DIR" not in os.environ:  # downloaded once, if it has to be
-            (scratch / "plugins").mkdir()
-            patch.setenv("TF_PLUGIN_CACHE_DIR", str(scratch / "plugins"))
-        done = subprocess.run(
-            [BIN / "kairoscope", "terraform", f"-chdir={folder}", "init", "-backend=false",
-             "-input=false", "-lockfile=readonly", "-no-color"],
-            env=environment("http://127.0.0.1:1", scratch / "home"),
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            said = " ".join(done.stderr.split())
-            if "Failed to query available provider packages" in said or "Failed to install" in said:
-                unavailable(f"no provider mirror and no registry: {said}")
-            pytest.fail(said)
+    """See `initialised`."""
+    with initialised(scratch) as folder:
         yield folder
-
-
-def unavailable(reason: str) -> None:
-    """Skip the test, or fail it in CI."""
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ Kairoscope's Terraform asks for.
 from __future__ import annotations
 
 import inspect
+import ipaddress
 import os
 import sys
 import threading
@@ -20,6 +21,7 @@ from moto.core.authorization import ActionAuthenticatorMixin
 from moto.core.exceptions import ServiceException
 from moto.core.responses import ActionResult, EmptyResult
 from moto.ec2.exceptions import EC2ClientError, InvalidPermissionNotFoundError
+from moto.ec2.models import elastic_ip_addresses
 from moto.ec2.models.elastic_network_interfaces import NetworkInterface
 from moto.ec2.models.security_groups import SecurityGroupRule
 from moto.ec2.responses import EC2Response, general
@@ -39,6 +41,7 @@ def mend() -> None:
     _private_zones()
     _load_balancers()
     _host_keys()
+    _public_addresses()
     _one_at_a_time()
 
 
@@ -207,10 +210,17 @@ def _private_zones() -> None:
 
 def _host_keys() -> None:
     """moto's consoles are of hosts without cloud-init, which prints a host's keys."""
-    key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+    nobodys = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+    key = os.environ.get("HOST_KEY", nobodys)
     general.SAMPLE_CONSOLE_OUTPUT += (
         f"-----BEGIN SSH HOST KEY KEYS-----\n{key} root@host\n-----END SSH HOST KEY KEYS-----\n"
     )
+
+
+def _public_addresses() -> None:
+    """moto's elastic addresses are of the loopback, which nobody could be elsewhere."""
+    free = iter(ipaddress.ip_network("203.0.113.0/24").hosts())  # for documentation, RFC 5737
+    elastic_ip_addresses.random_ip = lambda: str(next(free))
 
 
 def _one_at_a_time() -> None:

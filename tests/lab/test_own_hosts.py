@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from harness import SERVER, SMALL, STORE, Cli, but, changed, wait_for
+from harness import SERVER, SMALL, STORE, Cli, but, changed, have_bundles, wait_for
 
 from kairoscope.targets.lab import Lab, LabHost
 
@@ -82,6 +82,7 @@ class Site(Cli):
 @pytest.fixture(scope="module")
 def site(new_lab: Callable[[], Lab], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Hosts that nothing was deployed to."""
+    have_bundles("--with-java")
     lab = new_lab()
     lab.up([LabHost(name, address) for name, address in ADDRESSES.items()], print)
     yield Site(lab, tmp_path_factory.mktemp("own-hosts"))

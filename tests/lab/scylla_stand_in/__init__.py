@@ -89,7 +89,7 @@ def _package(name: str, release: str, pool: Path) -> None:
             f"Maintainer: {MAINTAINER}\n"
             + (f"Depends: {', '.join(needs)}\n" if needs else "")
             + "Description: STAND-IN for tests, NOT ScyllaDB\n"
-            " Same paths, units and commands; stores nothing.\n"
+            " Same paths, units and commands; stores nothing by itself.\n"
         )
         if name == "scylla-server":
             _server(root, version)
@@ -115,6 +115,7 @@ def _server(root: Path, version: str) -> None:
     for source, target in {
         "common.py": "opt/scylladb/stand-in/common.py",
         "cql.py": "opt/scylladb/stand-in/cql.py",
+        "store.py": "opt/scylladb/stand-in/store.py",
         "scylla-server.service": "usr/lib/systemd/system/scylla-server.service",
         "scylla-server.default": "etc/default/scylla-server",
     }.items():

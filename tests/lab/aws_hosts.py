@@ -1,0 +1,288 @@
+"""Target `aws` with hosts: what Terraform makes in the stand-in for AWS is there as hosts of a lab.
+
+What is shown: the whole way of a deployment, through the bastion, to hosts that are as their images
+would be. What is not: see aws_stand_in.py; and the storage nodes are stand-ins for ScyllaDB, each
+before a Cassandra that keeps what it is told.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Any
+
+import scylla_stand_in
+import yaml
+from aws_cloud import Cloud
+from aws_stand_in import AwsStandIn
+from harness import SMALL, but
+from scylla_stand_in import PACKAGES
+from stores_behind import PORT, Stores
+
+from kairoscope.targets.lab import Lab, LabHost
+
+VERSION = "2026.1.11"  # The release whose image the stand-in for AWS has.
+DATACENTER = "dc1"
+HOSTS = {
+    **{f"storage-{i}": f"10.77.0.{10 + i}" for i in (1, 2, 3)},
+    "kairosdb-1": "10.77.0.101",
+    "kairosdb-2": "10.77.0.102",
+    "loader-1": "10.77.0.201",
+    "monitoring-1": "10.77.0.251",
+    "bastion": "10.77.0.252",
+}
+"""Of the lab, by which this machine looks after them. A deployment knows others, AWS's."""
+_STORES = [f"10.77.0.{241 + i}" for i in range(3)]
+
+EXPERIMENT: dict[str, Any] = but(
+    SMALL,
+    name="aws-hosts-test",
+    cluster={"kairosdb_nodes": 2, "loader_hosts": 1},
+    storage={"scylla_version": VERSION},
+    kairosdb={"heap_mb": 512},
+    aws={
+        "storage_instance_type": "i4i.large",
+        "kairosdb_instance_type": "m5.large",
+        "loader_instance_type": "m5.large",
+        "monitoring_instance_type": "t3.medium",
+        "queue_volume_gib": 10,
+    },
+)
+EXPERIMENT["storage"].pop("heap_mb")
+
+# As cloud-init does it at the first boot of an instance with a key pair.
+_LOGIN = """
+user=$1 key=$2
+useradd --create-home --shell /bin/bash "$user"
+echo "$user ALL=(ALL) NOPASSWD:ALL" > /etc/sudoers.d/90-cloud-init-users
+install -d -m 700 -o "$user" -g "$user" "/home/$user/.ssh"
+printf '%s\\n' "$key" > "/home/$user/.ssh/authorized_keys"
+chown "$user:$user" "/home/$user/.ssh/authorized_keys"
+base64 --decode > /etc/ssh/aws_host_key
+chmod 600 /etc/ssh/aws_host_key
+echo 'HostKey /etc/ssh/aws_host_key' > /etc/ssh/sshd_config.d/aws.conf
+systemctl restart ssh
+"""
+_ADDRESS = """
+folder=/etc/systemd/network/10-lab.network.d
+mkdir -p "$folder"
+printf '[Network]\\nAddress=%s\\n' "$@" > "$folder/aws.conf"
+for address in "$@"; do ip address add "$address" dev host0; done
+"""
+# As ScyllaDB's image has set itself up (scylla-machine-image, common/scylla_image_setup):
+# installed, file system made, tuned, and not started, which its user data says.
+_SCYLLA_IMAGE = """
+dpkg --install /root/*.deb
+rm /root/*.deb
+echo "store=$1" > /etc/scylla-stand-in.conf
+truncate --size 4M /srv/disk-a
+scylla_setup --disks /srv/disk-a --nic host0 --setup-nic-and-disks --no-enable-service
+touch /etc/scylla/machine_image_configured
+"""
+
+
+class AwsHosts(Cloud):
+    """A KAIROSCOPE_HOME with target aws, of which the instances are hosts of a lab."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.lab = lab
+        self.through = lab.network.inside()
+        self._ends = contextlib.ExitStack()
+        for name in ("login", "host"):
+            kind = "ed25519" if name == "login" else "ecdsa"
+            subprocess.run(
+                ["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", name, "-f", folder / name],
+                check=True,
+            )
+        self._login = (folder / "login.pub").read_text().strip()
+        shown = " ".join((folder / "host.pub").read_text().split()[:2])
+        aws = AwsStandIn(folder, self.through, shown)
+        self._ends.callback(aws.close)
+        super().__init__(aws, folder / "cloud", ssh_public_key=self._login)
+        self._agent = self._ends.enter_context(_agent(folder))
+        self.experiment = self.scratch / "experiment.yml"
+        self.experiment.write_text(yaml.safe_dump(EXPERIMENT))
+        # The hosts share this machine's clock.
+        (self.home / "aws" / "group_vars").mkdir()
+        (self.home / "aws" / "group_vars" / "all.yml").write_text("common_time_sync: false\n")
+        self._folder = folder
+
+    @property
+    def environment(self) -> dict[str, str]:
+        secrets = {"KAIROSCOPE_SECRETS": str(self.scratch / "secrets")}
+        return super().environment | secrets | {"SSH_AUTH_SOCK": self._agent}
+
+    def arguments(self, *more: str | Path) -> tuple[str | Path, ...]:
+        """Of a deploy, after the verb."""
+        return (self.experiment, "--target", "aws", "--account", self.account, *more)
+
+    def outputs(self) -> dict[str, Any]:
+        """What Terraform tells of what it made."""
+        said = json.loads(self.terraform("output", "-json"))
+        return {name: value["value"] for name, value in said.items()}
+
+    def boot(self) -> None:
+        """Have the hosts be what Terraform made instances of."""
+        told = self.outputs()
+        subprocess.run(
+            self.lab.network.inside("nft", "-f", "-"),
+            input=security_groups(self.state(), told["vpc_cidr"]),
+            text=True,
+            check=True,
+        )
+        stores = {
+            store: told["hosts"][name]["address"]
+            for store, name in zip(_STORES, ("storage-1", "storage-2", "storage-3"), strict=True)
+        }
+        behind = Stores(self.lab, self._folder / "stores", DATACENTER, stores)
+        behind.start()
+        self._ends.callback(behind.close)
+        prefix = told["vpc_cidr"].partition("/")[2]
+        for name, host in told["hosts"].items():
+            self._is_instance(name, host["ssh_user"], f"{host['address']}/{prefix}")
+        public = told["bastion"]
+        inside = self._private("bastion")
+        self._is_instance("bastion", told["bastion_user"], f"{inside}/{prefix}", f"{public}/32")
+        subprocess.run(
+            ["ip", "-n", self.lab.network.name, "route", "add", f"{public}/32", "dev",
+             self.lab.network.switch],
+            check=True,
+        )  # fmt: skip
+        scylla_stand_in.build(self._folder / "packages", [VERSION])
+        for store, address in stores.items():
+            (name,) = (n for n, h in told["hosts"].items() if h["address"] == address)
+            self._is_scylla_image(name, f"{store}:{PORT}")
+        for name in ("kairosdb-1", "kairosdb-2"):
+            (device,) = told["hosts"][name]["data_devices"]
+            self._attach(name, device, EXPERIMENT["aws"]["queue_volume_gib"])
+
+    def _private(self, name: str) -> str:
+        """A host's address in its subnet, by the stand-in for AWS."""
+        for address, values in self.state().items():
+            if address.endswith("aws_instance.host") and f'"{name}"' in address:
+                return str(values["private_ip"])
+        raise LookupError(name)
+
+    def root(self, name: str, script: str, *given: str, text: bytes = b"") -> str:
+        """What a script that root runs on a host prints."""
+        done = subprocess.run(
+            self.lab.ssh(name, ["sudo", "sh", "-euc", script, "sh", *given]),
+            input=text,
+            capture_output=True,
+            check=False,
+        )
+        said = (done.stdout + done.stderr).decode(errors="replace")
+        assert done.returncode == 0, f"{name}: {script}\n{said}"
+        return done.stdout.decode()
+
+    def _is_instance(self, name: str, user: str, *addresses: str) -> None:
+        self.root(name, _ADDRESS, *addresses)
+        key = base64.b64encode((self._folder / "host").read_bytes())
+        self.root(name, _LOGIN, user, self._login, text=key)
+
+    def _is_scylla_image(self, name: str, store: str) -> None:
+        for package in PACKAGES:
+            file = f"{package}_{scylla_stand_in.package_version(VERSION)}_all.deb"
+            content = (self._folder / "packages" / "repository" / "pool" / file).read_bytes()
+            self.root(name, 'cat > "/root/$1"', file, text=content)
+        self.root(name, _SCYLLA_IMAGE, store)
+
+    def _attach(self, name: str, device: str, gib: int) -> None:
+        """An EBS volume: a file of this machine as a block device of the host."""
+        file = self._folder / f"{name}.volume"
+        with file.open("wb") as volume:
+            volume.truncate(gib << 30)
+        loop = subprocess.run(
+            ["losetup", "--find", "--show", file], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        self._ends.callback(subprocess.run, ["losetup", "--detach", loop], check=False)
+        number = Path(loop).stat().st_rdev
+        # Hosts may not make devices themselves.
+        script = 'mknod /dev/nvme1n1 b "$1" "$2"; mkdir -p "${3%/*}"; ln -s /dev/nvme1n1 "$3"'
+        given = [str(os.major(number)), str(os.minor(number)), device]
+        pid = self.lab._first_process(name)
+        subprocess.run(
+            ["nsenter", f"--target={pid}", "--mount", "sh", "-euc", script, "sh", *given],
+            check=True,
+        )
+
+    def close(self) -> None:
+        """End what is not the lab's."""
+        self._ends.close()
+
+
+def security_groups(state: Mapping[str, Mapping[str, Any]], vpc_cidr: str) -> str:
+    """What AWS's security groups let through, as rules for the lab's switch.
+
+    A packet passes if the sender's groups let it out and the receiver's let it in. Answers are told
+    by their port alone, as a switch keeps no state.
+
+    Args:
+        state: what Terraform made, as `Cloud.state` gives it.
+        vpc_cidr: addresses of hosts; what others send is not looked at.
+    """
+    groups: dict[str, list[str]] = {}
+    rules: dict[str, list[Mapping[str, Any]]] = {"ingress": [], "egress": []}
+    for address, values in state.items():
+        if address.endswith("aws_instance.host"):
+            groups[values["private_ip"]] = values["vpc_security_group_ids"]
+        for kind, found in rules.items():
+            if f"aws_vpc_security_group_{kind}_rule." in address:
+                found.append(values)
+
+    def lets(kind: str, here: str, there: str, port: int) -> bool:
+        return any(
+            rule["security_group_id"] in groups[here]
+            and (rule["ip_protocol"] == "-1" or rule["from_port"] <= port <= rule["to_port"])
+            and (
+                rule["referenced_security_group_id"] in groups[there]
+                or ip_address(there) in ip_network(rule["cidr_ipv4"] or "255.255.255.255/32")
+            )
+            for rule in rules[kind]
+        )
+
+    lines = []
+    for sender, receiver in itertools.permutations(sorted(groups), 2):
+        for port in sorted({rule["from_port"] for rule in rules["ingress"]}):
+            out, into = (sender, receiver, port), (receiver, sender, port)
+            if lets("egress", *out) and lets("ingress", *into):
+                lines.append(f"ip saddr {sender} ip daddr {receiver} tcp dport {port} accept")
+                lines.append(f"ip saddr {receiver} ip daddr {sender} tcp sport {port} accept")
+    return (
+        "table bridge security_groups {\nchain forward {\ntype filter hook forward priority -10\n"
+        + "".join(f"{line}\n" for line in lines)
+        + f"ip saddr {vpc_cidr} ip daddr {vpc_cidr} drop\n}}\n}}\n"
+    )
+
+
+@contextlib.contextmanager
+def _agent(folder: Path) -> Iterator[str]:
+    """The socket of an SSH agent that has the login's key."""
+    socket = folder / "agent"
+    agent = subprocess.Popen(
+        ["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        while not socket.exists():
+            assert agent.poll() is None
+        subprocess.run(
+            ["ssh-add", "-q", folder / "login"],
+            env=os.environ | {"SSH_AUTH_SOCK": str(socket)},
+            check=True,
+        )
+        yield str(socket)
+    finally:
+        agent.kill()
+        agent.wait()
+
+
+def lab_hosts() -> list[LabHost]:
+    """The hosts to have, before anybody knows which addresses AWS gives them."""
+    return [LabHost(name, address) for name, address in HOSTS.items()]

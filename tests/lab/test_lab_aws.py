@@ -1,0 +1,86 @@
+"""Target `aws`, whole: from an experiment to hosts that are verified, loaded and given back."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from aws_cloud import initialised
+from aws_hosts import EXPERIMENT, HOSTS, AwsHosts, lab_hosts
+from harness import changed, have_bundles, wait_for
+
+from kairoscope.hosts import inventory
+from kairoscope.targets.lab import Lab
+
+pytestmark = [pytest.mark.aws, pytest.mark.timeout(2400)]
+
+SERVERS = ("storage-1", "storage-2", "storage-3", "kairosdb-1", "kairosdb-2")
+# Not of a host with a volume: a lab's host that boots has no devices but its own.
+FAULTS = [
+    {"at": "15s", "kill": "storage-2", "for": "8s"},
+    {"at": "15s", "freeze": "kairosdb-1", "for": "8s"},
+    {"at": "50s", "partition": "storage-3", "for": "8s"},
+    {"at": "75s", "restart": "storage-1"},
+]
+
+
+@pytest.fixture(scope="module")
+def cloud(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AwsHosts]:
+    """Hosts that are as their images are, and nothing deployed to them."""
+    folder = tmp_path_factory.mktemp("aws-hosts")
+    lab = Lab(Path(folder, "hosts", "lab"))
+    there = None
+    try:
+        have_bundles("--with-java", "--with-monitoring")
+        with initialised(folder):
+            lab.up(lab_hosts(), print)
+            there = AwsHosts(lab, folder)
+            there.well("provision", *there.arguments())
+            there.boot()
+            yield there
+    finally:
+        if there:
+            there.close()
+        lab.down()
+
+
+def test_from_an_experiment_to_hosts_that_are_verified(cloud: AwsHosts) -> None:
+    said = cloud.well("deploy", *cloud.arguments(), timeout_s=1800)
+    # AWS showed it before, on the consoles.
+    assert "unchecked" not in said
+    assert set(changed(cloud.well("deploy", *cloud.arguments())).values()) == {0}
+    wait_for("all figures that are gathered", lambda: _is_verified(cloud), 120)
+
+
+def _is_verified(cloud: AwsHosts) -> bool:
+    """Prometheus asks everybody every 15 s, and a restart is so long unknown to it."""
+    done = cloud.cli("verify", "--target", "aws")
+    failed = [line for line in done.stdout.splitlines() if " FAIL " in line]
+    assert all("monitoring" in line for line in failed), failed
+    return ", 0 FAIL, 0 checks not made" in done.stdout
+
+
+def test_the_queue_is_on_a_volume_of_its_own(cloud: AwsHosts) -> None:
+    for host in inventory.read(cloud.home / "aws" / "inventory.yml").kairosdb:
+        look = "findmnt --noheadings --output SOURCE --target /var/lib/kairoscope/*/queue"
+        assert cloud.root(host.name, look).split() == ["/dev/nvme1n1"]
+
+
+def test_faults_happen_to_instances_are_undone_and_lose_nothing(cloud: AwsHosts) -> None:
+    what = cloud.scratch / "faulty.yml"
+    load = EXPERIMENT["load"] | {"duration_s": 150}
+    what.write_text(yaml.safe_dump(EXPERIMENT | {"load": load, "faults": FAULTS}))
+    done = cloud.cli("load", what, "--target", "aws", "--no-serve", timeout_s=1200)
+    run = (cloud.home / "runs" / "latest").resolve()
+    told = json.loads((run / "verdict.json").read_text())["faults"]
+    assert [fault["problem"] for fault in told] == [""] * len(FAULTS), done.stdout[-3000:]
+    ledger = json.loads((run / "ledger.json").read_text())
+    assert ledger["acknowledged"] == ledger["stored"] > 0, ledger
+
+
+def test_nothing_is_left_of_it(cloud: AwsHosts) -> None:
+    cloud.well("destroy", "--target", "aws", "--deployment", "kairoscope")
+    assert not (cloud.home / "aws" / "inventory.yml").exists()
+    ended = [call for call in cloud.aws.calls() if call == "ec2:TerminateInstances"]
+    assert len(ended) == len(HOSTS)
