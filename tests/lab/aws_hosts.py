@@ -12,7 +12,10 @@ import contextlib
 import itertools
 import json
 import os
+import re
 import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -39,7 +42,9 @@ HOSTS = {
     "bastion": "10.77.0.252",
 }
 """Of the lab, by which this machine looks after them. A deployment knows others, AWS's."""
+STORAGE = ("storage-1", "storage-2", "storage-3")
 _STORES = [f"10.77.0.{241 + i}" for i in range(3)]
+_VPC = "10.42.0.0/16"  # What a deployment has unless told otherwise.
 
 EXPERIMENT: dict[str, Any] = but(
     SMALL,
@@ -73,8 +78,8 @@ systemctl restart ssh
 _ADDRESS = """
 folder=/etc/systemd/network/10-lab.network.d
 mkdir -p "$folder"
-printf '[Network]\\nAddress=%s\\n' "$@" > "$folder/aws.conf"
-for address in "$@"; do ip address add "$address" dev host0; done
+printf '[Network]\\nAddress=%s\\n' "$1" >> "$folder/aws.conf"
+ip address add "$1" dev host0
 """
 # As ScyllaDB's image has set itself up (scylla-machine-image, common/scylla_image_setup):
 # installed, file system made, tuned, and not started, which its user data says.
@@ -131,44 +136,94 @@ class AwsHosts(Cloud):
     def boot(self) -> None:
         """Have the hosts be what Terraform made instances of."""
         told = self.outputs()
-        subprocess.run(
-            self.lab.network.inside("nft", "-f", "-"),
-            input=security_groups(self.state(), told["vpc_cidr"]),
-            text=True,
-            check=True,
-        )
+        self._let_through()
+        scylla_stand_in.build(self._folder / "packages", [VERSION])
         stores = {
             store: told["hosts"][name]["address"]
-            for store, name in zip(_STORES, ("storage-1", "storage-2", "storage-3"), strict=True)
+            for store, name in zip(_STORES, STORAGE, strict=True)
         }
-        behind = Stores(self.lab, self._folder / "stores", DATACENTER, stores)
-        behind.start()
-        self._ends.callback(behind.close)
-        prefix = told["vpc_cidr"].partition("/")[2]
+        self._stores = Stores(self.lab, self._folder / "stores", DATACENTER, stores)
+        self._stores.start()
+        self._ends.callback(self._stores.close)
         for name, host in told["hosts"].items():
-            self._is_instance(name, host["ssh_user"], f"{host['address']}/{prefix}")
-        public = told["bastion"]
-        inside = self._private("bastion")
-        self._is_instance("bastion", told["bastion_user"], f"{inside}/{prefix}", f"{public}/32")
-        subprocess.run(
-            ["ip", "-n", self.lab.network.name, "route", "add", f"{public}/32", "dev",
-             self.lab.network.switch],
-            check=True,
-        )  # fmt: skip
-        scylla_stand_in.build(self._folder / "packages", [VERSION])
-        for store, address in stores.items():
-            (name,) = (n for n, h in told["hosts"].items() if h["address"] == address)
-            self._is_scylla_image(name, f"{store}:{PORT}")
+            self._is_instance(name, host["ssh_user"], host["address"])
+        self._is_instance("bastion", told["bastion_user"], self._instances()["bastion"][1])
+        self.root("bastion", _ADDRESS, f"{told['bastion']}/32")
+        way = ["route", "add", f"{told['bastion']}/32", "dev", self.lab.network.switch]
+        subprocess.run(["ip", "-n", self.lab.network.name, *way], check=True)
+        for name in STORAGE:
+            self._is_scylla_image(name)
         for name in ("kairosdb-1", "kairosdb-2"):
             (device,) = told["hosts"][name]["data_devices"]
             self._attach(name, device, EXPERIMENT["aws"]["queue_volume_gib"])
 
-    def _private(self, name: str) -> str:
-        """A host's address in its subnet, by the stand-in for AWS."""
-        for address, values in self.state().items():
-            if address.endswith("aws_instance.host") and f'"{name}"' in address:
-                return str(values["private_ip"])
-        raise LookupError(name)
+    def end(self, name: str) -> None:
+        """Let an instance end, as AWS does where its machine breaks."""
+        number, _ = self._instances()[name]
+        self.lab.kill(name)
+        call = f"import boto3; boto3.client('ec2', region_name={self.region!r})"
+        subprocess.run(
+            [*self.through, sys.executable, "-c",
+             f"{call}.terminate_instances(InstanceIds=[{number!r}])"],
+            env=self.environment,
+            check=True,
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def booting(self, name: str) -> Iterator[None]:
+        """Within the block, a storage host is made anew as soon as Terraform has made another
+        instance in its place, with the image and the address of that."""
+        was = self._instances()[name]
+        over, problems = threading.Event(), list[BaseException]()
+
+        def watch() -> None:
+            while not over.wait(1):
+                now = self._instances().get(name, was)
+                if now[0] != was[0]:
+                    self.lab.remove(name)
+                    self.lab.up([host for host in lab_hosts() if host.name == name], print)
+                    self._let_through()
+                    self._stores.moved(was[1], now[1])
+                    self._is_scylla_image(name)
+                    self._is_instance(name, self.outputs()["hosts"][name]["ssh_user"], now[1])
+                    return
+
+        def guarded() -> None:
+            try:
+                watch()
+            except BaseException as problem:
+                problems.append(problem)
+
+        watching = threading.Thread(target=guarded)
+        watching.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watching.join()
+            assert not problems, problems
+
+    def _let_through(self) -> None:
+        subprocess.run(
+            self.lab.network.inside("nft", "-f", "-"),
+            input=security_groups(self.state(), _VPC),
+            text=True,
+            check=True,
+        )
+
+    def _instances(self) -> dict[str, tuple[str, str]]:
+        """Id and private address of each instance, by the host's name, as Terraform noted last."""
+        try:
+            state = json.loads((self.folder / "terraform.tfstate").read_text())
+        except ValueError:  # It is being written.
+            return {}
+        return {
+            match[1]: (str(each["attributes"]["id"]), str(each["attributes"]["private_ip"]))
+            for resource in state["resources"]
+            if resource["type"] == "aws_instance"
+            and (match := re.search(r"\[\"([a-z0-9-]+)\"\]$", resource["module"]))
+            for each in resource["instances"]
+        }
 
     def root(self, name: str, script: str, *given: str, text: bytes = b"") -> str:
         """What a script that root runs on a host prints."""
@@ -182,17 +237,17 @@ class AwsHosts(Cloud):
         assert done.returncode == 0, f"{name}: {script}\n{said}"
         return done.stdout.decode()
 
-    def _is_instance(self, name: str, user: str, *addresses: str) -> None:
-        self.root(name, _ADDRESS, *addresses)
+    def _is_instance(self, name: str, user: str, address: str) -> None:
+        self.root(name, _ADDRESS, f"{address}/{_VPC.partition('/')[2]}")
         key = base64.b64encode((self._folder / "host").read_bytes())
         self.root(name, _LOGIN, user, self._login, text=key)
 
-    def _is_scylla_image(self, name: str, store: str) -> None:
+    def _is_scylla_image(self, name: str) -> None:
         for package in PACKAGES:
             file = f"{package}_{scylla_stand_in.package_version(VERSION)}_all.deb"
             content = (self._folder / "packages" / "repository" / "pool" / file).read_bytes()
             self.root(name, 'cat > "/root/$1"', file, text=content)
-        self.root(name, _SCYLLA_IMAGE, store)
+        self.root(name, _SCYLLA_IMAGE, f"{_STORES[STORAGE.index(name)]}:{PORT}")
 
     def _attach(self, name: str, device: str, gib: int) -> None:
         """An EBS volume: a file of this machine as a block device of the host."""
@@ -256,6 +311,7 @@ def security_groups(state: Mapping[str, Mapping[str, Any]], vpc_cidr: str) -> st
                 lines.append(f"ip saddr {sender} ip daddr {receiver} tcp dport {port} accept")
                 lines.append(f"ip saddr {receiver} ip daddr {sender} tcp sport {port} accept")
     return (
+        "table bridge security_groups\ndelete table bridge security_groups\n"
         "table bridge security_groups {\nchain forward {\ntype filter hook forward priority -10\n"
         + "".join(f"{line}\n" for line in lines)
         + f"ip saddr {vpc_cidr} ip daddr {vpc_cidr} drop\n}}\n}}\n"

@@ -102,7 +102,9 @@ class Stores:
             archive.extractall(self._folder / "bundle", filter="data")
         try:
             for number, address in enumerate(self._told):
-                self._start(number, address)
+                words = ("address", "add", f"{address}/24", "dev", self._lab.network.switch)
+                subprocess.run(["ip", "-n", self._lab.network.name, *words], check=True)
+                self._running.append(self._start(number, address))
             for address in self._told:
                 wait_for(f"the store {address}", lambda a=address: self._listens(a), 300)  # type: ignore[misc]
             pairs = [f"{told}={listens}" for listens, told in self._told.items()]
@@ -133,10 +135,10 @@ class Stores:
         logs = (self._folder / str(i) / "output.txt" for i in range(len(self._told)))
         return "\n".join(log.read_text()[-2000:] for log in logs if log.exists())
 
-    def _start(self, number: int, address: str) -> None:
+    def _start(self, number: int, address: str) -> subprocess.Popen[bytes]:
         home = self._folder / str(number)
         conf = home / "conf"
-        conf.mkdir(parents=True)
+        conf.mkdir(parents=True, exist_ok=True)
         (conf / "cassandra.yaml").write_text(
             _YAML.format(
                 token=number * (2**64 // len(self._told)) - 2**63,
@@ -163,16 +165,23 @@ class Stores:
             *("-cp", f"{conf}:{self._folder / 'bundle'}/lib/*"),
             "org.apache.cassandra.service.CassandraDaemon",
         ]
-        for words in (("address", "add", f"{address}/24", "dev", self._lab.network.switch),):
-            subprocess.run(["ip", "-n", self._lab.network.name, *words], check=True)
         with (home / "output.txt").open("w") as output:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 self._lab.network.inside(*command),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
             )
-        self._running.append(process)
+
+    def moved(self, was: str, now: str) -> None:
+        """One says to have another address from now on, with all that it has stored."""
+        (number,) = (i for i, told in enumerate(self._told.values()) if told == was)
+        listens = list(self._told)[number]
+        self._told[listens] = now
+        self._running[number].kill()
+        self._running[number].wait()
+        self._running[number] = self._start(number, listens)
+        wait_for(f"the store {listens}", lambda: self._listens(listens), 300)
 
     def close(self) -> None:
         """End them."""

@@ -79,8 +79,27 @@ def test_faults_happen_to_instances_are_undone_and_lose_nothing(cloud: AwsHosts)
     assert ledger["acknowledged"] == ledger["stored"] > 0, ledger
 
 
+def test_a_dead_storage_node_is_replaced_by_a_new_instance(cloud: AwsHosts) -> None:
+    """Step 12 to 14 of docs/first-hour.md."""
+
+    def down() -> bool:
+        return "DN " in cloud.root("storage-1", "nodetool status")
+
+    before = inventory.read(cloud.home / "aws" / "inventory.yml").host("storage-2")
+    cloud.end("storage-2")
+    wait_for("a node that is seen to be down", down, 60)
+    with cloud.booting("storage-2"):
+        cloud.well(
+            *("operate", "replace", "--limit", "storage-2", "--target", "aws"), timeout_s=1800
+        )
+    after = inventory.read(cloud.home / "aws" / "inventory.yml").host("storage-2")
+    assert before.vars["instance_id"] != after.vars["instance_id"]
+    wait_for("all figures that are gathered", lambda: _is_verified(cloud), 120)
+
+
 def test_nothing_is_left_of_it(cloud: AwsHosts) -> None:
     cloud.well("destroy", "--target", "aws", "--deployment", "kairoscope")
     assert not (cloud.home / "aws" / "inventory.yml").exists()
     ended = [call for call in cloud.aws.calls() if call == "ec2:TerminateInstances"]
-    assert len(ended) == len(HOSTS)
+    # All of them, and that which was replaced.
+    assert len(ended) == len(HOSTS) + 1
