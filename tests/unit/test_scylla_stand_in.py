@@ -3,9 +3,12 @@
 import importlib.util
 import socket
 import struct
+import sys
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from test_cql import schema
 
 from kairoscope import paths
@@ -15,6 +18,12 @@ _FILE = paths.CHECKOUT / "tests" / "lab" / "scylla_stand_in" / "files" / "cql.py
 _SPEC = importlib.util.spec_from_file_location("stand_in_cql", _FILE)
 stand_in = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(stand_in)
+with pytest.MonkeyPatch.context() as patch:
+    # As its programs on a host find each other.
+    patch.setitem(sys.modules, "cql", stand_in)
+    _STORE = importlib.util.spec_from_file_location("stand_in_store", _FILE.with_name("store.py"))
+    store = importlib.util.module_from_spec(_STORE)
+    _STORE.loader.exec_module(store)
 
 RELEASES = ["5.2.19", "6.2.3", "2025.1.14", "2026.2.5-0.20260801.abc"]
 
@@ -84,3 +93,47 @@ def test_over_a_connection(administrator):
             assert (opcode, struct.unpack_from(">i", body)[0]) == (stand_in.ERROR, 0x2300)
         ours.shutdown(socket.SHUT_WR)
         serving.join()
+
+
+def test_a_store_behind_is_asked_in_its_own_words():
+    create = "CREATE TABLE k.t (a int PRIMARY KEY) WITH compression = {}"
+    for theirs, its in (
+        ("{'sstable_compression': 'LZ4Compressor'}", "{'class': 'LZ4Compressor'}"),
+        ("{'sstable_compression': ''}", "{'enabled': 'false'}"),
+    ):
+        assert store.own_answer(create.format(theirs), "2026.1.11") is None
+        assert store.as_cassandra(create.format(theirs)) == create.format(its)
+    opcode, body = store.own_answer(create.format("{'class': 'LZ4Compressor'}"), "2026.1.11")
+    assert opcode == stand_in.ERROR
+    assert b"sstable_compression" in body
+    assert store.own_answer("SELECT * FROM system.peers_v2", "2026.1.11")[0] == stand_in.ERROR
+    opcode, body = store.own_answer("SELECT version FROM system.versions", "2026.1.11")
+    assert opcode == stand_in.RESULT
+    assert b"2026.1.11" in body
+
+
+@given(
+    st.lists(
+        st.tuples(st.binary(min_size=1, max_size=600), st.integers(1, 500), st.integers(4, 700))
+    ),
+    st.binary(max_size=600),
+)
+def test_a_frame_that_was_compressed_is_read(sequences, last):
+    """Sequences of LZ4's block format: literals, and a copy of what came some bytes before."""
+
+    def length(count):
+        more = count - 15
+        return b"" if more < 0 else b"\xff" * (more // 255) + bytes([more % 255])
+
+    packed, plain = bytearray(), bytearray()
+    for literals, far, copied in sequences:
+        plain += literals
+        back = min(far, len(plain))
+        packed.append(min(len(literals), 15) << 4 | min(copied - 4, 15))
+        packed += length(len(literals)) + literals + struct.pack("<H", back) + length(copied - 4)
+        for _ in range(copied):
+            plain.append(plain[-back])
+    plain += last
+    packed.append(min(len(last), 15) << 4)
+    packed += length(len(last)) + last
+    assert store.unpacked(struct.pack(">i", len(plain)) + packed) == plain
