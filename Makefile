@@ -131,12 +131,12 @@ compare: $(VENV)/installed ## Compare runs: A="run …" WITH="run …"; page, JS
 .PHONY: faults
 faults: tools ## One fault after the other under load on TARGET, each in a run of its own (MINUTES=, SEED= at random; docs/faults.md)
 	@$(KAIROSCOPE) faults $(if $(filter-out laptop,$(EXPERIMENT)),'$(EXPERIMENT)') --target '$(TARGET)' \
-	  $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(DURATION),--duration '$(DURATION)') $(if $(ENGINE),--engine '$(ENGINE)') \
+	  $(HOSTS) $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(DURATION),--duration '$(DURATION)') $(if $(ENGINE),--engine '$(ENGINE)') \
 	  $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(SEED),--seed '$(SEED)') $(ARGS)
 
 .PHONY: ab
 ab: $(VENV)/installed ## Run two experiments in turn and compare: A=<experiment> WITH=<experiment> (docs/comparing.md)
-	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(ARGS)
+	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(HOSTS) $(ARGS)
 
 .PHONY: bakeoff
 bakeoff: tools ## Deploy, load, kill and destroy every system in turn on the same sensors: one table (ONLY=, SENSORS=, DURATION=, MINUTES=, QUICK=1; docs/systems.md)

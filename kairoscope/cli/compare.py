@@ -14,6 +14,8 @@ from kairoscope.cli.options import (
     check_thrown_away,
     console,
     empty_option,
+    host_arguments,
+    host_options,
     make_plan,
     scale_options,
 )
@@ -140,6 +142,7 @@ def compare(
 @click.option(
     "--resume", metavar="ID", help="Go on with an interrupted series of these experiments"
 )
+@host_options
 @scale_options
 def ab(
     first: str,
@@ -150,12 +153,15 @@ def ab(
     empty: bool,
     resume: str | None,
     target: str,
+    account: Path,
+    backend: Path | None,
+    inventory: Path | None,
     **scale: str | None,
 ) -> None:
     """Run EXP1 and EXP2 in turn, A B B A …, and compare: exit as compare does."""
     from kairoscope.cli import known
     from kairoscope.compare import page
-    from kairoscope.hosts import inventory
+    from kairoscope.hosts.inventory import load
     from kairoscope.series import ab as series_of
     from kairoscope.series.driver import Verbs, Wanted
 
@@ -197,11 +203,12 @@ def ab(
 
     def emptied(side: Wanted) -> None:
         made = make_plan(side.experiment, target, **scale)
-        with known.stack(made.stack).connect(made, inventory.load(target)) as session:
+        with known.stack(made.stack).connect(made, load(target)) as session:
             session.empty()
 
     try:
-        verbs = Verbs(target, console, emptied if empty else None)
+        hosts = host_arguments(account, backend, inventory)
+        verbs = Verbs(target, console, emptied if empty else None, hosts)
         found = series_of.run(series, folder, verbs, console)
     except KeyboardInterrupt:
         raise UserError(

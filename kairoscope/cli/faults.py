@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kairoscope import paths, run_folder
-from kairoscope.cli.options import console, scale_options
+from kairoscope.cli.options import console, host_arguments, host_options, scale_options
 from kairoscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     "--seed", type=click.IntRange(min=0), help="Of --minutes: the same seed, the same faults"
 )
 @click.option("--resume", metavar="ID", help="Go on with an interrupted one: its folder's name")
+@host_options
 @scale_options
 @click.argument("experiment", default="faults")
 def faults(
@@ -46,6 +47,9 @@ def faults(
     minutes: float | None,
     seed: int | None,
     resume: str | None,
+    account: Path,
+    backend: Path | None,
+    inventory: Path | None,
     **scale: str | None,
 ) -> None:
     """One fault after the other under EXPERIMENT's load on TARGET, each in a run of its own.
@@ -81,7 +85,8 @@ def faults(
         record = _started(folder, wanted, target, asked)
     console.print(f"faults: {folder}", soft_wrap=True)
     try:
-        fault_runs.run(record, folder, Verbs(target, console), console, fault_page.write)
+        verbs = Verbs(target, console, hosts=host_arguments(account, backend, inventory))
+        fault_runs.run(record, folder, verbs, console, fault_page.write)
     except KeyboardInterrupt:
         raise UserError(
             f"interrupted after {len(record.done)} runs; the same command goes on from there with "

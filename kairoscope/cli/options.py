@@ -162,6 +162,14 @@ def host_options(command: click.decorators.FC) -> click.decorators.FC:
     return account_options(option(command))
 
 
+def host_arguments(account: Path, backend: Path | None, inventory: Path | None) -> tuple[str, ...]:
+    """What `host_options` were given, for a verb that is called from another folder."""
+    given = {"--account": account, "--backend": backend, "--inventory": inventory}
+    return tuple(
+        text for option, path in given.items() if path for text in (option, str(path.absolute()))
+    )
+
+
 def deployment(
     target: str,
     stack: str,

@@ -49,14 +49,20 @@ class Verbs:
 
     Attributes:
         empty: takes away what earlier runs of an experiment left in the store; None to leave it.
+        hosts: options of a deploy that say where hosts come from, with absolute paths.
     """
 
     def __init__(
-        self, target: str, console: Console, empty: Callable[[Wanted], None] | None = None
+        self,
+        target: str,
+        console: Console,
+        empty: Callable[[Wanted], None] | None = None,
+        hosts: Sequence[str] = (),
     ) -> None:
         self._target = target
         self._console = console
         self._empty = empty
+        self._hosts = hosts
 
     def prepare(self, wanted: Wanted) -> None:
         """Deploy, with KairosDB restarted: a deploy that changes nothing would leave it warm.
@@ -69,7 +75,7 @@ class Verbs:
             before = None  # Nothing is deployed: what will be has just started.
         if before is not None and not before.managed:
             restart(before)
-        self._call("deploy", wanted.experiment, *wanted.options, quiet=True)
+        self._call("deploy", wanted.experiment, *wanted.options, *self._hosts, quiet=True)
         if before is not None and before.managed:
             for host in inventory.load(self._target).kairosdb:
                 self._call("operate", "rolling-restart", "--limit", host.name, quiet=True)
@@ -88,7 +94,7 @@ class Verbs:
 
     def deploy(self, wanted: Wanted) -> None:
         """Bring the target to the experiment, and no more. UserError if it fails."""
-        self._call("deploy", wanted.experiment, *wanted.options)
+        self._call("deploy", wanted.experiment, *wanted.options, *self._hosts)
 
     def search(self, wanted: Wanted) -> Path:
         """Search for what it sustains; the search's folder. UserError if there is none."""

@@ -152,9 +152,18 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 def test_command(call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     deployments = [Deployment(stop_at=3), Deployment()]
     deployments[1]._made = 3
-    monkeypatch.setattr(driver, "Verbs", lambda target, console, empty: deployments.pop(0))
+    made: list[tuple[Any, ...]] = []
+
+    def verbs(*of: Any) -> Deployment:
+        made.append(of)
+        return deployments.pop(0)
+
+    monkeypatch.setattr(driver, "Verbs", verbs)
+    monkeypatch.chdir(tmp_path)
     arguments = ("laptop", "laptop-60k", "--rounds", "3", "--sensors", "500", "--duration", "120")
-    stopped = call(*arguments)
+    stopped = call(*arguments, "--inventory", "mine.yml")
+    # Its verbs are called from another folder.
+    assert made[0][3][-2:] == ("--inventory", str(tmp_path / "mine.yml"))
     assert stopped.exit_code == 2
     (folder,) = (tmp_path / "series").iterdir()
     assert "interrupted after 2 runs; the same command goes on" in stopped.output
@@ -173,10 +182,17 @@ def test_the_store_is_emptied_once_its_servers_are_as_wanted(
     monkeypatch: pytest.MonkeyPatch, console: Console
 ) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(driver.Verbs, "_call", lambda _, verb, *more, **how: calls.append(verb))
-    verbs = driver.Verbs("nowhere", console, lambda side: calls.append(f"empty {side.experiment}"))
+
+    def called(_: Any, *words: str, **how: Any) -> None:
+        calls.append(" ".join(words))
+
+    monkeypatch.setattr(driver.Verbs, "_call", called)
+    hosts = ("--inventory", "/mine.yml")
+    verbs = driver.Verbs(
+        "nowhere", console, lambda side: calls.append(f"empty {side.experiment}"), hosts
+    )
     verbs.prepare(OURS)
-    assert calls == ["deploy", "empty ours.yml"]
+    assert calls == ["deploy ours.yml --inventory /mine.yml", "empty ours.yml"]
 
 
 @pytest.mark.parametrize(
