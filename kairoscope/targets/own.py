@@ -23,9 +23,11 @@ class Own(Target):
         self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
     ) -> Machines:
         """What INVENTORY= says."""
-        if options.inventory is None:
-            raise UserError("Target hosts needs INVENTORY=, a file that says where they are.")
-        return given(plan, options.inventory)
+        return given(plan, _file(options))
+
+    def check_given(self, options: Options) -> None:
+        """INVENTORY=."""
+        _file(options)
 
     def watched(self, options: Options) -> bool:
         """What INVENTORY= says. UserError if it says no, and MONITORING= yes."""
@@ -66,6 +68,17 @@ class Own(Target):
         host_trouble.undo(action, hosts)
 
 
+def _file(options: Options) -> Path:
+    """The inventory that was given. UserError if none was, or there is no such file."""
+    if options.inventory is None:
+        raise UserError("Target hosts needs INVENTORY=, a file that says where they are.")
+    if not options.inventory.exists():
+        raise UserError(
+            f"INVENTORY={options.inventory}: there is no such file. docs/hosts.md shows one."
+        )
+    return options.inventory
+
+
 def given(plan: Plan, file: Path) -> Machines:
     """The machines that an inventory has, with all that it says of them.
 
@@ -75,8 +88,6 @@ def given(plan: Plan, file: Path) -> Machines:
     Raises:
         UserError: it is no inventory, or does not fit the experiment.
     """
-    if not file.exists():
-        raise UserError(f"INVENTORY={file}: there is no such file. docs/hosts.md shows one.")
     found = inventory.read_own(file.absolute())
     cluster = plan.experiment.cluster
     for group, hosts, wanted in (

@@ -104,6 +104,9 @@ class Target(ABC):
         `begin` is called once that is known to be possible, before anything costs.
         """
 
+    def check_given(self, options: Options) -> None:
+        """UserError if `provision` would refuse what it is given, or lacks, whatever is there."""
+
     def ready(self) -> None:
         """Called when all was checked, before anything is changed on the machines."""
 

@@ -161,13 +161,28 @@ class AwsHosts(Cloud):
         """Let an instance end, as AWS does where its machine breaks."""
         number, _ = self._instances()[name]
         self.lab.kill(name)
-        call = f"import boto3; boto3.client('ec2', region_name={self.region!r})"
-        subprocess.run(
-            [*self.through, sys.executable, "-c",
-             f"{call}.terminate_instances(InstanceIds=[{number!r}])"],
+        self._at_aws(f"ec2.terminate_instances(InstanceIds=[{number!r}])")
+
+    def left(self) -> list[str]:
+        """Instances of the account that did not end."""
+        look = """
+for reservation in ec2.describe_instances()["Reservations"]:
+    for instance in reservation["Instances"]:
+        if instance["State"]["Name"] != "terminated":
+            print(instance["InstanceId"])
+"""
+        return self._at_aws(look).split()
+
+    def _at_aws(self, script: str) -> str:
+        """What a script prints that asks the stand-in for AWS, from where it can be reached."""
+        first = f"import boto3\nec2 = boto3.client('ec2', region_name={self.region!r})\n"
+        return subprocess.run(
+            [*self.through, sys.executable, "-c", first + script],
             env=self.environment,
+            capture_output=True,
+            text=True,
             check=True,
-        )  # fmt: skip
+        ).stdout
 
     @contextlib.contextmanager
     def booting(self, name: str) -> Iterator[None]:

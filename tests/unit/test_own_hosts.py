@@ -13,6 +13,7 @@ from kairoscope.deploy import inventory_vars
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
 from kairoscope.targets import own
+from kairoscope.targets.target import Options
 
 STORAGE = {f"storage-{i}": {"address": f"192.0.2.{i}", "rack": f"rack{i}"} for i in (1, 2, 3)}
 
@@ -70,7 +71,9 @@ def test_a_file_that_does_not_fit_the_experiment(tmp_path: Path) -> None:
 
 def test_no_such_file(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="there is no such file"):
-        own.given(planned(), tmp_path / "nothing.yml")
+        own.Own().check_given(Options(tmp_path, inventory=tmp_path / "nothing.yml"))
+    with pytest.raises(UserError, match="needs INVENTORY="):
+        own.Own().check_given(Options(tmp_path))
 
 
 def test_the_sample_fits_the_experiment_that_it_names(tmp_path: Path) -> None:

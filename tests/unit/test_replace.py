@@ -120,6 +120,18 @@ def test_a_machine_that_is_gone_is_made_anew(site):
     assert operation.unfinished("lab") is None
 
 
+def test_what_cannot_be_had_made_is_refused_before_anything_is_marked(site, monkeypatch):
+    def refuse(options: Options) -> None:
+        raise UserError("account.tfvars: missing")
+
+    monkeypatch.setattr(site, "check_given", refuse)
+    with pytest.raises(UserError, match="missing"):
+        nodes.replace(site.deployed, "storage-2")
+    assert site.calls == []
+    assert site.replaced is None
+    assert operation.unfinished("lab") is None
+
+
 def test_one_with_blank_disks_too_as_nothing_sets_it_up_again(site):
     site.reached = True
     nodes.replace(site.deployed, "storage-2")

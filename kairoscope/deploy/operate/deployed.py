@@ -87,15 +87,20 @@ class Deployed:
 
 @contextmanager
 def changing(
-    target: Deployed, wanted: Operation | None = None, *, whatever_deploy: bool = False
+    target: Deployed,
+    wanted: Operation | None = None,
+    *,
+    provisions: bool = False,
+    whatever_deploy: bool = False,
 ) -> Iterator[Operation | None]:
     """Nothing else changes the target meanwhile; the interrupted operation that is gone on with.
 
+    `provisions`: the verb has hosts made or given back, for which something has to be given.
     `whatever_deploy`: the verb looks for itself at all that it needs, and may come in the middle of
     a deploy that cannot go on, as when a node died in it.
 
-    UserError if the target is not deployed, another operation is unfinished, or the target is
-    processes of this machine.
+    UserError if the target is not deployed, another operation is unfinished, the target is
+    processes of this machine, or what has to be given is not.
     """
     deployed = target.inventory
     if not deployed.managed:
@@ -103,6 +108,8 @@ def changing(
             f"Target {target.name} is processes of this machine, which a deploy or destroy serves "
             "better. Verbs are for hosts: TARGET=lab, aws or hosts"
         )
+    if provisions:
+        target.of.target.check_given(target.of.options)
     with operation.alone(target.name):
         unfinished = operation.check_none_unfinished(target.name, wanted)
         if unfinished is None and not whatever_deploy:

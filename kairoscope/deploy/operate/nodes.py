@@ -20,7 +20,7 @@ def add_kairosdb(target: Deployed, plan: Plan) -> None:
     """Add a KairosDB node; loads that start from now on use it."""
     verb = "add-kairosdb"
     wanted = Operation(verb)
-    with changing(target, wanted) as unfinished:
+    with changing(target, wanted, provisions=True) as unfinished:
         if not unfinished:
             _check_only_count_changes(target.plan, plan, "kairosdb", 1, verb)
             target.refuse_unless_whole(verb, *safety.one_down(plan))
@@ -36,7 +36,7 @@ def remove_kairosdb(target: Deployed, plan: Plan, limit: str | None) -> None:
     """Let a KairosDB node store all it has, end it, and give its host back."""
     verb = "remove-kairosdb"
     wanted = Operation(verb, limit or "")
-    with changing(target, wanted) as unfinished:
+    with changing(target, wanted, provisions=True) as unfinished:
         if not unfinished:
             host = safety.the_host(target.inventory, limit, "kairosdb", verb)
             _check_only_count_changes(target.plan, plan, "kairosdb", -1, verb)
@@ -60,7 +60,7 @@ def add_storage(target: Deployed, plan: Plan) -> None:
     """Add a storage node: it joins and takes its data over; then the others give it up."""
     verb = "add-storage"
     wanted = Operation(verb)
-    with changing(target, wanted) as unfinished:
+    with changing(target, wanted, provisions=True) as unfinished:
         if unfinished:
             there = set(unfinished.memory.split())
         else:
@@ -82,7 +82,7 @@ def decommission(target: Deployed, plan: Plan, limit: str | None) -> None:
     """Let a storage node hand its data to the others and leave; its host is given back."""
     verb = "decommission"
     wanted = Operation(verb, limit or "")
-    with changing(target, wanted) as unfinished:
+    with changing(target, wanted, provisions=True) as unfinished:
         if not unfinished:
             host = safety.the_host(target.inventory, limit, "storage", verb)
             _check_only_count_changes(target.plan, plan, "storage", -1, verb)
@@ -113,7 +113,7 @@ def replace(target: Deployed, limit: str | None) -> None:
     """Have a new node take a dead storage node's place: its tokens, and its data from replicas."""
     verb = "replace"
     wanted = Operation(verb, limit or "")
-    with changing(target, wanted, whatever_deploy=True) as unfinished:
+    with changing(target, wanted, provisions=True, whatever_deploy=True) as unfinished:
         plan = target.plan
         operation = unfinished or Operation(verb, wanted.host, _dead(target, limit, verb))
         if not unfinished:

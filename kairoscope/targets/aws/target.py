@@ -77,6 +77,10 @@ class Aws(Target):
         known_hosts.learn(reached, outputs["region"], say, self.boot_s)
         return made
 
+    def check_given(self, options: Options) -> None:
+        """The account's variables, and the backend that the state is in."""
+        working_folder().check_given(options.account, options.backend)
+
     def watched(self, options: Options) -> bool:
         """Always: Terraform makes a host for it."""
         return True

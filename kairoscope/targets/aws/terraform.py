@@ -109,20 +109,9 @@ class Terraform:
         """Bring the folder to the repository's Terraform and the given variables, and initialise.
 
         `account` is the person's variables file, `backend` the settings of an S3 backend for the
-        state; without one the state is a file in the folder. UserError if one is missing, or if
-        the backend is another one than the folder's.
+        state; without one the state is a file in the folder. UserError as of `check_given`.
         """
-        if not account.is_file():
-            raise UserError(
-                f"{account}: missing. It says which region, who may log in and who answers for "
-                "the cost; make it from terraform/account.tfvars.example"
-            )
-        if backend is not None and not backend.is_file():
-            raise UserError(
-                f"{backend}: missing. Make it from terraform/backend.hcl.example, or leave BACKEND "
-                "out to keep the state in a local file"
-            )
-        self._check_backend(backend)
+        self.check_given(account, backend)
         if (self.folder / "modules").exists():  # a module that was removed must not linger
             shutil.rmtree(self.folder / "modules")
         shutil.copytree(paths.TERRAFORM, self.folder, dirs_exist_ok=True, ignore=_NOT_COPIED)
@@ -135,7 +124,18 @@ class Terraform:
         )
         self.initialise()
 
-    def _check_backend(self, backend: Path | None) -> None:
+    def check_given(self, account: Path, backend: Path | None) -> None:
+        """UserError if a file is missing, or if the backend is another one than the folder's."""
+        if not account.is_file():
+            raise UserError(
+                f"{account}: missing. It says which region, who may log in and who answers for "
+                "the cost; make it from terraform/account.tfvars.example"
+            )
+        if backend is not None and not backend.is_file():
+            raise UserError(
+                f"{backend}: missing. Make it from terraform/backend.hcl.example, or leave BACKEND "
+                "out to keep the state in a local file"
+            )
         if backend is None or not self.exists:
             return
         known = self.folder / "backend.hcl"
