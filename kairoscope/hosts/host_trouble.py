@@ -1,8 +1,9 @@
 """What can happen on purpose to hosts with systemd, by ssh: servers are killed and frozen, hosts
 reboot and are cut off.
 
-None is left so for good: a timer of the host itself undoes it after a while, should whoever began
-it never come back. A host that reboots has forgotten all of it, but for the reboot.
+No server and no network is left so for good: a timer of the host itself undoes it after a while,
+should whoever began it never come back; a load that was frozen stays so. A host that reboots has
+forgotten all of it.
 """
 
 import contextlib
