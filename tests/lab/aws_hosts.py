@@ -42,6 +42,8 @@ HOSTS = {
     "bastion": "10.77.0.252",
 }
 """Of the lab, by which this machine looks after them. A deployment knows others, AWS's."""
+LATER = {"kairosdb-3": "10.77.0.103"}
+"""Of hosts that come later."""
 STORAGE = ("storage-1", "storage-2", "storage-3")
 _STORES = [f"10.77.0.{241 + i}" for i in range(3)]
 _VPC = "10.42.0.0/16"  # What a deployment has unless told otherwise.
@@ -112,12 +114,17 @@ class AwsHosts(Cloud):
         self._ends.callback(aws.close)
         super().__init__(aws, folder / "cloud", ssh_public_key=self._login)
         self._agent = self._ends.enter_context(_agent(folder))
-        self.experiment = self.scratch / "experiment.yml"
-        self.experiment.write_text(yaml.safe_dump(EXPERIMENT))
+        self.experiment = self.write("experiment")
         # The hosts share this machine's clock.
         (self.home / "aws" / "group_vars").mkdir()
         (self.home / "aws" / "group_vars" / "all.yml").write_text("common_time_sync: false\n")
         self._folder = folder
+
+    def write(self, name: str, **sections: Any) -> Path:
+        """The experiment with some fields of its sections replaced."""
+        path = self.scratch / f"{name}.yml"
+        path.write_text(yaml.safe_dump(but(EXPERIMENT, **sections)))
+        return path
 
     @property
     def environment(self) -> dict[str, str]:
@@ -145,17 +152,12 @@ class AwsHosts(Cloud):
         self._stores = Stores(self.lab, self._folder / "stores", DATACENTER, stores)
         self._stores.start()
         self._ends.callback(self._stores.close)
-        for name, host in told["hosts"].items():
-            self._is_instance(name, host["ssh_user"], host["address"])
         self._is_instance("bastion", told["bastion_user"], self._instances()["bastion"][1])
         self.root("bastion", _ADDRESS, f"{told['bastion']}/32")
         way = ["route", "add", f"{told['bastion']}/32", "dev", self.lab.network.switch]
         subprocess.run(["ip", "-n", self.lab.network.name, *way], check=True)
-        for name in STORAGE:
-            self._is_scylla_image(name)
-        for name in ("kairosdb-1", "kairosdb-2"):
-            (device,) = told["hosts"][name]["data_devices"]
-            self._attach(name, device, EXPERIMENT["aws"]["queue_volume_gib"])
+        for name in told["hosts"]:
+            self._boot(name)
 
     def end(self, name: str) -> None:
         """Let an instance end, as AWS does where its machine breaks."""
@@ -186,21 +188,24 @@ for reservation in ec2.describe_instances()["Reservations"]:
 
     @contextlib.contextmanager
     def booting(self, name: str) -> Iterator[None]:
-        """Within the block, a storage host is made anew as soon as Terraform has made another
-        instance in its place, with the image and the address of that."""
-        was = self._instances()[name]
+        """Within the block, a host is made, or made anew, as soon as Terraform has made an instance
+        of that name that was not there, with the image and the address of that."""
+        was = self._instances().get(name)
         over, problems = threading.Event(), list[BaseException]()
 
         def watch() -> None:
             while not over.wait(1):
                 now = self._instances().get(name, was)
-                if now[0] != was[0]:
-                    self.lab.remove(name)
-                    self.lab.up([host for host in lab_hosts() if host.name == name], print)
+                # Its outputs come last.
+                if now and now != was and self._told(name).get("address") == now[1]:
+                    if was:
+                        self.lab.remove(name)
+                    address = (HOSTS | LATER)[name]
+                    self.lab.up([LabHost(name, address)], print)
                     self._let_through()
-                    self._stores.moved(was[1], now[1])
-                    self._is_scylla_image(name)
-                    self._is_instance(name, self.outputs()["hosts"][name]["ssh_user"], now[1])
+                    if was and name in STORAGE:
+                        self._stores.moved(was[1], now[1])
+                    self._boot(name)
                     return
 
         def guarded() -> None:
@@ -217,6 +222,21 @@ for reservation in ec2.describe_instances()["Reservations"]:
             over.set()
             watching.join()
             assert not problems, problems
+
+    def _told(self, name: str) -> dict[str, Any]:
+        """What Terraform tells of a host; {} while it does not."""
+        found: dict[str, Any] = self.outputs().get("hosts", {}).get(name, {})
+        return found
+
+    def _boot(self, name: str) -> None:
+        """Have a host of the lab be what its instance would be after its first boot."""
+        told = self._told(name)
+        self._is_instance(name, told["ssh_user"], told["address"])
+        if name in STORAGE:
+            self._is_scylla_image(name)
+        if told["group"] == "kairosdb":
+            (device,) = told["data_devices"]
+            self._attach(name, device, EXPERIMENT["aws"]["queue_volume_gib"])
 
     def _let_through(self) -> None:
         subprocess.run(

@@ -5,9 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 from aws_cloud import initialised
-from aws_hosts import EXPERIMENT, HOSTS, AwsHosts, lab_hosts
+from aws_hosts import HOSTS, AwsHosts, lab_hosts
 from harness import changed, have_bundles, wait_for
 
 from kairoscope.hosts import inventory
@@ -68,9 +67,7 @@ def test_the_queue_is_on_a_volume_of_its_own(cloud: AwsHosts) -> None:
 
 
 def test_faults_happen_to_instances_are_undone_and_lose_nothing(cloud: AwsHosts) -> None:
-    what = cloud.scratch / "faulty.yml"
-    load = EXPERIMENT["load"] | {"duration_s": 150}
-    what.write_text(yaml.safe_dump(EXPERIMENT | {"load": load, "faults": FAULTS}))
+    what = cloud.write("faulty", load={"duration_s": 150}, faults=FAULTS)
     done = cloud.cli("load", what, "--target", "aws", "--no-serve", timeout_s=1200)
     run = (cloud.home / "runs" / "latest").resolve()
     told = json.loads((run / "verdict.json").read_text())["faults"]
@@ -95,6 +92,21 @@ def test_a_dead_storage_node_is_replaced_by_a_new_instance(cloud: AwsHosts) -> N
         cloud.well(*replace, "--account", cloud.account, timeout_s=1800)
     after = inventory.read(cloud.home / "aws" / "inventory.yml").host("storage-2")
     assert before.vars["instance_id"] != after.vars["instance_id"]
+    wait_for("all figures that are gathered", lambda: _is_verified(cloud), 120)
+
+
+def test_a_kairosdb_node_comes_and_goes(cloud: AwsHosts) -> None:
+    three = cloud.write("three", cluster={"kairosdb_nodes": 3})
+    at = ("--target", "aws", "--account", cloud.account)
+    with cloud.booting("kairosdb-3"):
+        cloud.well("operate", "add-kairosdb", three, *at, timeout_s=1800)
+    wait_for("all figures that are gathered", lambda: _is_verified(cloud), 120)
+    cloud.well(
+        *("operate", "remove-kairosdb", cloud.experiment, "--limit", "kairosdb-3", *at),
+        timeout_s=1800,
+    )
+    assert len(cloud.left()) == len(HOSTS)
+    cloud.lab.remove("kairosdb-3")
     wait_for("all figures that are gathered", lambda: _is_verified(cloud), 120)
 
 
