@@ -42,7 +42,7 @@ _GROUPS = (
     "cloud",
     "lab/test_alerts_fired",
     "lab/test_lab_aws",
-    "lab/test_own_hosts",
+    "lab/test_lab_own_hosts",
     "lab/test_lab_scylla",
     "cluster/test_attacks",
     "cluster/test_killed_together",
