@@ -27,7 +27,7 @@ LONG = {
     "secured": "TLS and passwords on this machine, and their rotation",
     "scylla": "the ScyllaDB role on a stand-in in the lab, and a real server (SCYLLA=)",
     "lab": "the lab's own hosts, faults and firewall, and what a deploy there refuses and survives",
-    "aws": "whole deployments with Terraform's real provider, against a stand-in for AWS",
+    "aws": "deployments with Terraform's real provider, to a stand-in for AWS and hosts of a lab",
     "alerts": "each alert fired by its fault in the lab, and none by a load (CLEAN_MINUTES=60)",
     "panels": "dashboards drawn by Grafana's own components (npm, Chromium), other systems' asked",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 
 import psutil
 import pytest
+import yaml
 
 BIN = Path(sys.executable).parent
 
@@ -169,6 +171,41 @@ class Cli:
         assert done.stderr.startswith("Error: "), done.stderr
         assert "Traceback" not in done.stderr
         return done.stderr.removeprefix("Error: ")
+
+
+class HostsCli(Cli):
+    """A KAIROSCOPE_HOME in a scratch folder, for a deployment on hosts."""
+
+    scratch: Path
+    home: Path
+    base: dict[str, Any]
+    """The experiment that the others are made of."""
+
+    def write(self, name: str, **sections: Any) -> Path:
+        """The experiment with some fields of its sections replaced."""
+        path = self.scratch / f"{name}.yml"
+        path.write_text(yaml.safe_dump(but(self.base, **sections)))
+        return path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "KAIROSCOPE_HOME": str(self.home),
+            "KAIROSCOPE_SECRETS": str(self.scratch / "secrets"),
+            "COLUMNS": "200",
+        }
+
+    def survives_faults(self, what: Path, target: str) -> None:
+        """A load with faults: each happens and is undone, and every acknowledged point is read."""
+        done = self.cli("load", what, "--target", target, "--no-serve", timeout_s=1200)
+        run = (self.home / "runs" / "latest").resolve()
+        told = json.loads((run / "verdict.json").read_text())["faults"]
+        given = yaml.safe_load(what.read_text())["faults"]
+        assert [fault["problem"] for fault in told] == [""] * len(given), done.stdout[-3000:]
+        assert all(fault["undone_t"] for fault in told), told
+        ledger = json.loads((run / "ledger.json").read_text())
+        assert ledger["acknowledged"] == ledger["stored"] > 0, ledger
 
 
 def have_bundles(*options: str) -> None:

@@ -26,7 +26,7 @@ _POLL_S = 2.0
 _FORGOTTEN_S = 120
 """After the end of a fault that nobody has undone."""
 
-# In each: $unit, of systemd; and $2, $3 as the calls below have them. A drop-in below /run is gone
+# In each: $unit, of systemd; and what else the calls below give. A drop-in below /run is gone
 # after a reboot.
 _START = """
 rm -f "/run/systemd/system/$unit.service.d/kairoscope-fault.conf"
@@ -49,7 +49,7 @@ _FREEZE = 'systemctl kill --signal=STOP "$unit.service"\n'
 _THAW = 'systemctl kill --signal=CONT "$unit.service" 2>/dev/null || true\n'
 # The agent, workers and reader of a load, by the host's folder in their arguments.
 _OF_LOADER = """
-pkill --signal "$2" --full "$3" || { echo "its load is not under way" >&2; exit 1; }
+pkill --signal "$1" --full "$2" || { echo "its load is not under way" >&2; exit 1; }
 """
 _LET_IN = "table inet kairoscope_fault\ndelete table inet kairoscope_fault\n"
 _HEAL = f"nft --file - <<END\n{_LET_IN}END\n"
@@ -95,7 +95,7 @@ def begin(action: str, hosts: Sequence[Host], everyone: Sequence[Host], for_s: f
     after = str(round(for_s) + _FORGOTTEN_S)
     if action == "partition":
         others = [host for host in everyone if host.name not in {each.name for each in hosts}]
-        _on_each(
+        _once_on_each(
             hosts,
             lambda host: _UNDONE_BY_ITSELF + f"nft --file - <<END\n{_cut(host, others)}END\n",
             after,
@@ -114,7 +114,7 @@ def undo(action: str, hosts: Sequence[Host]) -> None:
         UserError: it could not be undone on each of them.
     """
     if action == "partition":
-        _on_each(hosts, lambda _: _HEAL + _NO_NEED)
+        _once_on_each(hosts, lambda _: _HEAL + _NO_NEED)
     elif action == "kill":
         on_servers(_servers(hosts), _START + _NO_NEED, timeout_s=_SERVER_S)
     elif action == "freeze":
@@ -160,7 +160,7 @@ def on_each(hosts: Sequence[Host], act: Callable[[Host], None]) -> None:
         raise UserError("; ".join(problems))
 
 
-def _on_each(hosts: Sequence[Host], script: Callable[[Host], str], *given: str) -> None:
+def _once_on_each(hosts: Sequence[Host], script: Callable[[Host], str], *given: str) -> None:
     """A script as `on_servers` runs it, of what concerns a host, once on each."""
 
     def on(host: Host) -> None:
@@ -178,7 +178,7 @@ def _signal_loaders(hosts: Sequence[Host], signal: str) -> None:
     def on(host: Host) -> None:
         # Its first letter in brackets, or it would find the shell that looks for it.
         pattern = f"[l]oaders[.].* {re.escape(str(host.home))}/"
-        ssh.run(host, ["sh", "-euc", _OF_LOADER, "sh", "", signal, pattern], sudo=True)
+        ssh.run(host, ["sh", "-euc", _OF_LOADER, "sh", signal, pattern], sudo=True)
 
     on_each([host for host in hosts if host.role == "loader"], on)
 

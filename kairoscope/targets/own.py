@@ -1,23 +1,21 @@
 """Target `hosts`: machines of one's own, from an inventory that says where they are."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.experiment.faults import Fault
-from kairoscope.hosts import host_trouble, inventory
+from kairoscope.hosts import inventory
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import SYSTEMD, Machine, Machines
 from kairoscope.plan import Plan
-from kairoscope.targets.target import Options, Say, Target
+from kairoscope.targets.target import Options, Reached, Say
 
 
-class Own(Target):
+class Own(Reached):
     """Machines that were there before, and stay."""
 
     name = "hosts"
-    levers = host_trouble.LEVERS
 
     def provision(
         self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
@@ -57,15 +55,6 @@ class Own(Target):
         names = [h.name for h in inventory.read_own(options.inventory.absolute()).all]
         if host.name in names:
             raise UserError(f"INVENTORY={options.inventory} still has {host.name}.")
-
-    def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
-        """By ssh and their service manager."""
-        everyone = inventory.load(self.name).all
-        host_trouble.begin(fault.action, hosts, everyone, fault.for_s)
-
-    def undo(self, action: str, hosts: Sequence[Host]) -> None:
-        """The same way."""
-        host_trouble.undo(action, hosts)
 
 
 def _file(options: Options) -> Path:

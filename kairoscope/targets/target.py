@@ -13,7 +13,7 @@ from typing import Any
 from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.experiment.faults import Fault
-from kairoscope.hosts import inventory
+from kairoscope.hosts import host_trouble, inventory
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machines
 from kairoscope.plan import Plan
@@ -165,3 +165,18 @@ class Target(ABC):
         Returns once the hosts are back. UserError if one is not.
         """
         raise NotImplementedError
+
+
+class Reached(Target):
+    """Hosts with systemd that are reached by SSH, and are not this machine's to stop or cut off."""
+
+    levers = host_trouble.LEVERS
+
+    def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
+        """By SSH and their service manager."""
+        everyone = inventory.load(self.name).all
+        host_trouble.begin(fault.action, hosts, everyone, fault.for_s)
+
+    def undo(self, action: str, hosts: Sequence[Host]) -> None:
+        """The same way."""
+        host_trouble.undo(action, hosts)

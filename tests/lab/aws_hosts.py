@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import scylla_stand_in
-import yaml
 from aws_cloud import Cloud
 from aws_stand_in import AwsStandIn
-from harness import SMALL, but
+from deployed_lab import as_root
+from harness import SMALL, HostsCli, but
 from scylla_stand_in import PACKAGES
 from stores_behind import PORT, Stores
 
@@ -95,8 +95,10 @@ touch /etc/scylla/machine_image_configured
 """
 
 
-class AwsHosts(Cloud):
+class AwsHosts(Cloud, HostsCli):
     """A KAIROSCOPE_HOME with target aws, of which the instances are hosts of a lab."""
+
+    base = EXPERIMENT
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.lab = lab
@@ -118,13 +120,7 @@ class AwsHosts(Cloud):
         # The hosts share this machine's clock.
         (self.home / "aws" / "group_vars").mkdir()
         (self.home / "aws" / "group_vars" / "all.yml").write_text("common_time_sync: false\n")
-        self._folder = folder
-
-    def write(self, name: str, **sections: Any) -> Path:
-        """The experiment with some fields of its sections replaced."""
-        path = self.scratch / f"{name}.yml"
-        path.write_text(yaml.safe_dump(but(EXPERIMENT, **sections)))
-        return path
+        self._base = folder
 
     @property
     def environment(self) -> dict[str, str]:
@@ -144,20 +140,20 @@ class AwsHosts(Cloud):
         """Have the hosts be what Terraform made instances of."""
         told = self.outputs()
         self._let_through()
-        scylla_stand_in.build(self._folder / "packages", [VERSION])
+        scylla_stand_in.build(self._base / "packages", [VERSION])
         stores = {
             store: told["hosts"][name]["address"]
             for store, name in zip(_STORES, STORAGE, strict=True)
         }
-        self._stores = Stores(self.lab, self._folder / "stores", DATACENTER, stores)
+        self._stores = Stores(self.lab, self._base / "stores", DATACENTER, stores)
         self._stores.start()
         self._ends.callback(self._stores.close)
         self._is_instance("bastion", told["bastion_user"], self._instances()["bastion"][1])
-        self.root("bastion", _ADDRESS, f"{told['bastion']}/32")
+        as_root(self.lab, "bastion", _ADDRESS, f"{told['bastion']}/32")
         way = ["route", "add", f"{told['bastion']}/32", "dev", self.lab.network.switch]
         subprocess.run(["ip", "-n", self.lab.network.name, *way], check=True)
-        for name in told["hosts"]:
-            self._boot(name)
+        for name, host in told["hosts"].items():
+            self._boot(name, host)
 
     def end(self, name: str) -> None:
         """Let an instance end, as AWS does where its machine breaks."""
@@ -197,7 +193,8 @@ for reservation in ec2.describe_instances()["Reservations"]:
             while not over.wait(1):
                 now = self._instances().get(name, was)
                 # Its outputs come last.
-                if now and now != was and self._told(name).get("address") == now[1]:
+                told = self.outputs().get("hosts", {}).get(name, {})
+                if now and now != was and told.get("address") == now[1]:
                     if was:
                         self.lab.remove(name)
                     address = (HOSTS | LATER)[name]
@@ -205,7 +202,7 @@ for reservation in ec2.describe_instances()["Reservations"]:
                     self._let_through()
                     if was and name in STORAGE:
                         self._stores.moved(was[1], now[1])
-                    self._boot(name)
+                    self._boot(name, told)
                     return
 
         def guarded() -> None:
@@ -223,14 +220,11 @@ for reservation in ec2.describe_instances()["Reservations"]:
             watching.join()
             assert not problems, problems
 
-    def _told(self, name: str) -> dict[str, Any]:
-        """What Terraform tells of a host; {} while it does not."""
-        found: dict[str, Any] = self.outputs().get("hosts", {}).get(name, {})
-        return found
+    def _boot(self, name: str, told: Mapping[str, Any]) -> None:
+        """Have a host of the lab be what its instance would be after its first boot.
 
-    def _boot(self, name: str) -> None:
-        """Have a host of the lab be what its instance would be after its first boot."""
-        told = self._told(name)
+        `told`: what Terraform tells of it.
+        """
         self._is_instance(name, told["ssh_user"], told["address"])
         if name in STORAGE:
             self._is_scylla_image(name)
@@ -260,33 +254,21 @@ for reservation in ec2.describe_instances()["Reservations"]:
             for each in resource["instances"]
         }
 
-    def root(self, name: str, script: str, *given: str, text: bytes = b"") -> str:
-        """What a script that root runs on a host prints."""
-        done = subprocess.run(
-            self.lab.ssh(name, ["sudo", "sh", "-euc", script, "sh", *given]),
-            input=text,
-            capture_output=True,
-            check=False,
-        )
-        said = (done.stdout + done.stderr).decode(errors="replace")
-        assert done.returncode == 0, f"{name}: {script}\n{said}"
-        return done.stdout.decode()
-
     def _is_instance(self, name: str, user: str, address: str) -> None:
-        self.root(name, _ADDRESS, f"{address}/{_VPC.partition('/')[2]}")
-        key = base64.b64encode((self._folder / "host").read_bytes())
-        self.root(name, _LOGIN, user, self._login, text=key)
+        as_root(self.lab, name, _ADDRESS, f"{address}/{_VPC.partition('/')[2]}")
+        key = base64.b64encode((self._base / "host").read_bytes())
+        as_root(self.lab, name, _LOGIN, user, self._login, text=key)
 
     def _is_scylla_image(self, name: str) -> None:
         for package in PACKAGES:
             file = f"{package}_{scylla_stand_in.package_version(VERSION)}_all.deb"
-            content = (self._folder / "packages" / "repository" / "pool" / file).read_bytes()
-            self.root(name, 'cat > "/root/$1"', file, text=content)
-        self.root(name, _SCYLLA_IMAGE, f"{_STORES[STORAGE.index(name)]}:{PORT}")
+            content = (self._base / "packages" / "repository" / "pool" / file).read_bytes()
+            as_root(self.lab, name, 'cat > "/root/$1"', file, text=content)
+        as_root(self.lab, name, _SCYLLA_IMAGE, f"{_STORES[STORAGE.index(name)]}:{PORT}")
 
     def _attach(self, name: str, device: str, gib: int) -> None:
         """An EBS volume: a file of this machine as a block device of the host."""
-        file = self._folder / f"{name}.volume"
+        file = self._base / f"{name}.volume"
         with file.open("wb") as volume:
             volume.truncate(gib << 30)
         loop = subprocess.run(

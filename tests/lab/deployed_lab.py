@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from harness import SERVER, SMALL, STORE, Cli, but, running_load, wait_for
+from harness import SERVER, SMALL, STORE, HostsCli, but, running_load, wait_for
 from hdrh.log import HistogramLogReader
 
 from kairoscope import run_folder
@@ -41,37 +40,24 @@ EXPERIMENT = but(
 )
 
 
-class DeployedLab(Cli):
+class DeployedLab(HostsCli):
     """A KAIROSCOPE_HOME with a lab in it."""
+
+    base = EXPERIMENT
 
     def __init__(self) -> None:
         self.scratch = Path(tempfile.mkdtemp(prefix="ks-lab-"))
         self.home = self.scratch / "home"
         self.state = self.home / "lab"
-        self.experiment = self.write()
+        self.experiment = self.write("lab")
         # The load that runs, and when a verb was carried out under it.
         self.load: Load | None = None
         # Rows of docs/operations.md: what each verb did to the load.
         self.effects: list[str] = []
 
-    def write(self, name: str = "lab", **sections: Any) -> Path:
-        """The experiment with some fields of its sections replaced."""
-        path = self.scratch / f"{name}.yml"
-        path.write_text(yaml.safe_dump(but(EXPERIMENT, **sections)))
-        return path
-
     def write_nodes(self, **cluster: int) -> Path:
         """The experiment with other counts of nodes."""
         return self.write("-".join(f"{k}{v}" for k, v in cluster.items()), cluster=cluster)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            **os.environ,
-            "KAIROSCOPE_HOME": str(self.home),
-            "KAIROSCOPE_SECRETS": str(self.scratch / "secrets"),
-            "COLUMNS": "200",
-        }
 
     def well(self, *arguments: str | Path, timeout_s: float | None = None) -> str:
         start = time.time()
@@ -195,6 +181,24 @@ class Load:
             f"{during.get_value_at_percentile(99) / 1000:,.0f} ms of "
             f"{during.get_total_count():,} |"
         )
+
+
+def as_root(lab: Lab, host: str, script: str, *given: str, text: bytes = b"") -> str:
+    """What a script that root runs on a host prints.
+
+    Args:
+        given: $1 and on of the script.
+        text: what it can read.
+    """
+    done = subprocess.run(
+        lab.ssh(host, ["sudo", "sh", "-euc", script, "sh", *given]),
+        input=text,
+        capture_output=True,
+        check=False,
+    )
+    said = (done.stdout + done.stderr).decode(errors="replace")
+    assert done.returncode == 0, f"{host}: {script}\n{said}"
+    return done.stdout.decode()
 
 
 def left(lab: Lab) -> dict[str, list[str]]:

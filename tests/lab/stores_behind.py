@@ -81,7 +81,8 @@ with session("cassandra") as cluster:
     db = cluster.connect()
     db.execute("ALTER KEYSPACE system_auth WITH replication = "
                f"{{'class': 'NetworkTopologyStrategy', '{dc}': 3}}")
-    db.execute(f"CREATE ROLE {name} WITH PASSWORD = '{name}' AND LOGIN = true AND SUPERUSER = true")
+    db.execute(f"CREATE ROLE IF NOT EXISTS {name} "
+               f"WITH PASSWORD = '{name}' AND LOGIN = true AND SUPERUSER = true")
 with session(name) as cluster:
     cluster.connect().execute("DROP ROLE cassandra")
 """

@@ -77,16 +77,8 @@ def test_faults_of_servers_and_disks_happen_are_undone_and_lose_nothing(lab):
         {"at": "25s", "expire-certificate": "storage-2", "for": "5s"},
         {"at": "150s", "fill-disk": "kairosdb-2", "for": "5s"},
     ]
-    what = lab.write("faulty", load={"duration_s": 180})
-    content = yaml.safe_load(what.read_text())
-    what.write_text(yaml.safe_dump(content | {"faults": given}))
-    lab.cli("load", what, "--target", "lab", timeout_s=900)
-    folder = (lab.home / "runs" / "latest").resolve()
-    told = json.loads((folder / "verdict.json").read_text())["faults"]
-    assert [fault["problem"] for fault in told] == [""] * len(given)
-    assert all(fault["undone_t"] for fault in told)
-    ledger = json.loads((folder / "ledger.json").read_text())
-    assert ledger["acknowledged"] == ledger["stored"] > 0, ledger
+    what = lab.write("faulty", load={"duration_s": 180}, faults=given)
+    lab.survives_faults(what, "lab")
     for host in ("kairosdb-1", "storage-2"):
         assert lab.on(host, "sudo", "find", "/run/systemd/system", "-name", "lab-*.conf") == ""
     assert lab.on("kairosdb-2", "sudo", "find", "/var/lib/kairoscope", "-name", "lab-*") == ""
@@ -213,12 +205,7 @@ def test_faults_of_an_experiment_happen_to_hosts_and_lose_nothing(lab):
             {"at": at[3], "freeze": "kairosdb-2", "for": "8s"},
         ],
     )
-    done = lab.cli("load", what, "--target", "lab", "--no-serve", timeout_s=1200)
-    run = (lab.home / "runs" / "latest").resolve()
-    told = json.loads((run / "verdict.json").read_text())["faults"]
-    assert [fault["problem"] for fault in told] == [""] * len(at), done.stdout[-3000:]
-    ledger = json.loads((run / "ledger.json").read_text())
-    assert ledger["acknowledged"] == ledger["stored"] > 0
+    lab.survives_faults(what, "lab")
     assert "no packets" not in lab.well("lab", "hosts")
     lab.wait_until_well()
 

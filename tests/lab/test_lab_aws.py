@@ -1,12 +1,12 @@
 """Target `aws`, whole: from an experiment to hosts that are verified, loaded and given back."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from aws_cloud import initialised
 from aws_hosts import HOSTS, AwsHosts, lab_hosts
+from deployed_lab import as_root
 from harness import changed, have_bundles, wait_for
 
 from kairoscope.hosts import inventory
@@ -63,24 +63,19 @@ def _is_verified(cloud: AwsHosts) -> bool:
 def test_the_queue_is_on_a_volume_of_its_own(cloud: AwsHosts) -> None:
     for host in inventory.read(cloud.home / "aws" / "inventory.yml").kairosdb:
         look = "findmnt --noheadings --output SOURCE --target /var/lib/kairoscope/*/queue"
-        assert cloud.root(host.name, look).split() == ["/dev/nvme1n1"]
+        assert as_root(cloud.lab, host.name, look).split() == ["/dev/nvme1n1"]
 
 
 def test_faults_happen_to_instances_are_undone_and_lose_nothing(cloud: AwsHosts) -> None:
     what = cloud.write("faulty", load={"duration_s": 150}, faults=FAULTS)
-    done = cloud.cli("load", what, "--target", "aws", "--no-serve", timeout_s=1200)
-    run = (cloud.home / "runs" / "latest").resolve()
-    told = json.loads((run / "verdict.json").read_text())["faults"]
-    assert [fault["problem"] for fault in told] == [""] * len(FAULTS), done.stdout[-3000:]
-    ledger = json.loads((run / "ledger.json").read_text())
-    assert ledger["acknowledged"] == ledger["stored"] > 0, ledger
+    cloud.survives_faults(what, "aws")
 
 
 def test_a_dead_storage_node_is_replaced_by_a_new_instance(cloud: AwsHosts) -> None:
     """Step 12 to 14 of docs/first-hour.md."""
 
     def down() -> bool:
-        return "DN " in cloud.root("storage-1", "nodetool status")
+        return "DN " in as_root(cloud.lab, "storage-1", "nodetool status")
 
     before = inventory.read(cloud.home / "aws" / "inventory.yml").host("storage-2")
     cloud.end("storage-2")

@@ -1,7 +1,5 @@
 """Target `hosts`, whole: machines that somebody has, with an inventory of theirs, and a way in."""
 
-import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,7 +8,8 @@ from typing import Any
 
 import pytest
 import yaml
-from harness import SERVER, SMALL, STORE, Cli, but, changed, have_bundles, wait_for
+from deployed_lab import as_root
+from harness import SERVER, SMALL, STORE, HostsCli, but, changed, have_bundles, wait_for
 
 from kairoscope.targets.lab import Lab, LabHost
 
@@ -38,8 +37,10 @@ EXPERIMENT = but(
 )
 
 
-class Site(Cli):
+class Site(HostsCli):
     """A KAIROSCOPE_HOME, hosts in a network of their own, and an inventory of them."""
+
+    base = EXPERIMENT
 
     def __init__(self, lab: Lab, scratch: Path) -> None:
         self.lab, self.scratch = lab, scratch
@@ -54,21 +55,6 @@ class Site(Cli):
         # The hosts share this machine's clock.
         of_all = {"common_time_sync": False}
         self.inventory.write_text(yaml.safe_dump({"all": {"vars": of_all, "children": groups}}))
-
-    def write(self, name: str, **sections: Any) -> Path:
-        """The experiment with some fields of its sections replaced."""
-        path = self.scratch / f"{name}.yml"
-        path.write_text(yaml.safe_dump(but(EXPERIMENT, **sections)))
-        return path
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {
-            **os.environ,
-            "KAIROSCOPE_HOME": str(self.home),
-            "KAIROSCOPE_SECRETS": str(self.scratch / "secrets"),
-            "COLUMNS": "200",
-        }
 
     def deploy(self) -> str:
         """With the inventory; what it printed."""
@@ -97,12 +83,7 @@ def test_from_an_inventory_to_hosts_that_are_verified(site: Site) -> None:
 def test_faults_happen_to_them_are_undone_and_lose_nothing(site: Site) -> None:
     load = {"duration_s": 150, "warmup_s": 5}
     what = site.write("faulty", load=load, faults=FAULTS)
-    done = site.cli("load", what, "--target", "hosts", "--no-serve", timeout_s=1200)
-    run = (site.home / "runs" / "latest").resolve()
-    told = json.loads((run / "verdict.json").read_text())["faults"]
-    assert [fault["problem"] for fault in told] == [""] * len(FAULTS), done.stdout[-3000:]
-    ledger = json.loads((run / "ledger.json").read_text())
-    assert ledger["acknowledged"] == ledger["stored"] > 0, ledger
+    site.survives_faults(what, "hosts")
     wait_for("hosts that are well", site.is_well, 300)
     assert not any(left_on(site).values()), left_on(site)
     assert ", 0 FAIL" in site.well("verify", "--target", "hosts")
@@ -133,12 +114,4 @@ def left_on(site: Site) -> dict[str, str]:
         "-o -name '*kairoscope-undo*' 2>/dev/null; "
         "nft list tables | grep kairoscope_fault; true"
     )
-    return {name: on(site.lab, name, look) for name in ADDRESSES}
-
-
-def on(lab: Lab, name: str, script: str) -> str:
-    """What a script that root runs on a host prints."""
-    done = subprocess.run(
-        lab.ssh(name, ["sudo", "sh", "-c", script]), capture_output=True, text=True, check=True
-    )
-    return done.stdout
+    return {name: as_root(site.lab, name, look) for name in ADDRESSES}

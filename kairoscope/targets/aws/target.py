@@ -1,14 +1,13 @@
 """Target `aws`: what it is to a plan, and the verbs on it: plan, deploy and destroy."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.experiment.faults import Fault
-from kairoscope.hosts import host_trouble, inventory
+from kairoscope.hosts import inventory
 from kairoscope.hosts.deployed import plan_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machines
@@ -18,18 +17,24 @@ from kairoscope.plan.draft import Draft
 from kairoscope.targets.aws import backups, guard, known_hosts, machines, shape
 from kairoscope.targets.aws.instance_types import InstanceType
 from kairoscope.targets.aws.terraform import Terraform
-from kairoscope.targets.target import Options, Say, Target
+from kairoscope.targets.target import Options, Reached, Say
 
 # Of a disk of its own: the rest is the file system's and kairosdb.queue_disk_free_mb.
 VOLUME_SHARE = 0.9
 
 
-class Aws(Target):
-    """EC2 instances in a network of their own, made by Terraform."""
+class Aws(Reached):
+    """EC2 instances in a network of their own, made by Terraform.
+
+    Its levers are not EC2's: an instance that is stopped loses the disks in it, which a storage
+    node's are
+    (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-store-lifetime.html), and a
+    security group lets connections that are there go on
+    (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html).
+    """
 
     name = "aws"
     makes_anew = True
-    levers = host_trouble.LEVERS
     boot_s = 300.0  # From the start of an instance to its sshd; with SSM its agent comes later.
 
     def shape(self, draft: Draft) -> None:
@@ -142,21 +147,6 @@ class Aws(Target):
             listed = "\n".join(f"  {address}" for address in left)
             raise UserError(f"Still there, and paid for:\n{listed}\nRun the same command again.")
         say("target aws: nothing is left of it in the account")
-
-    def begin(self, fault: Fault, hosts: Sequence[Host]) -> None:
-        """By ssh and systemd, as on machines of one's own.
-
-        Not by EC2: an instance that is stopped loses the disks in it, which a storage node's are
-        (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instance-store-lifetime.html), and a
-        security group lets connections that there are go on
-        (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/security-group-connection-tracking.html).
-        """
-        everyone = inventory.load(self.name).all
-        host_trouble.begin(fault.action, hosts, everyone, fault.for_s)
-
-    def undo(self, action: str, hosts: Sequence[Host]) -> None:
-        """The same way."""
-        host_trouble.undo(action, hosts)
 
 
 def _types(draft: Draft) -> dict[str, InstanceType]:

@@ -38,7 +38,8 @@ def own_answer(statement, version):
     if re.search(r"\bsystem\.versions\b", statement):
         told = {"version": version, "build_mode": "stand-in", "build_id": ""}
         return _rows("system", "versions", told)
-    # Of Cassandra 4.0 and later alone; system/system_keyspace.cc at 2026.2.5 has peers only.
+    # Of Cassandra 4.0 and later alone: db/system_keyspace.cc at f4a4091 (2026.4.0-dev) has peers
+    # only, and this is what validation.cc says of a table that is not there.
     if re.search(r"\bsystem\.peers_v2\b", statement):
         return _error(INVALID, "unconfigured table peers_v2")
     if said := cql.refusal(statement, version):
@@ -110,7 +111,8 @@ class _Connection:
             while True:
                 (protocol, flags, stream, opcode, _), body = await _frame(self.reader)
                 if protocol != cql._VERSION:
-                    # transport/server.cc: what is greater than 4 is refused, whoever asks.
+                    # transport/server.cc at f4a4091 takes 3 and 4, from whoever asks; no client of
+                    # ours speaks 3.
                     text = f"Invalid or unsupported protocol version: {protocol}"
                     answer = _error(cql.PROTOCOL, text)
                 else:
