@@ -1,13 +1,13 @@
 """What can happen on purpose to hosts with systemd, by ssh: servers are killed and frozen, hosts
 reboot and are cut off.
 
-No server and no network is left so for good: a timer of the host itself undoes it after a while,
-should whoever began it never come back; a load that was frozen stays so. A host that reboots has
-forgotten all of it.
+Nothing is left so for good: a timer of the host itself undoes it after a while, should whoever
+began it never come back. A host that reboots has forgotten all of it.
 """
 
 import contextlib
 import re
+import shlex
 import time
 from collections.abc import Callable, Sequence
 
@@ -26,8 +26,7 @@ _POLL_S = 2.0
 _FORGOTTEN_S = 120
 """After the end of a fault that nobody has undone."""
 
-# In each: $unit, of systemd; and what else the calls below give. A drop-in below /run is gone
-# after a reboot.
+# In each: $unit, of systemd. A drop-in below /run is gone after a reboot.
 _START = """
 rm -f "/run/systemd/system/$unit.service.d/kairoscope-fault.conf"
 systemctl daemon-reload
@@ -47,20 +46,15 @@ systemctl kill --signal=KILL "$unit.service"
 """
 _FREEZE = 'systemctl kill --signal=STOP "$unit.service"\n'
 _THAW = 'systemctl kill --signal=CONT "$unit.service" 2>/dev/null || true\n'
-# The agent, workers and reader of a load, by the host's folder in their arguments.
-_OF_LOADER = """
-pkill --signal "$1" --full "$2" || { echo "its load is not under way" >&2; exit 1; }
-"""
 _LET_IN = "table inet kairoscope_fault\ndelete table inet kairoscope_fault\n"
 _HEAL = f"nft --file - <<END\n{_LET_IN}END\n"
-# With the way to undo it in $3, after $2 seconds. In a file: systemd has an idea of its own of what
-# is in a command line.
+# The way back in a file: systemd has an idea of its own of what is in a command line.
 _UNDONE_BY_ITSELF = """
 undo=kairoscope-undo-$unit
 systemctl stop "$undo.timer" 2>/dev/null || true
-printf '%s\\n' "unit=$unit" "$3" 'rm "$0"' > "/run/$undo"
-systemd-run --quiet --collect --unit="$undo" --on-active="$2" --timer-property=AccuracySec=1s \\
-  sh -eu "/run/$undo"
+printf '%s\\n' "unit=$unit" {back} 'rm "$0"' > "/run/$undo"
+systemd-run --quiet --collect --unit="$undo" --on-active={after_s} \\
+  --timer-property=AccuracySec=1s sh -eu "/run/$undo"
 """
 _NO_NEED = """
 systemctl stop "kairoscope-undo-$unit.timer" 2>/dev/null || true
@@ -72,8 +66,8 @@ systemd-run --quiet --collect --on-active=1 --timer-property=AccuracySec=100ms s
 # Of a container the kernel, and with it the first, stays.
 _BOOT = "cat /proc/sys/kernel/random/boot_id; cut -d ' ' -f 22 /proc/1/stat"
 
-_NETWORK = "network"
-"""In place of a unit, of what is not a server's alone."""
+_NETWORK, _LOAD = "network", "load"
+"""In place of a unit, of what is not a server."""
 
 
 def begin(action: str, hosts: Sequence[Host], everyone: Sequence[Host], for_s: float) -> None:
@@ -92,19 +86,25 @@ def begin(action: str, hosts: Sequence[Host], everyone: Sequence[Host], for_s: f
     if action == "restart":
         _reboot(hosts)
         return
-    after = str(round(for_s) + _FORGOTTEN_S)
     if action == "partition":
         others = [host for host in everyone if host.name not in {each.name for each in hosts}]
+        by_itself = _undone_by_itself(_HEAL, for_s)
         _once_on_each(
             hosts,
-            lambda host: _UNDONE_BY_ITSELF + f"nft --file - <<END\n{_cut(host, others)}END\n",
-            after,
-            _HEAL,
+            lambda host: f"{by_itself}nft --file - <<END\n{_cut(host, others)}END\n",
+            _NETWORK,
         )
         return
     act, back = {"kill": (_KILL, _START), "freeze": (_FREEZE, _THAW)}[action]
-    on_servers(_servers(hosts), _RUNS + _UNDONE_BY_ITSELF + act, given=(after, back))
-    _signal_loaders(hosts, "KILL" if action == "kill" else "STOP")
+    on_servers(_servers(hosts), _RUNS + _undone_by_itself(back, for_s) + act)
+    if action == "kill":
+        _once_on_each(_loaders(hosts), lambda host: _to_its_load(host, "KILL"), _LOAD)
+        return
+    _once_on_each(
+        _loaders(hosts),
+        lambda host: _undone_by_itself(_thaw_load(host), for_s) + _to_its_load(host, "STOP"),
+        _LOAD,
+    )
 
 
 def undo(action: str, hosts: Sequence[Host]) -> None:
@@ -114,25 +114,23 @@ def undo(action: str, hosts: Sequence[Host]) -> None:
         UserError: it could not be undone on each of them.
     """
     if action == "partition":
-        _once_on_each(hosts, lambda _: _HEAL + _NO_NEED)
+        _once_on_each(hosts, lambda _: _HEAL + _NO_NEED, _NETWORK)
     elif action == "kill":
         on_servers(_servers(hosts), _START + _NO_NEED, timeout_s=_SERVER_S)
     elif action == "freeze":
         on_servers(_servers(hosts), _THAW + _NO_NEED)
-        with contextlib.suppress(UserError):  # It may have ended meanwhile.
-            _signal_loaders(hosts, "CONT")
+        _once_on_each(_loaders(hosts), lambda host: _thaw_load(host) + _NO_NEED, _LOAD)
 
 
 def on_servers(
     hosts: Sequence[Host],
     script: str,
     stdin: str = "",
-    given: Sequence[str] = (),
     timeout_s: float = 60,
 ) -> None:
     """Run a script of sh as root on all hosts, side by side; of several servers for each, in order.
 
-    In it are $unit of a server, $port of the host, and what is `given` from $2 on.
+    In it are $unit of a server, and $port of the host.
 
     UserError, with what it said, if it fails somewhere.
     """
@@ -140,7 +138,7 @@ def on_servers(
     def on(host: Host) -> None:
         port = str(host.vars.get("http_port") or host.vars.get("native_transport_port"))
         for unit in host.units.values():
-            arguments = ["sh", "-euc", f"unit=$1 port={port}\n{script}", "sh", unit, *given]
+            arguments = ["sh", "-euc", f"unit=$1 port={port}\n{script}", "sh", unit]
             ssh.run(host, arguments, sudo=True, stdin=stdin, timeout_s=timeout_s)
 
     on_each(hosts, on)
@@ -160,12 +158,11 @@ def on_each(hosts: Sequence[Host], act: Callable[[Host], None]) -> None:
         raise UserError("; ".join(problems))
 
 
-def _once_on_each(hosts: Sequence[Host], script: Callable[[Host], str], *given: str) -> None:
+def _once_on_each(hosts: Sequence[Host], script: Callable[[Host], str], unit: str) -> None:
     """A script as `on_servers` runs it, of what concerns a host, once on each."""
 
     def on(host: Host) -> None:
-        named = f"unit=$1\n{script(host)}"
-        ssh.run(host, ["sh", "-euc", named, "sh", _NETWORK, *given], sudo=True)
+        ssh.run(host, ["sh", "-euc", f"unit=$1\n{script(host)}", "sh", unit], sudo=True)
 
     on_each(hosts, on)
 
@@ -174,13 +171,29 @@ def _servers(hosts: Sequence[Host]) -> list[Host]:
     return [host for host in hosts if host.role != "loader"]
 
 
-def _signal_loaders(hosts: Sequence[Host], signal: str) -> None:
-    def on(host: Host) -> None:
-        # Its first letter in brackets, or it would find the shell that looks for it.
-        pattern = f"[l]oaders[.].* {re.escape(str(host.home))}/"
-        ssh.run(host, ["sh", "-euc", _OF_LOADER, "sh", signal, pattern], sudo=True)
+def _loaders(hosts: Sequence[Host]) -> list[Host]:
+    return [host for host in hosts if host.role == "loader"]
 
-    on_each([host for host in hosts if host.role == "loader"], on)
+
+def _to_its_load(host: Host, signal: str) -> str:
+    """A command that signals agent, workers and reader of a load, found by the host's folder in
+    their arguments; it fails if there are none."""
+    # The first letter in brackets, or it would find the shell that looks for it.
+    pattern = shlex.quote(f"[l]oaders[.].* {re.escape(str(host.home))}/")
+    return (
+        f"{{ pkill --signal {signal} --full {pattern} "
+        '|| { echo "its load is not under way" >&2; false; }; }'
+    )
+
+
+def _thaw_load(host: Host) -> str:
+    return f"{_to_its_load(host, 'CONT')} 2>/dev/null || true\n"  # It may have ended meanwhile.
+
+
+def _undone_by_itself(back: str, for_s: float) -> str:
+    """A script that has another undo a fault of `for_s` s, should nobody do it."""
+    after_s = round(for_s) + _FORGOTTEN_S
+    return _UNDONE_BY_ITSELF.format(back=shlex.quote(back), after_s=after_s)
 
 
 def _cut(host: Host, others: Sequence[Host]) -> str:

@@ -11,6 +11,7 @@ import yaml
 from deployed_lab import as_root
 from harness import SERVER, SMALL, STORE, HostsCli, but, changed, have_bundles, wait_for
 
+from kairoscope.hosts import inventory
 from kairoscope.targets.lab import Lab, LabHost
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(1500)]
@@ -92,19 +93,36 @@ def test_faults_happen_to_them_are_undone_and_lose_nothing(site: Site) -> None:
 
 def test_hosts_undo_it_by_themselves_if_nobody_comes(site: Site) -> None:
     """As when the machine that leads the load has ended meanwhile."""
+    home = inventory.read(site.home / "hosts" / "inventory.yml").host("loader-1").home
+    as_root(site.lab, "loader-1", _AS_A_LOAD, f"{home}/load")
     begin = """
 import sys
 from kairoscope.hosts import host_trouble, inventory
 host_trouble._FORGOTTEN_S = 5
 everyone = inventory.load("hosts").all
-for action, name in (("kill", "storage-1"), ("freeze", "kairosdb-1"), ("partition", "storage-2")):
+for action, name in (("kill", "storage-1"), ("freeze", "kairosdb-1"), ("partition", "storage-2"),
+                     ("freeze", "loader-1")):
     hosts = [host for host in everyone if host.name == name]
     host_trouble.begin(action, hosts, everyone, 5)
 """
     subprocess.run([*site.through, sys.executable, "-c", begin], env=site.environment, check=True)
+    assert _stands_still(site)
     assert not site.is_well()
     wait_for("hosts that are well again", site.is_well, 300)
+    wait_for("a load that goes on", lambda: not _stands_still(site), 60)
     wait_for("nothing being left", lambda: not any(left_on(site).values()), 60)
+
+
+# Found as one is, by its arguments.
+_AS_A_LOAD = """
+setsid bash -c 'exec -a "python3 -m loaders.host $0" sleep 900' "$1" >/dev/null 2>&1 &
+echo $! > /root/like-a-load
+"""
+
+
+def _stands_still(site: Site) -> bool:
+    look = 'ps -o stat= "$(cat /root/like-a-load)"'
+    return as_root(site.lab, "loader-1", look).startswith("T")
 
 
 def left_on(site: Site) -> dict[str, str]:
