@@ -36,8 +36,8 @@ import java.util.stream.LongStream;
  * and nothing from there on: while something is left to be read back, new points go to the file
  * only, or they would overtake it.
  *
- * <p>{@link #refill}, {@link #take}, {@link #takeAgain} and {@link #checkpoint} are for one thread,
- * that of the deliveries; the others for any.
+ * <p>{@link #refill}, {@link #take}, {@link #takeAgain}, {@link #hold} and {@link #checkpoint} are for
+ * one thread, that of the deliveries; the others for any.
  */
 final class CoalescingQueue {
   // A key, an index, and what sorting takes of a part of them.
@@ -53,8 +53,14 @@ final class CoalescingQueue {
   private static final long WRITE_TIME_MS = 50;
   // Sorted at once: a window of 60,000 points a second when there are arrears.
   private static final int RUN_POINTS = 1 << 20;
-  // Runs that are looked through for points on their way to the store.
+  // Bytes of heap, roughly, of what is released at a time, whatever the points' size: a part of what
+  // may be on its way.
+  private static final long RELEASED_BYTES = 8 << 20;
+  // Runs, and points of them, that are looked through for points on their way to the store.
   private static final int RUNS_KNOWN = 16;
+  private static final long POINTS_KNOWN = 2 << 20;
+  // No query waits until so many are stored.
+  private static final int AWAITED = 1 << 20;
   private static final long POLL_MS = 5;
   // A quarter of the heap that points may take, for the bits of those that are settled.
   private static final long BITS_PER_BYTE = 2;
@@ -69,9 +75,17 @@ final class CoalescingQueue {
   private final KeptPoints kept;
 
   private final TreeMap<Long, Entries> moments = new TreeMap<>();
-  private Entries urgent = new Entries();
+  // Not more than a run in each.
+  private final Deque<Entries> urgent = new ArrayDeque<>();
+  // What is about to be a run, and whether that will be the next.
+  private Entries sorting;
+  private boolean sortingFirst;
   private final Deque<Run> runs = new ArrayDeque<>();
   private final Deque<Run> handedOut = new ArrayDeque<>();
+  // Of runs of which it is not known any more which points they are.
+  private final Deque<Release> forgotten = new ArrayDeque<>();
+  // Given up lately: the file still has these points.
+  private final List<Forgotten> given = new ArrayList<>();
   private final Acknowledged settled;
   private long next;
   // In the lists of moments; and with those in runs and on their way, not yet settled.
@@ -247,12 +261,21 @@ final class CoalescingQueue {
    */
   List<Group> take(int enough) throws IOException {
     List<Group> groups = new ArrayList<>();
-    for (int count = 0; count < enough; ) {
+    Quota quota = new Quota(enough, RELEASED_BYTES);
+    while (quota.left()) {
       Run run = run();
       if (run == null) {
         break;
       }
-      count += run.next(enough - count, reader, codec, groups, this::settle);
+      try {
+        run.next(quota, reader, codec, groups, this::settle);
+      } catch (IOException | RuntimeException | Error error) {
+        if (groups.isEmpty()) {
+          throw error;
+        }
+        // Nobody else has those of the runs before. The next call meets it again.
+        return groups;
+      }
       if (run.isEmpty()) {
         synchronized (this) {
           runs.remove(run);
@@ -266,36 +289,30 @@ final class CoalescingQueue {
 
   /** What is to be handed out now; null for nothing. */
   private Run run() {
-    Entries due = new Entries();
-    boolean first;
+    Entries due;
     synchronized (this) {
-      first = urgent.size() > 0;
-      if (first) {
-        due = urgent;
-        urgent = new Entries();
-      } else if (!runs.isEmpty()) {
-        return runs.getFirst();
-      } else {
-        due(due);
+      // Else it could not be sorted before.
+      if (sorting == null) {
+        if (urgent.isEmpty() && !runs.isEmpty()) {
+          return runs.getFirst();
+        }
+        sortingFirst = !urgent.isEmpty();
+        due = sortingFirst ? urgent.removeFirst() : due();
+        if (due.size() == 0) {
+          return null;
+        }
+        sorting = due;
+        listed -= due.size();
+        nextWriteTime();
+        forgetRuns();
       }
-      if (due.size() == 0) {
-        return null;
-      }
-      listed -= due.size();
-      nextWriteTime();
-      handedOut.removeIf(Run::isSettled);
-      while (handedOut.size() > RUNS_KNOWN) {
-        handedOut.removeFirst();
-      }
+      due = sorting;
     }
-    return add(due, first);
-  }
-
-  private Run add(Entries due, boolean first) {
     // Sorted without the lock.
     Run run = new Run(due, false);
     synchronized (this) {
-      if (first) {
+      sorting = null;
+      if (sortingFirst) {
         runs.addFirst(run);
       } else {
         runs.addLast(run);
@@ -304,7 +321,22 @@ final class CoalescingQueue {
     return run;
   }
 
-  private void due(Entries due) {
+  private void forgetRuns() {
+    handedOut.removeIf(Run::isSettled);
+    forgotten.removeIf(Release::done);
+    long points = 0;
+    for (Run run : handedOut) {
+      points += run.size();
+    }
+    while (handedOut.size() > RUNS_KNOWN || points > POINTS_KNOWN) {
+      Run oldest = handedOut.removeFirst();
+      points -= oldest.size();
+      forgotten.addLast(oldest.release());
+    }
+  }
+
+  private Entries due() {
+    Entries due = new Entries();
     boolean all = isPressed();
     long nowMs = clockMs.getAsLong();
     while (!moments.isEmpty()
@@ -312,6 +344,7 @@ final class CoalescingQueue {
         && (all || moments.firstKey() <= nowMs)) {
       moments.pollFirstEntry().getValue().forEach(due::add);
     }
+    return due;
   }
 
   private synchronized void settle(long index) {
@@ -343,23 +376,28 @@ final class CoalescingQueue {
    *
    * @param tags of each name one of its values; empty is all series
    * @param wakeUp is run once it is released
-   * @return whether all is that was taken before; not if some of it is left in the file only
+   * @return whether all is that was taken before; not if some of it is left in the file only, or it
+   *     is more than anybody waits for
    */
   boolean flush(
       String metric, SetMultimap<String, String> tags, long timeoutMs, Runnable wakeUp)
       throws InterruptedException, IOException {
-    boolean inMemory;
+    boolean known;
     synchronized (this) {
-      inMemory = next == file.head();
+      forgotten.removeIf(Release::done);
+      known = next == file.head() && forgotten.isEmpty();
     }
     LongPredicate ofMetric = ofMetric(metric);
     LongPredicate wanted = ofMetric;
     if (!tags.isEmpty()) {
-      Set<Long> keys = keys(waiting(ofMetric), tags);
+      Set<Long> keys = keys(ofMetric, tags);
       wanted = key -> ofMetric.test(key) && keys.contains(key);
     }
     long[] awaited = release(wanted);
     wakeUp.run();
+    if (awaited.length > AWAITED) {
+      return false;
+    }
     long end = System.nanoTime() + timeoutMs * 1_000_000;
     for (int at = 0; (at = settledUpTo(awaited, at)) < awaited.length; ) {
       if (System.nanoTime() >= end) {
@@ -367,7 +405,7 @@ final class CoalescingQueue {
       }
       Thread.sleep(POLL_MS);
     }
-    return inMemory;
+    return known;
   }
 
   /** The first from a place on that is not settled. */
@@ -384,7 +422,10 @@ final class CoalescingQueue {
     return key -> RecordBuffer.metricOf(key) == hash;
   }
 
-  /** Makes what waits of the wanted keys urgent; all of it that is not settled. */
+  /**
+   * Makes what waits of the wanted keys urgent; all of it that is not settled, or one more than
+   * AWAITED.
+   */
   private long[] release(LongPredicate wanted) {
     for (Seen seen : seen(true)) {
       // Looked through without the lock, as there are many.
@@ -392,43 +433,51 @@ final class CoalescingQueue {
         synchronized (this) {
           // Else it was due meanwhile, and is in a run.
           if (moments.get(seen.dueMs) == seen.entries) {
-            seen.entries.takeOut(seen.view, wanted, urgent);
+            takeOut(seen, wanted);
           }
         }
       }
     }
-    // There may be a million.
     LongStream.Builder awaited = LongStream.builder();
-    onTheirWay(wanted, (key, index) -> awaited.add(index));
+    int[] count = {0};
+    onTheirWay(
+        wanted,
+        (key, index) -> {
+          if (count[0]++ <= AWAITED) {
+            awaited.add(index);
+          }
+        });
     return awaited.build().toArray();
   }
 
-  /** What is not settled of the wanted keys. */
-  private Entries waiting(LongPredicate wanted) {
+  private void takeOut(Seen seen, LongPredicate wanted) {
     Entries found = new Entries();
-    for (Seen seen : seen(false)) {
-      seen.view.forEach(wanted, found::add);
+    seen.entries.takeOut(seen.view, wanted, found);
+    if (seen.entries.size() == 0) {
+      moments.remove(seen.dueMs);
     }
-    Entries onTheirWay = new Entries();
-    onTheirWay(wanted, onTheirWay::add);
-    synchronized (this) {
-      onTheirWay.forEach(
-          (key, index) -> {
-            if (!settled.contains(index)) {
-              found.add(key, index);
-            }
-          });
+    // What has the same write time is of one moment, and stays together.
+    if (urgent.isEmpty() || urgent.getLast().size() + found.size() > RUN_POINTS) {
+      urgent.addLast(found);
+    } else {
+      found.forEach(urgent.getLast()::add);
     }
-    return found;
   }
 
   /** Told of points of the wanted keys that wait for no moment any more; some are settled. */
   private void onTheirWay(LongPredicate wanted, Entries.Each each) {
+    List<Entries.View> unsorted = new ArrayList<>();
     List<Run> known;
     synchronized (this) {
-      urgent.view().forEach(wanted, each);
+      urgent.forEach(entries -> unsorted.add(entries.view()));
+      if (sorting != null) {
+        unsorted.add(sorting.view());
+      }
       known = new ArrayList<>(runs);
       known.addAll(handedOut);
+    }
+    for (Entries.View view : unsorted) {
+      view.forEach(wanted, each);
     }
     for (Run run : known) {
       run.forEach(wanted, each);
@@ -436,14 +485,20 @@ final class CoalescingQueue {
   }
 
   /** The keys of the series that have these tags, by what the file has of their points. */
-  private Set<Long> keys(Entries points, SetMultimap<String, String> tags) throws IOException {
+  private Set<Long> keys(LongPredicate ofMetric, SetMultimap<String, String> tags)
+      throws IOException {
+    // Nothing of each point, as there may be millions.
     Map<Long, long[]> ends = new HashMap<>();
-    points.forEach(
+    Entries.Each each =
         (key, index) -> {
           long[] known = ends.computeIfAbsent(key, none -> new long[] {index, index});
           known[0] = Math.min(known[0], index);
           known[1] = Math.max(known[1], index);
-        });
+        };
+    for (Seen seen : seen(false)) {
+      seen.view.forEach(ofMetric, each);
+    }
+    onTheirWay(ofMetric, each);
     Set<Long> wanted = new HashSet<>();
     PointFile.Reader own = file.reader();
     try {
@@ -494,12 +549,27 @@ final class CoalescingQueue {
 
   /** Whether there is something that must not wait for its moment. */
   synchronized boolean isUrgent() {
-    return urgent.size() > 0;
+    return !urgent.isEmpty();
   }
 
   /** Tells of a point that waits, before it is given up; with the reader that has it loaded. */
   interface Covered {
     boolean covers(PointFile.Reader loaded, int tagsAt) throws IOException;
+  }
+
+  /** What was given up of a metric, of points before an index. */
+  private record Forgotten(int metric, Covered covered, long before) {
+    boolean covers(PointFile.Reader loaded, int tagsAt, long key, long index) throws IOException {
+      return index < before
+          && RecordBuffer.metricOf(key) == metric
+          && covered.covers(loaded, tagsAt);
+    }
+  }
+
+  private synchronized List<Forgotten> given() {
+    long tail = file.tail();
+    given.removeIf(one -> one.before <= tail);
+    return List.copyOf(given);
   }
 
   /**
@@ -509,40 +579,48 @@ final class CoalescingQueue {
    */
   int forget(String metric, Covered covered) throws IOException {
     LongPredicate wanted = ofMetric(metric);
-    Entries found = new Entries();
-    synchronized (this) {
-      for (Seen seen : seen(true)) {
-        seen.entries.takeOut(seen.view, wanted, found);
-      }
-    }
-    int gone = 0;
-    Deque<long[]> left = new ArrayDeque<>();
-    found.forEach((key, index) -> left.add(new long[] {key, index}));
     PointFile.Reader own = file.reader();
+    Entries found = new Entries();
+    int gone = 0;
+    int at = 0;
     try {
-      while (!left.isEmpty()) {
-        long index = left.getFirst()[1];
+      synchronized (this) {
+        for (Seen seen : seen(true)) {
+          seen.entries.takeOut(seen.view, wanted, found);
+        }
+        given.add(new Forgotten(RecordBuffer.metricKey(metric), covered, file.head()));
+      }
+      for (; at < found.size(); at++) {
+        long index = found.index(at);
         int tagsAt = own.load(index) ? codec.tagsAt(own) : 0;
         boolean given = tagsAt > 0 && covered.covers(own, tagsAt);
         synchronized (this) {
-          long[] entry = left.removeFirst();
           if (given) {
             listed--;
             settle(index);
             gone++;
           } else {
-            urgent.add(entry[0], index);
+            urge(found.key(at), index);
           }
         }
       }
     } finally {
       // If something failed: they are in no list any more.
       synchronized (this) {
-        left.forEach(entry -> urgent.add(entry[0], entry[1]));
+        for (; at < found.size(); at++) {
+          urge(found.key(at), found.index(at));
+        }
       }
       own.close();
     }
     return gone;
+  }
+
+  private void urge(long key, long index) {
+    if (urgent.isEmpty() || urgent.getLast().size() >= RUN_POINTS) {
+      urgent.addLast(new Entries());
+    }
+    urgent.getLast().add(key, index);
   }
 
   /** Asks for what was settled and is kept to be written again: a node of the store may lack it. */
@@ -559,13 +637,14 @@ final class CoalescingQueue {
     List<Group> groups = new ArrayList<>();
     Run run = kept.run(file.tail(), settledEnd(), this::entries);
     if (run != null) {
-      run.next(most, reader, codec, groups, index -> {});
+      run.next(new Quota(most, RELEASED_BYTES), reader, codec, groups, index -> {});
     }
     return groups;
   }
 
   private Entries entries(long from, long to) throws IOException {
     Entries entries = new Entries();
+    List<Forgotten> forgotten = given();
     long takenAt = -1;
     for (long index = from; index < file.head(); index++) {
       int tagsAt = reader.load(index) ? codec.tagsAt(reader) : 0;
@@ -574,11 +653,22 @@ final class CoalescingQueue {
         break;
       }
       takenAt = reader.takenAt();
-      if (tagsAt > 0) {
+      if (tagsAt > 0 && !isForgotten(forgotten, tagsAt, index)) {
         entries.add(key(tagsAt), index);
       }
     }
     return entries;
+  }
+
+  /** Whether the record that is loaded was given up: somebody deleted it. */
+  private boolean isForgotten(List<Forgotten> forgotten, int tagsAt, long index)
+      throws IOException {
+    for (Forgotten one : forgotten) {
+      if (one.covers(reader, tagsAt, key(tagsAt), index)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private synchronized long settledEnd() {
@@ -587,6 +677,11 @@ final class CoalescingQueue {
 
   private synchronized long low() {
     return settled.low();
+  }
+
+  /** Whether what is kept stays although its time comes: a node that may lack it is silent. */
+  void hold(boolean on) {
+    kept.hold(on);
   }
 
   /** Moves the file's checkpoint: to the lowest point that was not settled a while ago. */

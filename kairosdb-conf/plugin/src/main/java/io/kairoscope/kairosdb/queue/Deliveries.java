@@ -62,7 +62,7 @@ final class Deliveries implements Runnable {
       try {
         boolean more = step();
         failure = null;
-        if (!more && !queue.isUrgent()) {
+        if (!more && !(queue.isUrgent() && writer.hasRoom())) {
           LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(TICK_MS));
         }
       } catch (Throwable error) {
@@ -93,6 +93,7 @@ final class Deliveries implements Runnable {
     if (!more && writer.hasRoom()) {
       rewrite();
     }
+    queue.hold(writer.hasSilentNode());
     queue.checkpoint();
     return more;
   }

@@ -47,6 +47,16 @@ final class Entries {
     }
   }
 
+  /** Of an entry by its number; of lists that nothing was taken out of. */
+  long key(int number) {
+    return chunks.get(number / CHUNK)[2 * (number % CHUNK)];
+  }
+
+  /** Likewise. */
+  long index(int number) {
+    return chunks.get(number / CHUNK)[2 * (number % CHUNK) + 1];
+  }
+
   /** What may be scanned without the lock that guards the entries; some may be taken out since. */
   View view() {
     return new View(chunks.toArray(new long[0][]), count);

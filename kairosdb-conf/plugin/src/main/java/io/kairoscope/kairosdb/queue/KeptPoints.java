@@ -28,6 +28,12 @@ final class KeptPoints {
   private final long keepMs;
   private final Deque<Noted> noted = new ArrayDeque<>();
   private volatile boolean asked;
+  // While a storage node is silent it may be gone, of which nobody is told for a while: the driver
+  // takes up to 42 s (heartbeatIntervalSeconds 30, readTimeoutMillis 12,000; PoolingOptions and
+  // SocketOptions of driver 3). So no time passes meanwhile.
+  private boolean held;
+  private long heldMs;
+  private long lastMs;
   // What is written again now: up to `end`, in parts.
   private boolean active;
   private long from;
@@ -75,16 +81,24 @@ final class KeptPoints {
     return run == null || run.isEmpty() ? null : run;
   }
 
+  /** Whether what is kept stays although its time comes. */
+  void hold(boolean on) {
+    held = on;
+  }
+
   /** Whether something is being written again, or will be. */
   boolean isActive() {
     return active || asked;
   }
 
   /** Where the file's checkpoint may be now; what is asked for and not yet begun stays. */
-  long checkpoint(long low, long nowMs) {
+  long checkpoint(long low, long clockMs) {
+    heldMs += held ? clockMs - lastMs : 0;
+    lastMs = clockMs;
     if (asked) {
       return -1;
     }
+    long nowMs = clockMs - heldMs;
     long safe = active ? Math.min(low, from) : low;
     if (noted.isEmpty() || nowMs - noted.getLast().atMs >= NOTED_EVERY_MS) {
       noted.addLast(new Noted(nowMs, safe));

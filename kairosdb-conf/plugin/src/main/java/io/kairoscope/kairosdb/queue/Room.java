@@ -18,9 +18,13 @@ final class Room {
   static long bytes(List<Point> points) {
     long bytes = 0;
     for (int i = 0; i < points.size(); i++) {
-      bytes += POINT_BYTES + points.get(i).value().length;
+      bytes += bytes(points.get(i));
     }
     return bytes;
+  }
+
+  static long bytes(Point point) {
+    return POINT_BYTES + point.value().length + point.carried();
   }
 
   synchronized void take(long bytes) {

@@ -13,10 +13,8 @@ import java.util.function.LongPredicate;
  * are handed out next.
  */
 final class Run {
-  // A position in the run; the upper bits of what is sorted are of the key.
+  // Of a position in the run, at least; the upper bits of what is sorted are of the key.
   private static final int POSITION_BITS = 24;
-  static final int MAX = 1 << POSITION_BITS;
-  private static final long POSITION = MAX - 1;
   // Points that are fetched from the file at once: with their records they fit into the first
   // caches.
   private static final int NEAR = 128;
@@ -25,6 +23,7 @@ final class Run {
   private final long[] indexes;
   // Upper bits of the mixed key, and the position.
   private long[] order;
+  private final long position;
   private final Release release;
   private int at;
   private final long[] next = new long[NEAR];
@@ -34,6 +33,7 @@ final class Run {
    */
   Run(Entries entries, boolean again) {
     int count = entries.size();
+    position = Math.max(1L << POSITION_BITS, Long.highestOneBit(count) << 1) - 1;
     keys = new long[count];
     indexes = new long[count];
     order = new long[count];
@@ -42,7 +42,7 @@ final class Run {
         (key, index) -> {
           keys[added[0]] = key;
           indexes[added[0]] = index;
-          order[added[0]] = mixed(key) & ~POSITION | added[0];
+          order[added[0]] = mixed(key) & ~position | added[0];
           added[0]++;
         });
     Arrays.sort(order);
@@ -66,6 +66,15 @@ final class Run {
     at = 0;
   }
 
+  /** How many points are known of it. */
+  int size() {
+    return keys.length;
+  }
+
+  Release release() {
+    return release;
+  }
+
   /** All were handed out and are settled. */
   boolean isSettled() {
     return isEmpty() && release.done();
@@ -81,64 +90,77 @@ final class Run {
   }
 
   /**
-   * Hands out series, whole.
+   * Hands out series, whole as long as they are not too large for that.
    *
-   * @param enough points after which to stop; the last series may exceed it
+   * @param quota after which to stop; the last series may exceed its points, and the last points of
+   *     one write time its bytes
    * @param into gets the series
    * @param settled is told of points that need not be stored: a later one of the same time replaces
    *     them, or their record is torn
-   * @return how many points it was, with these
    */
-  int next(
-      int enough, PointFile.Reader file, PointCodec codec, List<Group> into, LongConsumer settled)
+  void next(
+      Quota quota, PointFile.Reader file, PointCodec codec, List<Group> into, LongConsumer settled)
       throws IOException {
-    int from = at;
     int end = at;
     // As a whole, so that it can be called again if it fails half way.
     List<Group> groups = new ArrayList<>();
     List<Long> gone = new ArrayList<>();
     int expected = at;
-    while (end < order.length && end - from < enough) {
+    while (end < order.length && quota.left()) {
       if (end >= expected) {
         expected = expect(end, file);
       }
-      end = series(end, file, codec, groups, gone);
+      end = series(end, quota, file, codec, groups, gone);
     }
-    at = end;
     into.addAll(groups);
+    at = end;
     for (long index : gone) {
       release.settled(1);
       settled.accept(index);
     }
-    return end - from;
   }
 
   /** Has what comes next near. Where that ends. */
   private int expect(int from, PointFile.Reader file) throws IOException {
     int count = Math.min(next.length, order.length - from);
     for (int i = 0; i < count; i++) {
-      next[i] = indexes[(int) (order[from + i] & POSITION)];
+      next[i] = indexes[(int) (order[from + i] & position)];
     }
     file.expect(next, count);
     return from + count;
   }
 
-  /** All that have the same upper bits: one series, or very seldom several. Where these end. */
+  /**
+   * All that have the same upper bits: one series, or very seldom several. Where these end, or where
+   * there is no quota for more: not between points of one write time, of which the store would keep
+   * the larger and not the later.
+   */
   private int series(
-      int from, PointFile.Reader file, PointCodec codec, List<Group> groups, List<Long> gone)
+      int from,
+      Quota quota,
+      PointFile.Reader file,
+      PointCodec codec,
+      List<Group> groups,
+      List<Long> gone)
       throws IOException {
-    long upper = order[from] & ~POSITION;
+    long upper = order[from] & ~position;
     List<SeriesRecords> found = new ArrayList<>(1);
+    long takenAt = 0;
     int end = from;
-    for (; end < order.length && (order[end] & ~POSITION) == upper; end++) {
-      long index = indexes[(int) (order[end] & POSITION)];
+    for (; end < order.length && (order[end] & ~position) == upper; end++) {
+      long index = indexes[(int) (order[end] & position)];
       boolean whole = file.load(index);
+      if (whole && end > from && !quota.hasBytes() && file.takenAt() != takenAt) {
+        break;
+      }
       int tagsAt = whole ? codec.tagsAt(file) : 0;
       if (tagsAt == 0) {
         codec.giveUp(file, index, whole);
         gone.add(index);
+        quota.take(1, 0);
         continue;
       }
+      takenAt = file.takenAt();
       SeriesRecords records = null;
       for (SeriesRecords one : found) {
         if (one.has(file.bytes(), file.length(), tagsAt)) {
@@ -149,8 +171,9 @@ final class Run {
       if (records == null) {
         records = new SeriesRecords(file.bytes(), file.length(), tagsAt);
         found.add(records);
+        quota.take(0, records.bytes());
       }
-      records.add(file, tagsAt, index, release);
+      quota.take(1, records.add(file, tagsAt, index, release));
     }
     for (SeriesRecords records : found) {
       groups.add(new Group(records.series(), records.points(gone)));

@@ -15,6 +15,11 @@ import org.kairosdb.util.KDataInput;
  * compared with the first, and only that one's strings are made.
  */
 final class SeriesRecords {
+  // A string, its array and its place in a map, without its characters.
+  private static final int WORD_BYTES = 64;
+  // Of a series whose share is in that of its points.
+  private static final int USUAL_BYTES = 1 << 10;
+
   private final byte[] first;
   private final int metricEnd;
   private final int typeAt;
@@ -65,8 +70,14 @@ final class SeriesRecords {
         && Arrays.equals(record, tagsAt + shift, length, first, tagsAt, first.length);
   }
 
-  /** Adds the point that is loaded. */
-  void add(PointFile.Reader file, int recordTagsAt, long index, Release release) {
+  /** Bytes of heap of the series itself: names and values of tags are an object or two each. */
+  int bytes() {
+    int words = 2 * (int) number(first, tagsAt, Integer.BYTES);
+    return first.length + words * WORD_BYTES;
+  }
+
+  /** Adds the point that is loaded; bytes of heap that it takes. */
+  long add(PointFile.Reader file, int recordTagsAt, long index, Release release) {
     byte[] record = file.bytes();
     int ttlS = (int) number(record, metricEnd, Integer.BYTES);
     long time = number(record, metricEnd + Integer.BYTES, Long.BYTES);
@@ -75,7 +86,9 @@ final class SeriesRecords {
       Point last = points.get(points.size() - 1);
       inOrder &= last.time() < time;
     }
-    points.add(new Point(index, time, file.takenAt(), ttlS, value, release));
+    Point point = new Point(index, time, file.takenAt(), ttlS, value, release);
+    points.add(point);
+    return Room.bytes(point);
   }
 
   /** Of the first record, ms since 1970. */
@@ -98,14 +111,22 @@ final class SeriesRecords {
   }
 
   /**
-   * The points, of each time the one that came last.
+   * The points, of each time the one that came last. The first of them carries what the series takes
+   * beside them.
    *
    * @param replaced gets the indexes of the others
    */
   List<Point> points(List<Long> replaced) {
-    if (inOrder) {
-      return points;
+    if (!inOrder) {
+      keepLast(replaced);
     }
+    if (bytes() > USUAL_BYTES) {
+      points.set(0, points.get(0).carrying(bytes()));
+    }
+    return points;
+  }
+
+  private void keepLast(List<Long> replaced) {
     points.sort(Comparator.comparingLong(Point::time).thenComparingLong(Point::index));
     Map<Long, Point> last = new HashMap<>();
     for (Point point : points) {
@@ -115,6 +136,5 @@ final class SeriesRecords {
       }
     }
     points.removeIf(point -> last.get(point.time()) != point);
-    return points;
   }
 }

@@ -113,6 +113,11 @@ final class Writer {
     return room.await(ms);
   }
 
+  /** Whether a node of the store owes answers, and the driver does not take it for down. */
+  boolean hasSilentNode() {
+    return !lanes.silent().isEmpty();
+  }
+
   /** Bytes that were taken and are not settled. */
   long takenBytes() {
     return room.taken();

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.common.collect.ImmutableSetMultimap;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Random;
@@ -29,6 +30,7 @@ class DeliveriesTest {
   private final Set<Point> done = ConcurrentHashMap.newKeySet();
   private final AtomicReference<Throwable> failure = new AtomicReference<>();
   private final AtomicInteger failed = new AtomicInteger();
+  private final AtomicInteger steps = new AtomicInteger();
   private CoalescingQueue queue;
   private Deliveries deliveries;
   private Thread thread;
@@ -60,6 +62,7 @@ class DeliveriesTest {
   }
 
   private void prepare() {
+    steps.incrementAndGet();
     if (failure.get() instanceof Error error) {
       failed.incrementAndGet();
       throw error;
@@ -128,6 +131,30 @@ class DeliveriesTest {
     }
     assertEquals(10, done.size());
     assertEquals(0, records.unreadable.sum());
+  }
+
+  /** A query must not have it turn round and round while nothing can be written. */
+  @Test
+  void itRestsWhileThereIsNoRoomForWhatIsUrgent() throws Exception {
+    thread.start();
+    int put = 0;
+    // The store never answers.
+    while (stats.deliveryFailures.sum() == 0 && put < 20_000) {
+      queue.put(records.of(1, put, put), 0);
+      put++;
+    }
+    queue.flush("m1", ImmutableSetMultimap.of(), 0, deliveries::wakeUp);
+    while (!queue.isUrgent()) {
+      queue.put(records.of(1, put, put), 0);
+      put++;
+      queue.flush("m1", ImmutableSetMultimap.of(), 0, deliveries::wakeUp);
+      Thread.sleep(1);
+    }
+    int before = steps.get();
+    Thread.sleep(500);
+    assertTrue(steps.get() - before < 500, steps.get() - before + " turns in half a second");
+    deliveries.stop();
+    thread.join();
   }
 
   /** Whatever ended it, somebody is told. */
