@@ -137,19 +137,15 @@ class DeliveriesTest {
   @Test
   void itRestsWhileThereIsNoRoomForWhatIsUrgent() throws Exception {
     thread.start();
-    int put = 0;
-    // The store never answers.
-    while (stats.deliveryFailures.sum() == 0 && put < 20_000) {
-      queue.put(records.of(1, put, put), 0);
-      put++;
-    }
-    queue.flush("m1", ImmutableSetMultimap.of(), 0, deliveries::wakeUp);
-    while (!queue.isUrgent()) {
-      queue.put(records.of(1, put, put), 0);
-      put++;
+    // The store never answers, and all that may be under way soon is.
+    int i = 0;
+    do {
+      for (int end = i + 5_000; i < end; i++) {
+        queue.put(records.of(i, i, i), 0);
+      }
       queue.flush("m1", ImmutableSetMultimap.of(), 0, deliveries::wakeUp);
-      Thread.sleep(1);
-    }
+      Thread.sleep(300);
+    } while (!queue.isUrgent());
     int before = steps.get();
     Thread.sleep(500);
     assertTrue(steps.get() - before < 500, steps.get() - before + " turns in half a second");
