@@ -319,8 +319,10 @@ final class QueueFile implements PointFile, Closeable {
   @Override
   public boolean removeBefore(long record) throws IOException {
     long before;
+    long writtenTo;
     synchronized (this) {
       checkOpen();
+      writtenTo = dataPage;
       before = Math.min(record, head - 1);
       if (before <= tail) {
         return false;
@@ -331,8 +333,9 @@ final class QueueFile implements PointFile, Closeable {
     }
     boolean removed = remove(index, indexPages, IndexItem.page(before));
     try (QueueReader reader = reader()) {
-      if (reader.loadItem(before)) {
-        removed |= remove(data, dataPages, reader.item().page);
+      // Whole, or its page may be any number; and that which is written to stays in any case.
+      if (reader.load(before)) {
+        removed |= remove(data, dataPages, Math.min(reader.item().page, writtenTo));
       }
     }
     return removed;

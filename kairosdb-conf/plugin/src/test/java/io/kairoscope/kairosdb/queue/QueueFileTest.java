@@ -9,8 +9,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.kairoscope.kairosdb.queue.QueueFile.Limits;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.Arrays;
 import java.util.Random;
 import java.util.stream.Stream;
@@ -267,6 +269,26 @@ class QueueFileTest {
       assertEquals(100, file.force());
       append(file, record(100, 900));
       assertEquals(101, file.force());
+    }
+  }
+
+  /** What the disk made of it must not be taken for the oldest page that is needed. */
+  @Test
+  void anItemThatIsNoiseTakesNoPagesAlong() throws IOException {
+    try (QueueFile file = open(SMALL_PAGE, Limits.NONE)) {
+      for (int i = 0; i < 100; i++) {
+        append(file, record(i, 500));
+      }
+      Path index = folder.resolve("kairos_queue").resolve("index").resolve("page-0.dat");
+      try (FileChannel channel = FileChannel.open(index, StandardOpenOption.WRITE)) {
+        channel.write(ByteBuffer.allocate(8).putLong(0, 1L << 40), 50L * IndexItem.BYTES);
+      }
+      long there = pages("data");
+      file.removeBefore(50);
+      assertEquals(there, pages("data"));
+      assertArrayEquals(record(99, 500), read(file, 99));
+      file.removeBefore(90);
+      assertTrue(pages("data") < there);
     }
   }
 }
