@@ -149,17 +149,21 @@ def test_no_host_is_given_the_certificates_of_another_ca(tmp_path, theirs, ours,
     """They are those of a person, or of a checkout, without the deployment's secrets."""
     (tmp_path / "pki").mkdir()
     (tmp_path / "pki" / "ca.crt").write_text(ours)
-    refuse, writes = None, []
-    for place, task in enumerate(tasks_of("pki")):
-        if task["name"].startswith("Refuse"):
-            refuse = (place, task)
-        elif "ansible.builtin.copy" in task:
-            writes.append(place)
-    assert refuse and refuse[0] < min(writes)
+    tasks = yaml.safe_load((ROLES / "pki" / "tasks" / "check.yml").read_text())
+    (refuse,) = (task for task in tasks if task["name"].startswith("Refuse"))
     content = {} if theirs is None else {"content": base64.b64encode(theirs.encode()).decode()}
-    facts = {"secrets_dir": str(tmp_path), "pki_trusted": content, **trusted(refuse[1]["vars"])}
-    holds = trust_as_template("{{ " + refuse[1]["ansible.builtin.assert"]["that"] + " }}")
+    facts = {"secrets_dir": str(tmp_path), "pki_trusted": content, **trusted(refuse["vars"])}
+    holds = trust_as_template("{{ " + refuse["ansible.builtin.assert"]["that"] + " }}")
     assert Templar(DataLoader(), variables=facts).template(holds) is taken
+
+
+def test_whose_deployment_it_is_is_asked_before_anything_is_changed():
+    plays = yaml.safe_load((paths.ANSIBLE / "playbooks" / "deploy.yml").read_text())
+    first = next(play for play in plays if "tasks" in play)
+    assert [task["ansible.builtin.include_role"] for task in first["tasks"]] == [
+        {"name": "preflight"},
+        {"name": "pki", "tasks_from": "check"},
+    ]
 
 
 def test_a_missing_disk_stops_the_service_and_not_the_host():
