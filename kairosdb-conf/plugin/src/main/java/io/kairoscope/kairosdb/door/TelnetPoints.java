@@ -25,6 +25,8 @@ final class TelnetPoints {
   private final Values values;
   private final SeriesBytes series = new SeriesBytes();
   private final RecordBuffer records = new RecordBuffer();
+  // Why the queue does not take the series of this line.
+  private String notAdmitted;
 
   TelnetPoints(PointQueue queue, KairosDataPointFactory factories) {
     this.queue = queue;
@@ -50,6 +52,10 @@ final class TelnetPoints {
     records.begin(series, ttlS, time);
     value(line.get(0), line.get(3));
     queue.add(records);
+    queue.admit(records, (why, record) -> notAdmitted = why);
+    if (records.count() == 0) {
+      throw new Refusal(notAdmitted);
+    }
     queue.put(records);
   }
 

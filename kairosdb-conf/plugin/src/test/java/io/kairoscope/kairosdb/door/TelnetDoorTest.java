@@ -164,6 +164,18 @@ class TelnetDoorTest {
   }
 
   @Test
+  void aNewSeriesBeyondTheBoundIsNotTaken() throws Exception {
+    send("putm new.m 1 1 a=b", "putm m 2 1 a=b", "puts new.m 3 text a=b");
+    assertEquals(1, queue.puts.size());
+    assertEquals(2, stats.telnetErrors.sum());
+    assertEquals(1, stats.telnetPoints.sum());
+    TelnetPoints points = new TelnetPoints(queue, new FakeFactories());
+    Refusal refused =
+        assertThrows(Refusal.class, () -> points.put(List.of("putm", "new.m", "1", "1", "a=b")));
+    assertEquals("its series is new", refused.getMessage());
+  }
+
+  @Test
   void aSenderThatNeverReadsLosesNothing() throws Exception {
     for (int i = 0; i < 20; i++) {
       try (Socket socket = new Socket("127.0.0.1", port)) {
