@@ -90,7 +90,9 @@ public final class DoorFilter implements Filter {
     limit = settings.maxRequestBytes();
     ingest = settings.ingest();
     LargeRequests large = new LargeRequests(memory);
-    readers = ThreadLocal.withInitial(() -> new PointsReader(queue, factories, large));
+    long recordBytes = settings.maxRecordBytes();
+    readers =
+        ThreadLocal.withInitial(() -> new PointsReader(queue, factories, large, recordBytes));
   }
 
   @Override

@@ -8,6 +8,10 @@ public final class DoorSettings {
   static final String PREFIX = "kairosdb.kairoscope.door.";
   // A loader's request of 1,000 points has 0.1 MB. KairosDB's own limit is the heap.
   private static final int MAX_REQUEST_MB = 32;
+  // Each record of the queue's file has metric and tags, which a body may have once for a million
+  // points. The shortest, some 20 bytes of JSON, are records of 80 to 120: a factor of 4 to 6, and
+  // of 16 with 300 bytes of metric and tags. Tags of 60 KB would make it 3,000.
+  private static final int RECORD_BYTES_PER_BYTE = 16;
   // A release that need not wait for others is stored within tens of ms; a person waits 2 s.
   private static final long FLUSH_ON_QUERY_MS = 2_000;
   // Readings of other nodes' deletes; a minute is what a slow store may take.
@@ -33,6 +37,11 @@ public final class DoorSettings {
   /** Bytes of one request's body, as sent and, if that is more, unpacked. */
   long maxRequestBytes() {
     return maxRequestBytes;
+  }
+
+  /** Bytes that the points of one request may have in the queue's file. */
+  long maxRecordBytes() {
+    return RECORD_BYTES_PER_BYTE * maxRequestBytes;
   }
 
   /** How long a query waits for what its metric has in the queue; 0 is not at all. */

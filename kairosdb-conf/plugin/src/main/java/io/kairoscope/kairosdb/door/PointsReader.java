@@ -41,6 +41,7 @@ final class PointsReader {
 
   private final PointQueue queue;
   private final LargeRequests memory;
+  private final long maxRecordBytes;
   private final JsonLexer lexer = new JsonLexer();
   private final Values values;
   private final SeriesBytes series = new SeriesBytes();
@@ -70,6 +71,7 @@ final class PointsReader {
   private long refused;
   private long postponed;
   private long reserved;
+  private long recordBytes;
 
   /** A member of an object: what it is and where it stands; kind 0 if it is not there. */
   private static final class Word {
@@ -82,9 +84,17 @@ final class PointsReader {
     }
   }
 
-  PointsReader(PointQueue queue, KairosDataPointFactory factories, LargeRequests memory) {
+  /**
+   * @param maxRecordBytes that the points of one request may have in the queue's file, to some KB
+   */
+  PointsReader(
+      PointQueue queue,
+      KairosDataPointFactory factories,
+      LargeRequests memory,
+      long maxRecordBytes) {
     this.queue = queue;
     this.memory = memory;
+    this.maxRecordBytes = maxRecordBytes;
     values = new Values(factories);
   }
 
@@ -119,6 +129,7 @@ final class PointsReader {
     refused = 0;
     postponed = 0;
     reserved = 0;
+    recordBytes = 0;
     metricIndex = 0;
     try {
       lexer.begin(body);
@@ -396,7 +407,7 @@ final class PointsReader {
   }
 
   /** The object is complete. */
-  private void put() {
+  private void put() throws TooLargeException {
     boolean single = (time.given() || timestamp.given()) && value.kind != 0;
     long count = count() + (single ? 1 : 0) + replaced;
     if (!isNamed()) {
@@ -430,6 +441,7 @@ final class PointsReader {
       wrong(count, ": " + error.getMessage());
       return;
     }
+    bound();
     records.source(metricIndex);
     single(itsType, ttlS);
     several(itsType, ttlS);
@@ -442,12 +454,23 @@ final class PointsReader {
   private void flush() {
     try {
       queue.admit(records, (why, record) -> postponed(record, why));
+      recordBytes += records.length();
       if (records.count() > 0) {
         queue.put(records);
       }
     } finally {
       taken += records.taken();
       records.clear();
+    }
+  }
+
+  /** Else a small body, with long tags and many points, would fill the queue's file. */
+  private void bound() throws TooLargeException {
+    if (recordBytes > maxRecordBytes) {
+      throw new TooLargeException(
+          "The points of the request have more than "
+              + (maxRecordBytes >> 20)
+              + " MB in the queue, each with its metric and tags; send less at a time");
     }
   }
 
@@ -473,11 +496,12 @@ final class PointsReader {
     }
   }
 
-  private void several(Values.Type itsType, int ttlS) {
+  private void several(Values.Type itsType, int ttlS) throws TooLargeException {
     byte[] text = lexer.text;
     int start = wordsStart;
     int index = 0;
     for (int i = 0; i < words; index++) {
+      bound();
       byte kind = kinds[i];
       int end = ends[i];
       if (kind >= NO_ARRAY) {

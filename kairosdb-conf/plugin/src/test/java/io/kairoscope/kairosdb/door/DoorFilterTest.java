@@ -400,6 +400,28 @@ class DoorFilterTest {
   }
 
   @Test
+  void aSmallBodyDoesNotFillTheQueue() throws Exception {
+    queue.keeps = false;
+    String points = "[1,1]" + ",[1,1]".repeat(9_999);
+    byte[] small =
+        gzip(
+            "{\"name\":\"m\",\"tags\":{\"a\":\"" + "x".repeat(60_000) + "\"},\"datapoints\":["
+                + points + "]}");
+    HttpResponse<String> answer =
+        send(
+            "POST",
+            "/api/v1/datapoints",
+            BodyPublishers.ofByteArray(small),
+            "Content-Encoding",
+            "gzip");
+    assertEquals(413, answer.statusCode());
+    assertTrue(answer.body().contains("more than 32 MB in the queue"), answer.body());
+    assertTrue(queue.count > 500 && queue.count < 600, "took " + queue.count);
+    assertTrue(answer.body().contains("\"taken\":" + queue.count), answer.body());
+    assertEquals(queue.count, points(413));
+  }
+
+  @Test
   void largeRequestsAtOnceDoNotAddUp() throws Exception {
     // The JVM of the tests has 512 MB; each of these would need 10 as KairosDB reads them.
     queue.keeps = false;

@@ -123,7 +123,8 @@ public final class IngestCost {
           new PointsReader(
               (PointQueue) queue,
               kairosDb.getInstance(KairosDataPointFactory.class),
-              new LargeRequests(1 << 20));
+              new LargeRequests(1 << 20),
+              Long.MAX_VALUE);
       try (Socket socket = new Socket("127.0.0.1", PORT)) {
         socket.setTcpNoDelay(true);
         cost.measure("http", warm, points, body -> post(socket, body));

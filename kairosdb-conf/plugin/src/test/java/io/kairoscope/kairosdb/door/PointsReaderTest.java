@@ -15,6 +15,7 @@ import java.io.StringReader;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -32,9 +33,11 @@ import org.kairosdb.util.KDataOutput;
 
 /** The same points as KairosDB's own parser; and what that takes and should not is refused. */
 class PointsReaderTest {
+  private static final long RECORD_BYTES = 64 << 20;
+
   private final FakeQueue queue = new FakeQueue();
   private final PointsReader reader =
-      new PointsReader(queue, new FakeFactories(), new LargeRequests(64 << 20));
+      new PointsReader(queue, new FakeFactories(), new LargeRequests(64 << 20), RECORD_BYTES);
 
   private List<String> read(String body) throws IOException {
     return read(new ByteArrayInputStream(body.getBytes(StandardCharsets.UTF_8)));
@@ -389,7 +392,7 @@ class PointsReaderTest {
   @Test
   void manyPointsOfOneMetricAskForTheirMemory() throws IOException {
     LargeRequests memory = new LargeRequests(4 << 20);
-    PointsReader small = new PointsReader(queue, new FakeFactories(), memory);
+    PointsReader small = new PointsReader(queue, new FakeFactories(), memory, RECORD_BYTES);
     byte[] body =
         ("{'name':'m','datapoints':[[1,1]" + ",[1,1]".repeat(100_000) + "],'tags':{'a':'b'}}")
             .getBytes(StandardCharsets.UTF_8);
@@ -406,6 +409,32 @@ class PointsReaderTest {
     assertThrows(
         TooLargeException.class, () -> small.read(new ByteArrayInputStream(more), new Errors()));
     assertEquals(4 << 20, memory.left());
+  }
+
+  /** Each record has metric and tags, which the body has once. */
+  @Test
+  void aSmallBodyDoesNotFillTheQueue() throws IOException {
+    queue.keeps = false;
+    String tags = "'tags':{'a':'" + "x".repeat(60_000) + "'}";
+    String points = "'datapoints':[[1,1]" + ",[1,1]".repeat(9_999) + "]";
+    String large = "{'name':'m'," + tags + "," + points + "}";
+    for (String body : List.of(large, "[" + large + "," + large + "]")) {
+      TooLargeException error = assertThrows(TooLargeException.class, () -> read(body));
+      assertTrue(error.getMessage().contains("more than 64 MB in the queue"), error.getMessage());
+      long most = RECORD_BYTES / 60_000 + 2;
+      assertTrue(reader.taken() > most - 5 && reader.taken() <= most, "took " + reader.taken());
+    }
+    // As many short ones are no trouble, and what was before does not count.
+    for (int i = 0; i < 3; i++) {
+      String honest = "{'name':'m','tags':{'a':'b'}," + points + "}";
+      assertEquals(List.of(), read("[" + String.join(",", Collections.nCopies(50, honest)) + "]"));
+      assertEquals(500_000, reader.taken());
+    }
+    // Many metrics of one point, too.
+    String one = "{'name':'m'," + tags + ",'timestamp':1,'value':1}";
+    assertThrows(
+        TooLargeException.class,
+        () -> read("[" + String.join(",", Collections.nCopies(1_200, one)) + "]"));
   }
 
   /** Millions of them would fit into a body, and not into the heap. */
