@@ -15,9 +15,11 @@ import java.util.Arrays;
  * that is not ended is none, and the next takes its place.
  */
 public final class RecordBuffer extends ByteSink {
-  // The limit of the store is 65,535, for a partition's key and for a column of the row key index.
+  // The limit of the store is 65,535, for a partition's key and for columns of the row key index.
   // Besides metric, type and tags a key has the time of the row and a few zeros.
   private static final int MAX_KEY_BYTES = 65_000;
+  // Names and values are objects wherever a series is known, which caches count by series.
+  private static final int MAX_TAGS = 1_000;
   // Half of what Cassandra takes as a mutation by default (half a commit log segment).
   private static final int MAX_VALUE_BYTES = 8 << 20;
   private static final int KEPT_BYTES = 256 << 10;
@@ -97,9 +99,17 @@ public final class RecordBuffer extends ByteSink {
     if (metric.length == NO_NAME) {
       throw new RefusedPointException("a metric without a name");
     }
-    int keyBytes = metric.length + valueAt - typeAt + tags.length;
+    int tagCount = count(tags);
+    if (tagCount > MAX_TAGS) {
+      throw new RefusedPointException("more than 1,000 tags");
+    }
+    int seriesBytes = valueAt - typeAt + tags.length;
+    int keyBytes = metric.length + seriesBytes;
+    // The index has tags as a map of CQL, with four bytes for each length; the record has two.
+    int indexBytes = seriesBytes + tagCount * 2 * Short.BYTES;
     // Characters that the key escapes are counted twice at most.
-    if (keyBytes * 2 > MAX_KEY_BYTES && keyBytes + escaped(tags) > MAX_KEY_BYTES) {
+    if (indexBytes > MAX_KEY_BYTES
+        || keyBytes * 2 > MAX_KEY_BYTES && keyBytes + escaped(tags) > MAX_KEY_BYTES) {
       throw new RefusedPointException("metric and tags are too long for a key of the store");
     }
     if (length - valueAt > MAX_VALUE_BYTES) {
@@ -140,6 +150,15 @@ public final class RecordBuffer extends ByteSink {
       keys[i] = keys[i + 1];
       sources[i] = sources[i + 1];
     }
+  }
+
+  /** How many tags there are: their number comes first. */
+  private static int count(ByteSink tags) {
+    int count = 0;
+    for (int i = 0; i < Integer.BYTES; i++) {
+      count = count << 8 | tags.bytes[i] & 0xff;
+    }
+    return count;
   }
 
   /** What KairosDB's key escapes in names and values of tags: ':' and '='. */

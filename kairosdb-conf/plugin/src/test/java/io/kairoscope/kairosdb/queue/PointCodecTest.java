@@ -11,6 +11,7 @@ import java.util.Arrays;
 import java.util.List;
 import java.util.Random;
 import java.util.SortedMap;
+import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.DataPoint;
 import org.kairosdb.core.datapoints.DoubleDataPoint;
@@ -160,6 +161,28 @@ class PointCodecTest {
     assertArrayEquals(
         Arrays.copyOfRange(record, from, record.length), letter.point().value());
     assertEquals(type + "kairos_double".length(), from);
+  }
+
+  /** Of as many small ones the index would need more than a key can have. */
+  @Test
+  void tagsAreBoundedInNumberAndAsTheIndexHasThem() throws Exception {
+    DataPoint point = new DoubleDataPoint(1, 1);
+    record(point, many(1_000, 10));
+    RefusedPointException many =
+        assertThrows(RefusedPointException.class, () -> record(point, many(1_001, 1)));
+    assertEquals("more than 1,000 tags", many.getMessage());
+    // 4 + 1,000 * (4 + 4 + 4 + 52) = 64,004, and 4,000 less in the record.
+    record(point, many(1_000, 52));
+    assertThrows(RefusedPointException.class, () -> record(point, many(1_000, 54)));
+  }
+
+  /** Tags with names of four characters. */
+  private static SortedMap<String, String> many(int count, int valueBytes) {
+    SortedMap<String, String> tags = new TreeMap<>();
+    for (int i = 0; i < count; i++) {
+      tags.put("" + (1_000 + i), "x".repeat(valueBytes));
+    }
+    return tags;
   }
 
   @Test
