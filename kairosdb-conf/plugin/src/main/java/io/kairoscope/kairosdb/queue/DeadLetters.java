@@ -2,8 +2,13 @@ package io.kairoscope.kairosdb.queue;
 
 import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
+import com.google.gson.JsonIOException;
+import java.io.BufferedWriter;
 import java.io.IOException;
+import java.io.OutputStreamWriter;
+import java.io.Writer;
 import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -49,12 +54,11 @@ final class DeadLetters {
     return Files.exists(file) ? Files.size(file) : 0;
   }
 
-  /** Adds all of them, or throws and has added none. */
+  /**
+   * Adds all of them, or throws and has added none. One after the other: a thousand, of which each
+   * may have megabytes, are never in memory together as text.
+   */
   synchronized void add(List<Letter> letters) throws IOException {
-    StringBuilder lines = new StringBuilder();
-    for (Letter letter : letters) {
-      lines.append(line(letter)).append('\n');
-    }
     boolean first = !Files.exists(file);
     // Opened each time, as it is rare, and somebody may have moved the file away.
     try (FileChannel channel =
@@ -64,24 +68,41 @@ final class DeadLetters {
             StandardOpenOption.READ,
             StandardOpenOption.WRITE)) {
       long end = channel.size();
+      boolean added = false;
       try {
-        // A line that was torn by a crash must not take the next one with it.
-        String start = end == 0 || endsWithLine(channel, end) ? "" : "\n";
-        ByteBuffer bytes =
-            ByteBuffer.wrap((start + lines).getBytes(StandardCharsets.UTF_8));
-        long at = end;
-        while (bytes.hasRemaining()) {
-          at += channel.write(bytes, at);
-        }
+        write(letters, channel, end);
         channel.force(true);
-      } catch (IOException error) {
-        channel.truncate(end);
-        throw error;
+        added = true;
+      } finally {
+        if (!added) {
+          channel.truncate(end);
+        }
       }
     }
     if (first) {
       forceFolder();
     }
+  }
+
+  private void write(List<Letter> letters, FileChannel channel, long end) throws IOException {
+    // Not closed, as that would close the channel; what it has is flushed.
+    Writer lines =
+        new BufferedWriter(
+            new OutputStreamWriter(Channels.newOutputStream(channel), StandardCharsets.UTF_8));
+    // A line that was torn by a crash must not take the next one with it.
+    if (end > 0 && !endsWithLine(channel, end)) {
+      lines.write('\n');
+    }
+    channel.position(end);
+    for (Letter letter : letters) {
+      try {
+        gson.toJson(fields(letter), lines);
+      } catch (JsonIOException error) {
+        throw new IOException(error.getCause());
+      }
+      lines.write('\n');
+    }
+    lines.flush();
   }
 
   private static boolean endsWithLine(FileChannel channel, long end) throws IOException {
@@ -97,7 +118,7 @@ final class DeadLetters {
     }
   }
 
-  private String line(Letter letter) {
+  private static Map<String, Object> fields(Letter letter) {
     Point point = letter.point;
     Map<String, Object> fields = new LinkedHashMap<>();
     fields.put("metric", letter.metric);
@@ -109,6 +130,6 @@ final class DeadLetters {
     fields.put("taken_at", point.takenAt());
     fields.put("dead_at", letter.deadAtMs);
     fields.put("reason", letter.reason);
-    return gson.toJson(fields);
+    return fields;
   }
 }

@@ -2,15 +2,20 @@ package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.gson.JsonObject;
 import com.google.gson.JsonParser;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.AbstractList;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.function.IntConsumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -46,6 +51,68 @@ class DeadLettersTest {
     JsonObject last = new JsonParser().parse(lines.get(2)).getAsJsonObject();
     assertEquals("n", last.get("metric").getAsString());
     assertEquals(3, lines.size());
+  }
+
+  private static DeadLetters.Letter large(int bytes) {
+    Point point = new Point(3, 5, 7, 9, new byte[bytes], null);
+    return new DeadLetters.Letter("m", new TreeMap<>(), "kairos_string", point, 11, "no");
+  }
+
+  /** Letters of 1 MB each; tells of each when it is asked for. */
+  private static List<DeadLetters.Letter> letters(int count, IntConsumer asked) {
+    return new AbstractList<>() {
+      @Override
+      public DeadLetters.Letter get(int index) {
+        asked.accept(index);
+        return large(1 << 20);
+      }
+
+      @Override
+      public int size() {
+        return count;
+      }
+    };
+  }
+
+  /** Together they would be the end of the process, and of the next one. */
+  @Test
+  void largeOnesAreNeverInMemoryTogether() throws IOException {
+    Path file = folder.resolve("dead_letters.jsonl");
+    DeadLetters dead = new DeadLetters(file);
+    List<Long> sizes = new ArrayList<>();
+    dead.add(
+        letters(
+            20,
+            index -> {
+              try {
+                sizes.add(dead.bytes());
+              } catch (IOException error) {
+                throw new UncheckedIOException(error);
+              }
+            }));
+    for (int i = 0; i < 20; i++) {
+      long before = (long) i << 20;
+      assertTrue(sizes.get(i) >= before, "of " + before + " bytes there are " + sizes.get(i));
+    }
+    assertEquals(20, Files.readAllLines(file).size());
+  }
+
+  @Test
+  void allOrNone() throws IOException {
+    Path file = folder.resolve("dead_letters.jsonl");
+    DeadLetters dead = new DeadLetters(file);
+    dead.add(List.of(letter("m")));
+    long before = dead.bytes();
+    List<DeadLetters.Letter> broken =
+        letters(
+            5,
+            index -> {
+              if (index == 4) {
+                throw new IllegalStateException("no letter");
+              }
+            });
+    assertThrows(IllegalStateException.class, () -> dead.add(broken));
+    assertEquals(before, dead.bytes());
   }
 
   @Test
