@@ -99,14 +99,19 @@ final class SlowBodies {
     return new Body(sender, connection);
   }
 
-  private void watch() {
-    try {
-      while (true) {
+  /** Looks again and again, until the thread is interrupted. */
+  void watch() {
+    while (true) {
+      try {
         Thread.sleep(LOOK_MS);
         look();
+      } catch (InterruptedException stop) {
+        Thread.currentThread().interrupt();
+        return;
+      } catch (Throwable error) {
+        // Whatever it is with one connection, the others must be cut; it is not looked at again.
+        logger.error("A request whose body is too slow could not be cut", error);
       }
-    } catch (InterruptedException stop) {
-      Thread.currentThread().interrupt();
     }
   }
 

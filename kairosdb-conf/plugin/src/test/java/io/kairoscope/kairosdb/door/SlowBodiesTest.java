@@ -1,14 +1,18 @@
 package io.kairoscope.kairosdb.door;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 class SlowBodiesTest {
-  private long nowMs = 1_000_000;
+  private volatile long nowMs = 1_000_000;
   private final SlowBodies slow = new SlowBodies(() -> nowMs, new LongAdder());
   private final List<String> cut = new ArrayList<>();
 
@@ -44,6 +48,32 @@ class SlowBodiesTest {
     body.waits();
     look(1_000);
     assertEquals(List.of("one"), cut);
+  }
+
+  /** Whatever it is with one connection: the thread goes on, and cuts the others. */
+  @Test
+  @Timeout(60)
+  void whoCannotBeCutKeepsNoOtherFromIt() throws Exception {
+    CountDownLatch tried = new CountDownLatch(1);
+    CountDownLatch other = new CountDownLatch(1);
+    slow.begin(
+            () -> "a",
+            () -> {
+              tried.countDown();
+              throw new NoSuchMethodError("of another Jetty");
+            })
+        .waits();
+    SlowBodies.Body body = slow.begin(() -> "b", other::countDown);
+    nowMs += SlowBodies.STALLED_MS;
+    Thread watch = new Thread(slow::watch);
+    watch.setDaemon(true);
+    watch.start();
+    tried.await();
+    body.waits();
+    nowMs += SlowBodies.STALLED_MS;
+    assertTrue(other.await(30, TimeUnit.SECONDS));
+    watch.interrupt();
+    watch.join();
   }
 
   @Test
