@@ -13,6 +13,9 @@ import org.slf4j.LoggerFactory;
 final class Syncer implements Runnable {
   private static final Logger logger = LoggerFactory.getLogger(Syncer.class);
   private static final long IDLE_MS = 1_000;
+  // A disk with much to do takes a second or two. Senders give up sooner or later, too, and a 503
+  // has them go elsewhere.
+  private static final long HANGS_MS = 15_000;
 
   /** Brings all to the disk; returns up to where. */
   interface Disk {
@@ -22,25 +25,39 @@ final class Syncer implements Runnable {
   private final Disk disk;
   private final LongSupplier head;
   private final long everyMs;
+  private final long hangsMs;
   private long wanted;
+  // When the disk had something last, or somebody began to wait for it.
+  private long sinceNs;
   private long durable;
   private String failure;
   private boolean stopped;
 
   Syncer(Disk disk, LongSupplier head, long everyMs) {
+    this(disk, head, everyMs, HANGS_MS);
+  }
+
+  /**
+   * @param hangsMs after so long without an answer of the disk nobody waits for it any more
+   */
+  Syncer(Disk disk, LongSupplier head, long everyMs, long hangsMs) {
     this.disk = disk;
     this.head = head;
     this.everyMs = everyMs;
+    this.hangsMs = hangsMs;
   }
 
   /**
    * Waits until what was appended before is on the disk.
    *
-   * @throws NotTakenError if it cannot be brought there
+   * @throws NotTakenError if it cannot be brought there, or that takes too long
    */
   synchronized void sync() throws InterruptedException {
     long mine = head.getAsLong();
     if (mine > wanted) {
+      if (wanted <= durable) {
+        sinceNs = System.nanoTime();
+      }
       wanted = mine;
       notifyAll();
     }
@@ -50,8 +67,21 @@ final class Syncer implements Runnable {
         throw new NotTakenError(
             "The queue's file is not on the disk: " + (stopped ? "shutting down" : failure), null);
       }
-      wait();
+      long leftMs = hangsMs - waitedMs();
+      if (leftMs <= 0) {
+        throw new NotTakenError(hanging(), null);
+      }
+      wait(leftMs);
     }
+  }
+
+  /** How long the disk has not answered although somebody waits for it. */
+  private long waitedMs() {
+    return wanted <= durable ? 0 : TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNs);
+  }
+
+  private String hanging() {
+    return "The disk of the queue's file has not answered for " + waitedMs() / 1_000 + " s";
   }
 
   @Override
@@ -62,6 +92,7 @@ final class Syncer implements Runnable {
         long upTo = disk.force();
         synchronized (this) {
           durable = upTo;
+          sinceNs = System.nanoTime();
           notifyAll();
         }
         long leftMs = everyMs - TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - began);
@@ -93,6 +124,9 @@ final class Syncer implements Runnable {
   }
 
   synchronized String trouble() {
-    return failure == null ? null : "acknowledgements would not survive: " + failure;
+    if (failure != null) {
+      return "acknowledgements would not survive: " + failure;
+    }
+    return waitedMs() < hangsMs ? null : hanging();
   }
 }

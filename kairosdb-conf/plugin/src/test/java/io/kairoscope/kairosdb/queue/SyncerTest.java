@@ -118,6 +118,36 @@ class SyncerTest {
     }
   }
 
+  /** Else all threads of the web server wait for it, and health is well. */
+  @Test
+  void nobodyWaitsForADiskThatHangs() throws Exception {
+    Syncer one = new Syncer(this::force, head::get, 1, 200);
+    Thread running = new Thread(one);
+    running.start();
+    head.set(1);
+    assertThrows(NotTakenError.class, one::sync);
+    String trouble = one.trouble();
+    assertTrue(trouble.contains("has not answered"), trouble);
+    // The next ones are told at once.
+    head.set(2);
+    NotTakenError told = assertThrows(NotTakenError.class, one::sync);
+    assertTrue(told.getMessage().contains("has not answered"), told.getMessage());
+    assertEquals(1, forced.get());
+    // It may come back: what it was asked for is there.
+    answers.put(GOOD);
+    awaitForced(2);
+    answers.put(GOOD);
+    while (one.trouble() != null) {
+      Thread.sleep(1);
+    }
+    one.sync();
+    // To wait for nothing is no trouble.
+    Thread.sleep(300);
+    assertNull(one.trouble());
+    one.stop();
+    running.join();
+  }
+
   @Test
   void anEndLetsNobodyWait() throws Exception {
     head.set(1);
