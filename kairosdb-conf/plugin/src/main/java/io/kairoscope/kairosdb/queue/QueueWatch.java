@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.queue;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /** Looks at all that can be wrong with the queue. */
@@ -15,6 +16,29 @@ final class QueueWatch {
   private final QueueStats stats;
   private final long oldestMs;
   private final List<Supplier<String>> troubles;
+  private final Unmoved unmoved = new Unmoved();
+
+  /**
+   * How long the oldest point has been the same, by a clock that is never set back. A point that
+   * was taken before the wall clock was set back seems to come from the future: by that clock it
+   * would not grow older for as long.
+   */
+  static final class Unmoved {
+    private Long oldest;
+    private long sinceNs;
+
+    /**
+     * @param takenAt of the oldest point that is not settled; null for none. Later points have the
+     *     same only within a few tens of ms
+     */
+    synchronized long ageMs(Long takenAt, long nowNs) {
+      if (takenAt == null || !takenAt.equals(oldest)) {
+        oldest = takenAt;
+        sinceNs = nowNs;
+      }
+      return TimeUnit.NANOSECONDS.toMillis(nowNs - sinceNs);
+    }
+  }
 
   /**
    * @param troubles each says what is wrong, or null
@@ -56,7 +80,10 @@ final class QueueWatch {
   private long ageMs(List<String> found) {
     try {
       Long takenAt = queue.oldestTakenAt();
-      return takenAt == null ? 0 : Math.max(0, System.currentTimeMillis() - takenAt);
+      long unmovedMs = unmoved.ageMs(takenAt, System.nanoTime());
+      return takenAt == null
+          ? 0
+          : Math.max(unmovedMs, System.currentTimeMillis() - takenAt);
     } catch (Throwable unreadable) {
       // An Error too: that is what a page is that the disk cannot read.
       found.add("the queue's file cannot be read: " + unreadable);

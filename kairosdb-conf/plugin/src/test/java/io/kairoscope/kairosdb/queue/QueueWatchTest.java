@@ -1,0 +1,49 @@
+package io.kairoscope.kairosdb.queue;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+class QueueWatchTest {
+  private static final long HOUR_MS = TimeUnit.HOURS.toMillis(1);
+
+  @TempDir Path folder;
+
+  private static long ns(long ms) {
+    return TimeUnit.MILLISECONDS.toNanos(ms);
+  }
+
+  @Test
+  void aPointGrowsOlderWhateverTheWallClockSays() throws Exception {
+    try (QueueFile file = new QueueFile(folder, 1 << 20, QueueFile.Limits.NONE, false)) {
+      Records records = new Records();
+      CoalescingQueue queue =
+          new CoalescingQueue(file, records.codec, 0, 1 << 20, 0, System::currentTimeMillis);
+      QueueWatch watch = new QueueWatch(queue, file, new QueueStats(), 0, List.of());
+      assertEquals(0, watch.health().oldestMs());
+      // Taken just before the wall clock was set back.
+      queue.put(records.of(1, 1, 1), System.currentTimeMillis() + HOUR_MS);
+      watch.health();
+      Thread.sleep(50);
+      assertTrue(watch.health().oldestMs() >= 50, watch.health().toString());
+    }
+  }
+
+  @Test
+  void theSameOldestPointIsTimedUntilAnotherIsIt() {
+    QueueWatch.Unmoved unmoved = new QueueWatch.Unmoved();
+    assertEquals(0, unmoved.ageMs(null, ns(0)));
+    assertEquals(0, unmoved.ageMs(null, ns(100)));
+    assertEquals(0, unmoved.ageMs(HOUR_MS, ns(200)));
+    assertEquals(70_000, unmoved.ageMs(HOUR_MS, ns(70_200)));
+    assertEquals(0, unmoved.ageMs(HOUR_MS + 1, ns(70_300)));
+    assertEquals(100, unmoved.ageMs(HOUR_MS + 1, ns(70_400)));
+    assertEquals(0, unmoved.ageMs(null, ns(70_500)));
+    assertEquals(0, unmoved.ageMs(HOUR_MS + 1, ns(70_600)));
+  }
+}
