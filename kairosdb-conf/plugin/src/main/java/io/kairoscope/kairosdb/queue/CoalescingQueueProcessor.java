@@ -292,10 +292,10 @@ public class CoalescingQueueProcessor extends QueueProcessor
       }
       queue.put(records, System.currentTimeMillis());
     } catch (NotTakenError error) {
-      stats.refused.increment();
+      stats.refused.add(records.count() - records.taken());
       throw error;
     } catch (IOException | RuntimeException error) {
-      stats.refused.increment();
+      stats.refused.add(records.count() - records.taken());
       throw new NotTakenError("The queue takes no points: " + error.getMessage(), error);
     } finally {
       stats.put.add(records.taken());

@@ -354,6 +354,25 @@ class CoalescingQueueProcessorTest {
   }
 
   @Test
+  void ofManyPointsEachThatIsNotTakenIsCounted() throws Exception {
+    Injector kairosDb = start(0);
+    CoalescingQueueProcessor queue = running(kairosDb);
+    queue.shutdown();
+    RecordBuffer records = new RecordBuffer();
+    SeriesBytes series = new SeriesBytes();
+    series.set("metric", ImmutableSortedMap.of("a", "1"));
+    for (int i = 0; i < 300; i++) {
+      records.begin(series, 0, ROW_TIME + i);
+      records.type("kairos_double");
+      records.writeLong(i);
+      queue.add(records);
+    }
+    assertThrows(NotTakenError.class, () -> queue.put(records));
+    Parsed metrics = new Parsed(kairosDb.getInstance(MetricsResource.class).metrics());
+    assertEquals(300, metrics.value("kairosdb_queue_refused_points_total"));
+  }
+
+  @Test
   void aFullQueueSaysSoAndGoesOnWhenThereIsRoom() throws Exception {
     Injector kairosDb = start(folder, Map.of("disk_mb", 163));
     CoalescingQueueProcessor queue =
