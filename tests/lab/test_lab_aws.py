@@ -73,19 +73,36 @@ def test_faults_happen_to_instances_are_undone_and_lose_nothing(cloud: AwsHosts)
 
 def test_a_dead_storage_node_is_replaced_by_a_new_instance(cloud: AwsHosts) -> None:
     """Step 12 to 14 of docs/first-hour.md."""
+    cloud.end("storage-2")
+    _wait_until_down(cloud)
+    # Nothing is marked, and nothing begun, while it is not known whose account it is.
+    assert "account.tfvars: missing" in cloud.refused(*_replacing("storage-2"))
+    _is_replaced(cloud, "storage-2")
 
+
+def test_one_with_blank_disks_is_replaced_too(cloud: AwsHosts) -> None:
+    """An instance that was stopped and started again has new local disks, and its old address."""
+    as_root(cloud.lab, "storage-3", "systemctl stop scylla-server; rm -r /var/lib/scylla/data")
+    _wait_until_down(cloud)
+    _is_replaced(cloud, "storage-3")
+
+
+def _wait_until_down(cloud: AwsHosts) -> None:
     def down() -> bool:
         return "DN " in as_root(cloud.lab, "storage-1", "nodetool status")
 
-    before = inventory.read(cloud.home / "aws" / "inventory.yml").host("storage-2")
-    cloud.end("storage-2")
     wait_for("a node that is seen to be down", down, 60)
-    replace = ("operate", "replace", "--limit", "storage-2", "--target", "aws")
-    # Nothing is marked, and nothing begun, while it is not known whose account it is.
-    assert "account.tfvars: missing" in cloud.refused(*replace)
-    with cloud.booting("storage-2"):
-        cloud.well(*replace, "--account", cloud.account, timeout_s=1800)
-    after = inventory.read(cloud.home / "aws" / "inventory.yml").host("storage-2")
+
+
+def _replacing(name: str) -> tuple[str, ...]:
+    return ("operate", "replace", "--limit", name, "--target", "aws")
+
+
+def _is_replaced(cloud: AwsHosts, name: str) -> None:
+    before = inventory.read(cloud.home / "aws" / "inventory.yml").host(name)
+    with cloud.booting(name):
+        cloud.well(*_replacing(name), "--account", cloud.account, timeout_s=1800)
+    after = inventory.read(cloud.home / "aws" / "inventory.yml").host(name)
     assert before.vars["instance_id"] != after.vars["instance_id"]
     wait_for("all figures that are gathered", lambda: _is_verified(cloud), 120)
 
