@@ -114,6 +114,18 @@ def test_whether_a_deployment_s_bucket_has_backups(bucket: Any) -> None:
     assert not backups.there("gone-with-an-interrupted-destroy", "us-east-1")
 
 
+def test_a_backup_that_was_deleted_can_be_fetched_back(bucket: Any) -> None:
+    bucket.put_bucket_versioning(Bucket="backups", VersioningConfiguration={"Status": "Enabled"})
+    bucket.put_object(Bucket="backups", Key="backups/monday/manifest.json", Body=b"{}")
+    bucket.delete_object(Bucket="backups", Key="backups/monday/manifest.json")
+    assert backups.there("backups", "us-east-1")
+    # What is left once its time is over: a mark that holds nothing.
+    for version in bucket.list_object_versions(Bucket="backups")["Versions"]:
+        bucket.delete_object(Bucket="backups", Key=version["Key"], VersionId=version["VersionId"])
+    assert bucket.list_object_versions(Bucket="backups")["DeleteMarkers"]
+    assert not backups.there("backups", "us-east-1")
+
+
 def test_what_cannot_be_told_destroys_nothing(bucket: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
