@@ -132,6 +132,18 @@ def test_what_depends_on_the_release():
     assert yaml.safe_load(rendered("6.2.3"))["enable_tablets"] is False
 
 
+@pytest.mark.parametrize("version", RELEASES)
+def test_who_is_audited_is_said_where_a_release_can_audit(version):
+    """2026.2 writes logins and schema changes to a table of its own unless it is told not to."""
+    can = "audit" in scylla.release(version).options
+    assert can == version.startswith("202")
+    assert yaml.safe_load(rendered(version)).get("audit") == ("none" if can else None)
+    if can:
+        text = rendered(version, scylla_settings={"audit": "table"})
+        scylla.check(version, text, ARGUMENTS)
+        assert yaml.safe_load(text)["audit"] == "table"
+
+
 def test_secured_has_no_port_and_no_login_without():
     configured = yaml.safe_load(rendered("2026.1.11"))
     assert configured["cluster_name"] == 'a "cluster"'
