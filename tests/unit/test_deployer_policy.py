@@ -29,6 +29,33 @@ THEIRS = {"aws:ResourceTag/Project": "payroll"}
 NEW = {"aws:RequestTag/Project": "kairoscope"}
 BOUND = {"iam:PermissionsBoundary": f"{IAM}policy/kairoscope-hosts"}
 TO_EC2 = {"iam:PassedToService": "ec2.amazonaws.com"}
+# What calls make, and what has to be there for them, as the service authorization reference has it
+# (https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazonec2.html).
+MADE = [
+    ("AllocateAddress", "elastic-ip"),
+    ("CreateInternetGateway", "internet-gateway"),
+    ("CreateNatGateway", "natgateway"),
+    ("CreatePlacementGroup", "placement-group"),
+    ("CreateRouteTable", "route-table"),
+    ("CreateSecurityGroup", "security-group"),
+    ("CreateSubnet", "subnet"),
+    ("CreateVolume", "volume"),
+    ("CreateVpc", "vpc"),
+    ("CreateVpcEndpoint", "vpc-endpoint"),
+    ("ImportKeyPair", "key-pair"),
+]
+IN_A_NETWORK = [
+    ("CreateNatGateway", "elastic-ip"),
+    ("CreateNatGateway", "subnet"),
+    ("CreateNatGateway", "vpc"),
+    ("CreateRouteTable", "vpc"),
+    ("CreateSecurityGroup", "vpc"),
+    ("CreateSubnet", "vpc"),
+    ("CreateVpcEndpoint", "route-table"),
+    ("CreateVpcEndpoint", "security-group"),
+    ("CreateVpcEndpoint", "subnet"),
+    ("CreateVpcEndpoint", "vpc"),
+]
 NAMES = "route53:ChangeResourceRecordSetsNormalizedRecordNames"
 
 
@@ -109,6 +136,15 @@ def allows(policy: dict[str, Any], action: str, resource: str, context: dict[str
             for context in ({}, THEIRS)
         ),
         ("ec2:RunInstances", f"{EC2}instance/x", {}),
+        # Nothing new in a network of others, whatever it is called: an endpoint of S3 on their
+        # route tables, with a policy of whoever made it, would cut them off.
+        *(
+            (f"ec2:{action}", f"{EC2}{kind}/x", context)
+            for action, kind in IN_A_NETWORK
+            for context in (NEW, THEIRS, THEIRS | NEW)
+        ),
+        # What is new bears our tag, or nobody could end it.
+        *((f"ec2:{action}", f"{EC2}{kind}/x", {}) for action, kind in MADE),
         # Sessions are as root.
         ("ssm:StartSession", f"{EC2}instance/i-1", {"ssm:resourceTag/Project": "payroll"}),
         ("ssm:StartSession", f"{EC2}instance/i-1", {}),
@@ -142,6 +178,12 @@ def test_it_refuses(action, resource, context):
         ("ec2:RunInstances", "arn:aws:ec2:eu-central-1::image/ami-1", {}),
         ("ec2:RunInstances", f"{EC2}volume/vol-1", {}),
         ("ec2:RunInstances", f"{EC2}subnet/subnet-1", OURS),
+        ("ec2:RunInstances", f"{EC2}security-group/sg-1", OURS),
+        ("ec2:RunInstances", f"{EC2}key-pair/kairoscope", OURS),
+        ("ec2:RunInstances", f"{EC2}placement-group/kairoscope-storage", OURS),
+        # Terraform gives the tags with the call (tests/cloud/test_aws_deployed.py).
+        *((f"ec2:{action}", f"{EC2}{kind}/x", NEW) for action, kind in MADE),
+        *((f"ec2:{action}", f"{EC2}{kind}/x", OURS | NEW) for action, kind in IN_A_NETWORK),
         ("ec2:AuthorizeSecurityGroupIngress", f"{EC2}security-group/sg-1", OURS),
         ("ec2:AuthorizeSecurityGroupIngress", f"{EC2}security-group-rule/sgr-1", {}),
         ("ec2:RevokeSecurityGroupEgress", f"{EC2}security-group/sg-1", OURS),

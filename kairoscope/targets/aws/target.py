@@ -138,9 +138,10 @@ class Aws(Reached):
                 if address.startswith("module.results."):
                     terraform.forget(address)
             say(
-                f"s3://{bucket} stays, and is paid for, as there are backups in it, or deleted ones "
-                "that can be fetched back. Once they are of no use: aws s3api list-object-versions "
-                f"--bucket {bucket} --prefix {backups.PREFIX}, and the console's Empty and Delete"
+                f"s3://{bucket} stays, and is paid for, as there are backups in it, or deleted "
+                "ones that can be fetched back. Once they are of no use: aws s3api "
+                f"list-object-versions --bucket {bucket} --prefix {backups.PREFIX}, and the "
+                "console's Empty and Delete"
             )
         terraform.destroy()
         if left := terraform.resources():
