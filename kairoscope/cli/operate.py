@@ -285,6 +285,19 @@ def await_drained(inventory: Path, node: str, limit_s: float, for_good: bool) ->
     click.echo(drain.wait(found.host(node), found, limit_s, for_good))
 
 
+@operate_commands.command("backups-about", hidden=True)
+@click.option("--inventory", type=click.Path(exists=True, path_type=Path), required=True)
+def backups_about(inventory: Path) -> None:
+    """Print as JSON what each backup says of its tables and servers (called by its role)."""
+    from kairoscope.deploy.operate import data
+    from kairoscope.hosts import inventory as inventories
+    from kairoscope.plan import Plan
+
+    here = inventories.read(inventory)
+    plan = Plan.from_json(Path(here.storage[0].vars["plan_file"]).read_text())
+    click.echo(json.dumps(data.of_tables(here, plan)))
+
+
 @operate_commands.command("fetch-snapshot", hidden=True)
 @click.option("--tag", required=True)
 @click.argument("into", type=click.Path(path_type=Path))

@@ -6,15 +6,23 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_operate import here_as_host
+import yaml
+from ansible.parsing.dataloader import DataLoader
+from ansible.template import Templar, trust_as_template
+from click.testing import CliRunner
+from test_operate import here_as_host, planned
 
 from kairoscope import paths
+from kairoscope.cli.main import main
 from kairoscope.deploy.operate import data, snapshots
 from kairoscope.errors import UserError
+from kairoscope.stacks.kairosdb import client
 
 SEND = paths.ANSIBLE / "roles" / "backups" / "files" / "send.py"
 FILES = {
@@ -249,3 +257,82 @@ def test_prometheus_hears_of_it(tmp_path):
     # The same as after a backup by the verb, so that alerts go on.
     tasks = (paths.ANSIBLE / "roles/node_exporter/tasks/done.yml").read_text()
     assert "kairoscope_last_{{ node_exporter_verb }}_timestamp_seconds" in tasks
+
+
+def told(release: str, columns: list[tuple[str, str]], folder: Path, monkeypatch: Any) -> Any:
+    """What the command says that the role calls, of servers and tables such as these."""
+    rows = [
+        SimpleNamespace(table_name=table, column_name=name, type="blob", kind="regular")
+        for table, name in columns
+    ]
+    tables = {"kairosdb": SimpleNamespace(export_as_string=lambda: "CREATE TABLE …")}
+    db = SimpleNamespace(
+        execute=lambda *_: rows,
+        cluster=SimpleNamespace(metadata=SimpleNamespace(keyspaces=tables)),
+    )
+
+    @contextmanager
+    def connect(*_: Any) -> Any:
+        yield SimpleNamespace(cql=connect_cql)
+
+    @contextmanager
+    def connect_cql(*_: Any) -> Any:
+        yield db
+
+    monkeypatch.setattr(client, "connect", connect)
+    (folder / "plan.json").write_text(planned().to_json())
+    everywhere = {
+        "storage_engine": "scylla",
+        "scylla_version": release,
+        "kairosdb_version": "1.3.0-1",
+        "kairosdb_keyspace": "kairosdb",
+        "plan_file": str(folder / "plan.json"),
+    }
+    hosts = {"storage": {"hosts": {"storage-1": {"address": "10.0.0.1"}}}}
+    hosts |= {group: {"hosts": {}} for group in ("kairosdb", "loader", "monitoring")}
+    (folder / "inventory.yml").write_text(
+        yaml.safe_dump({"all": {"vars": everywhere, "children": hosts}})
+    )
+    done = CliRunner().invoke(
+        main, ["operate", "backups-about", "--inventory", str(folder / "inventory.yml")]
+    )
+    assert done.exit_code == 0, done.output
+    return json.loads(done.stdout)
+
+
+def test_a_deploy_renews_what_they_say_of_servers_and_tables(tmp_path, monkeypatch):
+    """Else a backup names the release before an upgrade, and columns that a restore compares."""
+    before = told("2026.1.11", [("row_keys", "a")], tmp_path, monkeypatch)
+    after = told("2026.2.5", [("row_keys", "b"), ("row_keys", "a")], tmp_path, monkeypatch)
+    assert before["versions"]["scylla"] == "2026.1.11"
+    assert after["versions"]["scylla"] == "2026.2.5"
+    assert [column[1] for column in after["columns"]] == ["a", "b"]
+    assert after["replication_factor"] == 3
+
+    # The hosts are told what was asked in this deploy, whatever backups.json has.
+    role = paths.ANSIBLE / "roles" / "backups"
+    wanted = {"to": "/srv/backups", "keep_days": 14, "about": before}
+    facts = {
+        "backups": wanted,
+        "backups_about": {"stdout": json.dumps(after)},
+        "backups_endpoint": "",
+        "groups": {"storage": ["storage-1", "storage-2"]},
+        "inventory_hostname": "storage-1",
+        "address": "10.0.0.1",
+        "nodetool": "nodetool",
+        "kairosdb_keyspace": "kairosdb",
+        "keyspaces_dir": "/var/lib/scylla/data",
+    }
+    text = (role / "templates" / "backup.json.j2").read_text()
+    said = Templar(DataLoader(), variables=facts).template(trust_as_template(text))
+    said = json.loads(said) if isinstance(said, str) else said
+    assert said["about"] == after | {"nodes": ["storage-1", "storage-2"]}
+
+
+def test_they_are_told_once_all_servers_are_deployed():
+    plays = yaml.safe_load((paths.ANSIBLE / "playbooks" / "deploy.yml").read_text())
+    names = [str(play) for play in plays]
+    (backups,) = [n for n, play in enumerate(names) if "'name': 'backups'" in play]
+    (schema,) = [n for n, play in enumerate(names) if "'name': 'schema'" in play]
+    (kairosdb,) = [n for n, play in enumerate(names) if "'role': 'kairosdb'" in play]
+    assert schema < kairosdb < backups

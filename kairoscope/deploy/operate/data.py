@@ -16,6 +16,7 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import operation
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.operation import Operation
+from kairoscope.plan import Plan
 from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb import client
 
@@ -116,23 +117,32 @@ def _check_disk_here(here: Inventory, folder: Path) -> None:
 def about(target: Deployed, tag: str) -> dict[str, Any]:
     """What a backup's manifest says beside its files, and the schema as text."""
     here = target.inventory
-    given = here.storage[0].vars
-    with client.connect(here) as talk, talk.cql(here.storage) as db:
-        schema = db.cluster.metadata.keyspaces[given["kairosdb_keyspace"]].export_as_string()
-        columns = _columns(db, given["kairosdb_keyspace"])
+    with client.connect(here, here.kairosdb) as talk:
         queues = {host.name: talk.kairosdb(host).waiting for host in here.kairosdb}
     return {
         "tag": tag,
         "made": datetime.now(UTC).isoformat(),
-        "target": target.name,
+        **of_tables(here, target.plan),
+        "points_in_queues": queues,
+    }
+
+
+def of_tables(here: Inventory, plan: Plan) -> dict[str, Any]:
+    """The part of it that is the same of every backup until a deploy brings other servers or other
+    tables."""
+    given = here.storage[0].vars
+    with client.connect(here, here.storage) as talk, talk.cql(here.storage) as db:
+        schema = db.cluster.metadata.keyspaces[given["kairosdb_keyspace"]].export_as_string()
+        columns = _columns(db, given["kairosdb_keyspace"])
+    return {
+        "target": plan.target,
         "keyspace": given["kairosdb_keyspace"],
-        "replication_factor": target.plan.experiment.cluster.replication_factor,
+        "replication_factor": plan.experiment.cluster.replication_factor,
         "versions": {
             "kairoscope": __version__,
             "kairosdb": given["kairosdb_version"],
             given["storage_engine"]: given[f"{given['storage_engine']}_version"],
         },
-        "points_in_queues": queues,
         "columns": columns,
         "schema": schema,
     }

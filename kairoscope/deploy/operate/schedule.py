@@ -2,10 +2,9 @@
 
 import json
 import re
-from typing import Any
 
 from kairoscope.deploy import inventory_vars
-from kairoscope.deploy.operate import data, s3
+from kairoscope.deploy.operate import s3
 from kairoscope.deploy.operate.deployed import Deployed, changing
 from kairoscope.errors import UserError
 
@@ -30,7 +29,7 @@ def schedule(target: Deployed, to: str | None, at: str, keep_days: int) -> None:
         if not re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", at):
             raise UserError(f"--at {at}: give hour and minute, UTC, such as 03:00")
         target.refuse_unless_whole(_VERB)
-        told = {"to": where, "at": at, "keep_days": keep_days, "about": _about(target)}
+        told = {"to": where, "at": at, "keep_days": keep_days}
         path = inventory_vars.backups_file(target.name)
         path.write_text(json.dumps(told, indent=1) + "\n")
         # Deploys have it from their inventory.
@@ -65,9 +64,3 @@ def _place(target: Deployed, to: str | None) -> str:
     elif not re.fullmatch(r"/[\w./-]*\w", to.rstrip("/")):
         raise UserError(f"--to {to}: give s3://bucket/prefix, or the path of a folder on the hosts")
     return to.rstrip("/")
-
-
-def _about(target: Deployed) -> dict[str, Any]:
-    """What is the same of every backup until another deploy changes the tables."""
-    known = data.about(target, "")
-    return {k: v for k, v in known.items() if k not in ("tag", "made", "points_in_queues")}
