@@ -43,15 +43,22 @@ def booted() -> float:
     return psutil.boot_time()
 
 
+# Of a machine that a target makes: what it is of. No two runs need have it in common.
+_MADE_OF = ("image", "instance_id")
+
+
 def hosts(inventory: Inventory) -> list[dict[str, Any]]:
-    """The same of every host of a target, with its name; where it cannot be asked, only that."""
+    """The same of every host of a target, with its name and, on aws, its image and instance; where
+    it cannot be asked, only these."""
 
     def about(host: Host) -> dict[str, Any]:
+        known = {"name": host.name, "role": host.role}
+        known |= {key: host.vars[key] for key in _MADE_OF if key in host.vars}
         try:
             said = ssh.run(host, ["python3", "-c", _ABOUT])
         except ssh.RemoteError as error:
-            return {"name": host.name, "role": host.role, "error": str(error)}
-        return {"name": host.name, "role": host.role, **json.loads(said)}
+            return {**known, "error": str(error)}
+        return {**known, **json.loads(said)}
 
     return ssh.on_all(inventory.all, about)
 

@@ -10,6 +10,7 @@ import textwrap
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +21,11 @@ from test_plan_aws import planned
 
 from kairoscope import paths
 from kairoscope.cli import known
+from kairoscope.compare import comparable
 from kairoscope.deploy import deploy, inventory_vars
 from kairoscope.deploy.verify.judge import Firewall
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, ssh
+from kairoscope.hosts import inventory, machine, ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machine
 from kairoscope.targets.aws import backups, guard, known_hosts, machines, target, terraform
@@ -538,6 +540,22 @@ def test_a_bastion_that_was_made_anew_has_another_key(tmp_path, monkeypatch) -> 
     assert file.read_text() == text
     known_hosts.forget_new(made, before, ("198.51.100.7", "i-4"))
     assert file.read_text() == f"10.42.0.1 {ED}\n"
+
+
+def test_a_run_says_of_which_image_and_instance_its_hosts_are(tmp_path) -> None:
+    made = {"image": "ami-1", "instance_id": "i-1", "address": "10.42.0.1"}
+    here = {"ansible_connection": "local"}
+    hosts = [Host("storage-1", "storage", made | here), Host("storage-2", "storage", here)]
+    first, second = machine.hosts(Inventory(tmp_path, hosts, [], []))
+    assert first["cpus"] and first.items() >= {"image": "ami-1", "instance_id": "i-1"}.items()
+    assert second.keys() == first.keys() - {"image", "instance_id"}
+
+    # A run on other instances of the kind is on the same machines all the same.
+    runs = [
+        SimpleNamespace(manifest={"hosts": [first | {"instance_id": name, "image": name}]})
+        for name in ("one", "other")
+    ]
+    assert comparable.MACHINE.facets(runs[0]) == comparable.MACHINE.facets(runs[1])
 
 
 INTERRUPTED = """
