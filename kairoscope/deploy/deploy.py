@@ -7,8 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +100,12 @@ def _bundles(of: Deployment) -> None:
         monitoring.fetch(of.console)
 
 
-def prepare(plan: Plan, of: Deployment) -> None:
-    """Have what a playbook needs: hosts that let us in, their inventory, the target's secrets."""
+def prepare(plan: Plan, of: Deployment, spared: Collection[str] = ()) -> list[str]:
+    """Have what a playbook needs: hosts that let us in, their inventory, the target's secrets.
+
+    Names of the hosts of some roles, `spared`, that do not answer; UserError if another does not.
+    """
+    away: list[str] = []
     server = _brought(plan, of)
     _machines(plan, of, server)
     here = inventory.load(plan.target)
@@ -109,23 +113,31 @@ def prepare(plan: Plan, of: Deployment) -> None:
         # Before Ansible, and by plain ssh: the key of a new host is taken here, where the target
         # says so (accept-new). Mitogen (0.3.54, ssh.py) puts its own StrictHostKeyChecking before
         # what the inventory gives, and ssh heeds the first.
-        preflight.check_login(here, of.target.boot_s, of.console.print)
+        away = preflight.check_login(here, of.target.boot_s, of.console.print, spared)
     of.target.ready()
     if server:
         of.stack.remember(plan.target, server)
     if plan.security["enabled"]:
         where = secret_files.ensure(plan.target, {host.name: host.known_as for host in here.hosts})
         secret_files.remember(plan.target, where)
+    return away
 
 
 def apply(
-    plan: Plan, stack: Stack, name: str, told: steps.Told | None = None, **variables: Any
+    plan: Plan,
+    stack: Stack,
+    name: str,
+    told: steps.Told | None = None,
+    *,
+    limit: str = "",
+    **variables: Any,
 ) -> None:
     """Bring prepared hosts to the plan by a playbook, `deploy` or one that has it in it; it says
-    how far it is where that is `told`."""
+    how far it is where that is `told`. With a `limit` the deploy is not finished by it."""
     _fix_shape(plan)
-    playbook(plan.target, stack, name, told, **variables)
-    finished_file(plan.target).touch()
+    playbook(plan.target, stack, name, told, limit=limit, **variables)
+    if not limit:
+        finished_file(plan.target).touch()
 
 
 def _fix_shape(plan: Plan) -> None:
@@ -180,6 +192,8 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     path = folder / "inventory.yml"
     try:
         machines = target.provision(plan, of.options, of.console.print, lambda: _fix_shape(plan))
+        deployed_to = [m for m in machines.machines if m.name not in of.options.without]
+        machines = replace(machines, machines=deployed_to)
         made = inventory_vars.make(plan, machines, of.stack, server, shared=target.shared)
         inventory.write(path, made, machines.origin)
         if not target.managed:
@@ -195,11 +209,18 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
 
 
 def playbook(
-    target: str, stack: Stack, name: str, told: steps.Told | None = None, **variables: Any
+    target: str,
+    stack: Stack,
+    name: str,
+    told: steps.Told | None = None,
+    *,
+    limit: str = "",
+    **variables: Any,
 ) -> None:
     """Run a playbook on a target's inventory, its output shown. UserError if it fails.
 
-    `variables` are shown to whoever looks at the machine's processes: nothing secret.
+    On the hosts of a pattern of Ansible alone, if there is a `limit`. `variables` are shown to
+    whoever looks at the machine's processes: nothing secret.
     """
     tool = Path(sys.executable).parent / "ansible-playbook"
     status = _run(
@@ -207,6 +228,7 @@ def playbook(
             str(tool),
             "-i",
             str(paths.target_dir(target) / "inventory.yml"),
+            *(["--limit", limit] if limit else []),
             *(["--extra-vars", json.dumps(variables)] if variables else []),
             str(stack.playbooks / f"{name}.yml"),
         ],

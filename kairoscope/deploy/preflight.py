@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -230,10 +230,16 @@ def disk_problem(plan: Plan, free_bytes: int, where: Path) -> str | None:
     )
 
 
-def check_login(target: Inventory, boot_s: float = 0, say: Callable[[str], None] = print) -> None:
+def check_login(
+    target: Inventory,
+    boot_s: float = 0,
+    say: Callable[[str], None] = print,
+    spared: Collection[str] = (),
+) -> list[str]:
     """Every host lets us in, as root by sudo, and has a Python. UserError: which not, and why.
 
     For `boot_s` seconds it is waited for those that ssh does not reach: they may start up still.
+    Names of those that it does not reach then, where it can be done without their role: `spared`.
     """
     deadline = time.monotonic() + boot_s
     problems = dict.fromkeys((host.name for host in target.all), _UNREACHED)
@@ -245,8 +251,10 @@ def check_login(target: Inventory, boot_s: float = 0, say: Callable[[str], None]
             break
         say(f"waiting for {', '.join(away)} to answer …")
         time.sleep(_LOGIN_EVERY_S)
-    if said := [text for text in problems.values() if text]:
+    away = [h.name for h in target.all if h.role in spared and _UNREACHED in problems[h.name]]
+    if said := [text for name, text in problems.items() if text and name not in away]:
         raise UserError("Hosts that cannot be deployed to:\n  " + "\n  ".join(said))
+    return away
 
 
 def _login_problem(host: Host) -> str:

@@ -7,21 +7,33 @@ the target is neither what it was nor what it shall be.
 import contextlib
 import fcntl
 import json
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from kairoscope import paths
 from kairoscope.errors import UserError
 
+REPLACE_OVER = (
+    *("add-kairosdb", "remove-kairosdb", "add-storage", "decommission"),
+    *("upgrade", "upgrade-scylla"),
+)
+"""Verbs that `replace` comes in over: with a dead storage node they never come to their end.
+Not `restore`, which has KairosDB stand still, and is of an empty cluster."""
+
 
 @dataclass(frozen=True)
 class Operation:
-    """A verb, the host it is for ("" if it is for none), and what it must remember for its end."""
+    """A verb, the host it is for ("" if it is for none), and what it must remember for its end.
+
+    `over`: the unfinished one that it has come in over, which is in force again after it.
+    """
 
     verb: str
     host: str = ""
     memory: str = ""
+    over: "Operation | None" = None
 
     def __str__(self) -> str:
         """As one would type it."""
@@ -85,37 +97,71 @@ def without_load(target: str, why: str) -> Iterator[None]:
 def unfinished(target: str) -> Operation | None:
     """The operation that was begun on a target and has not ended; None if there is none."""
     try:
-        return Operation(**json.loads(_note(target).read_text()))
+        return _operation(json.loads(_note(target).read_text()))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
         raise UserError(f"{_note(target)} is not whole ({error}); remove it") from None
 
 
-def check_none_unfinished(target: str, wanted: Operation | None = None) -> Operation | None:
+def _operation(noted: dict[str, Any]) -> Operation:
+    over = noted.get("over")
+    return Operation(**{**noted, "over": _operation(over) if over else None})
+
+
+def check_none_unfinished(
+    target: str, wanted: Operation | None = None, over: Collection[str] = ()
+) -> Operation | None:
     """The unfinished operation if it is the wanted one, None if there is none.
+
+    None as well if it is one that may be left unfinished meanwhile: of the verbs `over`.
 
     Raises:
         UserError: there is another one.
     """
     found = unfinished(target)
-    if found is None or (wanted and (found.verb, found.host) == (wanted.verb, wanted.host)):
+    if found is None or (wanted and _same(found, wanted)):
         return found
+    if found.verb in over:
+        return None
+    dead = (
+        f"If a storage node has died, so that it cannot: first kairoscope operate replace --limit "
+        f"(that node) --target {target}. "
+        if found.verb in REPLACE_OVER
+        else ""
+    )
     raise UserError(
         f"Target {target}: `{found}` was interrupted or failed, and has to come to its end first. "
         f"Run it again: kairoscope operate {found} --target {target}, with the experiment it had. "
-        f"(If it never can: mend the target by hand, then remove {_note(target)}.)"
+        f"{dead}(If it never can: mend the target by hand, then remove {_note(target)}.)"
     )
 
 
+def _same(one: Operation, other: Operation) -> bool:
+    return (one.verb, one.host) == (other.verb, other.host)
+
+
 def begin(target: str, operation: Operation) -> None:
-    """Note that an operation is under way; to be called before the first change."""
+    """Note that an operation is under way; to be called before the first change.
+
+    One that it comes in over is kept.
+    """
+    if found := unfinished(target):
+        operation = replace(operation, over=found.over if _same(found, operation) else found)
+    _write(target, operation)
+
+
+def end(target: str) -> None:
+    """Note that it has ended; one that it came in over is the unfinished one again."""
+    found = unfinished(target)
+    if found and found.over:
+        _write(target, found.over)
+    else:
+        _note(target).unlink(missing_ok=True)
+
+
+def _write(target: str, operation: Operation) -> None:
     path = _note(target)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(asdict(operation)) + "\n")
     partial.replace(path)
-
-
-def end(target: str) -> None:
-    """Note that it has ended."""
-    _note(target).unlink(missing_ok=True)

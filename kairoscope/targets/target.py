@@ -37,6 +37,7 @@ class Options:
         inventory: the hosts of target `hosts`.
         server: a server of the user's own for the stack (SCYLLA=): an archive or a folder.
         let_go: a host that holds no data any more, and may be given back or made anew.
+        without: hosts that are not deployed to, though the target hands them over.
         monitoring: whether a target that makes its own hosts gets one that watches the others.
     """
 
@@ -45,6 +46,7 @@ class Options:
     inventory: Path | None = None
     server: Path | None = None
     let_go: str | None = None
+    without: tuple[str, ...] = ()
     monitoring: bool = False
 
 

@@ -13,17 +13,21 @@ from rich.console import Console
 
 from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
-from kairoscope.deploy import bootstrap, deploy
+from kairoscope.deploy import bootstrap, deploy, inventory_vars, preflight
+from kairoscope.deploy.deploy import Deployment
 from kairoscope.deploy.operate import evidence, safety, snapshots, state
 from kairoscope.deploy.operate.state import Seen
 from kairoscope.errors import UserError
 from kairoscope.experiment import replicas_needed
 from kairoscope.hosts import inventory, operation
+from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.hosts.operation import Operation
 from kairoscope.stacks.kairosdb import variables
 from kairoscope.stacks.kairosdb.client import NO_ANSWER, KairosDBStatus
 from kairoscope.targets.lab import target
+from kairoscope.targets.target import Options
 
 HEALTHY = KairosDBStatus(True, 0, 0, False, False)
 STATUS = """Datacenter: dc1
@@ -264,6 +268,58 @@ def test_an_interrupted_verb_is_gone_on_with_before_the_next(home):
             operation.check_none_unfinished("lab", other)
     operation.end("lab")
     assert operation.check_none_unfinished("lab") is None
+
+
+def test_what_another_came_in_over_is_unfinished_again_after_it(home):
+    (home / "lab").mkdir(parents=True)
+    older = Operation("add-storage", memory="storage-1 storage-2")
+    operation.begin("lab", older)
+    assert operation.check_none_unfinished("lab", Operation("replace"), ["add-storage"]) is None
+    with pytest.raises(UserError, match="`add-storage` was interrupted"):
+        operation.check_none_unfinished("lab", Operation("replace"), ["upgrade"])
+    operation.begin("lab", Operation("replace", "storage-2"))
+    # It notes more as it goes on.
+    operation.begin("lab", Operation("replace", "storage-2", "10.0.0.2"))
+    assert operation.unfinished("lab") == Operation("replace", "storage-2", "10.0.0.2", older)
+    operation.end("lab")
+    assert operation.unfinished("lab") == older
+    operation.end("lab")
+    assert operation.unfinished("lab") is None
+
+
+def test_a_note_of_before_there_was_such_a_thing_is_read(home):
+    (home / "lab").mkdir(parents=True)
+    noted = '{"verb": "upgrade", "host": "", "memory": "tag"}'
+    (home / "lab" / "operation.json").write_text(noted)
+    assert operation.unfinished("lab") == Operation("upgrade", memory="tag")
+
+
+def test_a_playbook_on_some_hosts_finishes_no_deploy(home, monkeypatch):
+    told: list[list[str]] = []
+    monkeypatch.setattr(deploy, "_run", lambda arguments, **_: told.append(arguments) or 0)
+    (home / "lab").mkdir(parents=True)
+    deploy.apply(planned(), known.stack("kairosdb"), "deploy")
+    assert finished_file("lab").exists()
+    assert "--limit" not in told[0]
+    deploy.apply(planned(), known.stack("kairosdb"), "deploy", limit="storage-2")
+    assert not finished_file("lab").exists()
+    assert told[1][told[1].index("--limit") + 1] == "storage-2"
+
+
+def test_hosts_that_are_left_out_are_not_in_the_inventory(home, monkeypatch):
+    made = [Machine(f"storage-{i}", "storage", f"10.0.0.{i}", {}) for i in (1, 2, 3)]
+    where = known.target("lab")
+    monkeypatch.setattr(where, "provision", lambda *_: Machines(made, "x"))
+    found: list[str] = []
+    monkeypatch.setattr(
+        inventory_vars, "make", lambda _, m, *__, **___: found.extend(x.name for x in m.machines)
+    )
+    monkeypatch.setattr(inventory, "write", lambda *_: None)
+    monkeypatch.setattr(preflight, "check_aio", lambda *_: None)
+    options = Options(paths.CHECKOUT, without=("storage-2",))
+    of = Deployment(where, known.stack("kairosdb"), options, Console(quiet=True))
+    deploy._machines(planned(), of, None)
+    assert found == ["storage-1", "storage-3"]
 
 
 def test_a_broken_note_is_told(home):

@@ -192,6 +192,25 @@ def test_a_host_that_was_just_made_is_waited_for(monkeypatch):
         preflight.check_login(here, 0, said.append)
 
 
+def test_hosts_that_can_be_done_without_are_named(monkeypatch):
+    def run(host: Host, *_: object, **__: object) -> str:
+        if host.role == "storage":
+            return "3 12"
+        raise ssh.RemoteError(f"{host.name}: python3: {answers[host.name]}")
+
+    answers = {"loader-1": "ssh failed: Connection timed out", "kairosdb-1": "sudo: a password: no"}
+    hosts = [Host(name, name[:-2], {"address": "10.0.0.1"}) for name in ("storage-1", *answers)]
+    monkeypatch.setattr(ssh, "run", run)
+    here = Inventory(Path("/nowhere"), hosts[:1], [], hosts[1:2])
+    assert preflight.check_login(here, spared=["loader"]) == ["loader-1"]
+    with pytest.raises(UserError, match="loader-1"):
+        preflight.check_login(here, spared=["monitoring"])
+    # One that answers is not away: it can be put right.
+    refusing = Inventory(Path("/nowhere"), hosts[:1], hosts[2:], [])
+    with pytest.raises(UserError, match="kairosdb-1"):
+        preflight.check_login(refusing, spared=["kairosdb"])
+
+
 ROLE = paths.ANSIBLE / "roles" / "preflight"
 
 
