@@ -10,12 +10,14 @@ from kairoscope import paths
 from kairoscope.cli import known
 from kairoscope.deploy import bootstrap, deploy
 from kairoscope.deploy.deploy import Deployment
-from kairoscope.deploy.operate import data, nodes, safety, state
+from kairoscope.deploy.operate import data, nodes, safety, servers, state
 from kairoscope.deploy.operate.deployed import Deployed
 from kairoscope.deploy.operate.state import Seen
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, ssh
 from kairoscope.hosts.deployed import finished_file
+from kairoscope.hosts.operation import Operation
+from kairoscope.stacks.kairosdb.client import NO_ANSWER, KairosDBStatus
 from kairoscope.targets.target import Options, Target
 
 HOST_ID = "1f0a3f6d-6f3c-4c8e-9f0b-0c6f6a1b2c3d"  # of 10.77.0.12 in STATUS
@@ -47,7 +49,9 @@ class Site(Target):
     def __init__(self) -> None:
         self.calls: list[tuple[str, ...]] = []
         self.ring = dict(RING)
+        self.kairosdb: KairosDBStatus = HEALTHY
         self.reached, self.dies = False, False
+        self.away: list[str] = []
         self.deployed = Deployed(
             Deployment(self, known.stack("kairosdb"), Options(paths.CHECKOUT), Console(quiet=True))
         )
@@ -61,26 +65,45 @@ class Site(Target):
     def make_anew(self, host: Any, say: Any) -> None:
         self.calls.append(("anew", host.name))
 
-    def prepare(self, plan: Any, of: Deployment) -> None:
-        self.calls.append(("prepare", of.options.let_go))
+    def prepare(self, plan: Any, of: Deployment, spared: Any = ()) -> list[str]:
+        self.calls.append(("prepare", of.options.let_go, *of.options.without))
         if self.dies:
             raise KeyboardInterrupt
+        here = inventory.load("lab").all
+        return [host.name for host in here if host.name in self.away and host.role in spared]
+
+    def apply(self, *_: Any, limit: str = "", **__: Any) -> None:
+        self.calls.append(("deploy", limit) if limit else ("deploy",))
+
+    def playbook(self, *names: Any, limit: str = "", **_: Any) -> None:
+        self.calls.append((names[2], limit))
+
+    def confirm(self, verb: str, but: Any = ()) -> None:
+        self.calls.append(("confirm", *but))
 
     def run(self, host: Any, program: list[str], **_: Any) -> str:
-        if not self.reached:
+        if program[0] == "systemctl":
+            self.calls.append((host.name, *program))
+        elif not self.reached:
             raise ssh.RemoteError(f"{host.name}: ssh failed")
         return ""
 
     def look(self, here: Any) -> Seen:
-        rings = {h.name: None if h.name == "storage-2" else self.ring for h in here.storage}
-        return Seen(rings, 1, {host.name: HEALTHY for host in here.kairosdb})
+        silent = ("storage-2", "storage-4")
+        rings = {h.name: None if h.name in silent else self.ring for h in here.storage}
+        return Seen(rings, 1, {host.name: self.kairosdb for host in here.kairosdb})
 
     def has(self, **addresses: str) -> None:
         """Write its inventory."""
         given = {f"storage-{i}": a for i, a in zip((1, 2, 3), [*RING], strict=True)}
         given |= {name.replace("_", "-"): address for name, address in addresses.items()}
-        storage = {name: {"address": a, "keyspaces_dir": "/x"} for name, a in given.items()}
-        children = {"storage": {"hosts": storage}, "kairosdb": {"hosts": {"kairosdb-1": {}}}}
+        of_each = {"keyspaces_dir": "/x", "unit": "cassandra"}
+        storage = {name: {"address": a, **of_each} for name, a in given.items()}
+        others = ("kairosdb", "loader", "monitoring")
+        children = {
+            "storage": {"hosts": storage},
+            **{role: {"hosts": {f"{role}-1": {"address": "10.77.0.9"}}} for role in others},
+        }
         of_all = {"storage_engine": "scylla", "managed": True}
         folder = paths.target_dir("lab")
         inventory.write(
@@ -103,8 +126,14 @@ def site(monkeypatch, tmp_path):
     monkeypatch.setattr(state, "status_of", lambda _: STATUS)
     monkeypatch.setattr(ssh, "run", site.run)
     monkeypatch.setattr(deploy, "prepare", site.prepare)
-    monkeypatch.setattr(deploy, "apply", lambda *_, **__: site.calls.append(("deploy",)))
-    monkeypatch.setattr(Deployed, "confirm", lambda *_: site.calls.append(("confirm",)))
+    monkeypatch.setattr(deploy, "apply", site.apply)
+    monkeypatch.setattr(deploy, "playbook", site.playbook)
+    monkeypatch.setattr(Deployed, "confirm", site.confirm)
+    monkeypatch.setattr(state, "wait_until_gone", lambda hosts, address, _: gone(hosts, address))
+
+    def gone(hosts: Any, address: str) -> None:
+        site.calls.append(("gone", address, *(host.name for host in hosts)))
+
     site.has()
     return site
 
@@ -173,3 +202,144 @@ def test_one_that_is_alive_is_not_replaced(site):
     with pytest.raises(UserError, match="sees storage-2 UN; only one that is down"):
         nodes.replace(site.deployed, "storage-2")
     assert site.calls == []
+
+
+# In the middle of another verb
+
+THERE = "storage-1 storage-2 storage-3"
+THAT_NODE = [
+    ("firewall", "storage:!storage-2"),
+    ("deploy", "storage-2"),
+    ("confirm", "kairosdb-1"),
+]
+
+
+@pytest.mark.parametrize("verb", ["add-kairosdb", "remove-kairosdb", "upgrade", "upgrade-scylla"])
+def test_it_comes_in_over_a_verb_that_the_dead_node_keeps_from_its_end(site, verb):
+    older = Operation(verb, memory="5.2.18 5.2.19 before-upgrade-1")
+    operation.begin("lab", older)
+    # One that was being added, or restarted.
+    site.kairosdb = NO_ANSWER
+    site.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        nodes.replace(site.deployed, "storage-2")
+    held = operation.unfinished("lab")
+    assert held == Operation("replace", "storage-2", HOST_ID, over=older)
+    with pytest.raises(UserError, match="`replace --limit storage-2` was interrupted"):
+        operation.check_none_unfinished("lab", Operation(verb))
+    site.dies, site.calls = False, []
+    nodes.replace(site.deployed, "storage-2")
+    # That node alone: the others may have another version, which is the verb's to bring.
+    assert site.calls == [("prepare", "storage-2"), *THAT_NODE]
+    assert operation.check_none_unfinished("lab", Operation(verb)) == older
+
+
+def test_one_that_is_alive_is_not_replaced_in_the_middle_of_a_verb_either(site):
+    operation.begin("lab", Operation("upgrade"))
+    site.ring = dict.fromkeys(RING, "UN")
+    with pytest.raises(UserError, match="only one that is down"):
+        nodes.replace(site.deployed, "storage-2")
+    assert site.calls == []
+    assert operation.unfinished("lab") == Operation("upgrade")
+
+
+@pytest.mark.parametrize("others_see", [{}, {"10.77.0.14": "UJ"}])
+def test_a_node_that_has_not_joined_stands_aside(site, others_see):
+    """Two that join at once do not know of each other; it may stream from the dead one."""
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    site.has(storage_4="10.77.0.14")
+    site.ring |= others_see
+    nodes.replace(site.deployed, "storage-2")
+    assert site.calls == [
+        ("storage-4", "systemctl", "disable", "--now", "cassandra"),
+        ("gone", "10.77.0.14", "storage-1", "storage-3"),
+        ("anew", "storage-2"),
+        ("prepare", "storage-2", "storage-4"),
+        *THAT_NODE,
+    ]
+    assert operation.unfinished("lab") == Operation("add-storage", memory=THERE)
+    with pytest.raises(UserError, match=r"in no ring.*Go on with `add-storage`"):
+        nodes.replace(site.deployed, "storage-4")
+
+
+def test_one_that_has_joined_is_a_node_like_the_others(site):
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    site.has(storage_4="10.77.0.14")
+    site.ring |= {"10.77.0.14": "UN"}
+    with pytest.raises(UserError, match="storage-4 does not answer nodetool"):
+        nodes.replace(site.deployed, "storage-2")
+    assert site.calls == []
+
+
+def test_one_that_has_left_already_is_not_asked(site):
+    site.has(storage_4="10.77.0.14")
+    operation.begin("lab", Operation("decommission", "storage-4", "empty"))
+    nodes.replace(site.deployed, "storage-2")
+    assert site.calls == [("anew", "storage-2"), ("prepare", "storage-2", "storage-4"), *THAT_NODE]
+
+
+def test_a_restore_is_not_come_in_over(site):
+    operation.begin("lab", Operation("restore", memory="/a"))
+    with pytest.raises(UserError, match="`restore` was interrupted"):
+        nodes.replace(site.deployed, "storage-2")
+
+
+def test_other_verbs_are_told_of_the_way_out(site):
+    operation.begin("lab", Operation("upgrade"))
+    for verb in (data.clear_snapshots, lambda of: data.repair(of, None)):
+        with pytest.raises(UserError, match=r"storage node has died.* operate replace --limit"):
+            verb(site.deployed)
+    # Refused for what is wrong, not for the upgrade.
+    with pytest.raises(UserError, match="storage-1 sees storage-2 DN"):
+        data.backup(site.deployed, None)
+
+
+def test_what_was_before_an_upgrade_was_of_another_machine(site):
+    before = paths.target_dir("lab") / "before-upgrade.yml"
+    before.write_text((paths.target_dir("lab") / "inventory.yml").read_text())
+    operation.begin("lab", Operation("upgrade", memory="before-upgrade-1"))
+    site.has(storage_2="10.77.0.99")
+    with pytest.raises(UserError, match="storage-2 came, left or was replaced"):
+        servers.upgrade(site.deployed, rollback=True)
+    assert before.exists()
+
+
+# In a deploy that never finished, and beside hosts that hang
+
+
+def test_kairosdb_need_not_stand_yet(site):
+    site.kairosdb = NO_ANSWER
+    nodes.replace(site.deployed, "storage-2")
+    assert ("deploy",) in site.calls
+
+
+def test_it_must_where_all_is_deployed(site):
+    finished_file("lab").touch()
+    site.kairosdb = NO_ANSWER
+    with pytest.raises(UserError, match="kairosdb-1 is not healthy"):
+        nodes.replace(site.deployed, "storage-2")
+
+
+def test_where_no_node_has_stood_the_way_out_is_named(site):
+    site.ring = None
+    with pytest.raises(UserError, match="there is no data: make destroy TARGET=lab"):
+        nodes.replace(site.deployed, "storage-2")
+    finished_file("lab").touch()
+    with pytest.raises(UserError) as error:
+        nodes.replace(site.deployed, "storage-2")
+    assert "destroy" not in error.value.message
+
+
+def test_hosts_that_nothing_is_stored_on_are_done_without(site):
+    site.away = ["loader-1", "monitoring-1", "kairosdb-1"]
+    nodes.replace(site.deployed, "storage-2")
+    # KairosDB is restarted and told of the new node.
+    assert ("deploy", "all:!loader-1:!monitoring-1") in site.calls
+
+
+def test_an_addition_is_gone_on_with_where_its_machine_is_gone(site):
+    """Terraform is to make it once more, and the guard to let it."""
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    site.has(storage_4="10.77.0.14")
+    nodes.add_storage(site.deployed, planned(storage_nodes=4))
+    assert site.calls == [("prepare", "storage-4"), ("deploy",), ("confirm",)]

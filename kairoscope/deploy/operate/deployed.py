@@ -53,16 +53,34 @@ class Deployed:
             self.name, self.of.stack, name, operate_stream_seconds=STREAM_SECONDS, **variables
         )
 
-    def deploy(self, plan: Plan, playbook: str = "deploy", **variables: Any) -> None:
-        """Bring the prepared hosts to a plan."""
+    def deploy(
+        self, plan: Plan, playbook: str = "deploy", *, limit: str = "", **variables: Any
+    ) -> None:
+        """Bring the prepared hosts to a plan, or those of a pattern of Ansible (`limit`)."""
         deploy.apply(
-            plan, self.of.stack, playbook, operate_stream_seconds=STREAM_SECONDS, **variables
+            plan,
+            self.of.stack,
+            playbook,
+            limit=limit,
+            operate_stream_seconds=STREAM_SECONDS,
+            **variables,
         )
 
-    def prepare(self, plan: Plan, let_go: str | None = None) -> None:
-        """Have the hosts of a plan; the host `let_go` holds no data any more."""
-        options = replace(self.of.options, let_go=let_go)
-        deploy.prepare(plan, replace(self.of, options=options))
+    def prepare(
+        self,
+        plan: Plan,
+        let_go: str | None = None,
+        *,
+        without: Collection[str] = (),
+        spared: Collection[str] = (),
+    ) -> list[str]:
+        """Have the hosts of a plan; the host `let_go` holds no data any more.
+
+        The inventory gets none of those named `without`. Names of hosts that do not answer, where
+        their role is `spared`.
+        """
+        options = replace(self.of.options, let_go=let_go, without=tuple(without))
+        return deploy.prepare(plan, replace(self.of, options=options), spared)
 
     def refuse_unless_whole(self, verb: str, *more: str, but: Collection[str] = ()) -> None:
         """UserError unless all servers but some hosts' are well, and there is nothing `more`."""
@@ -70,18 +88,19 @@ class Deployed:
         here = self.inventory
         safety.refuse(verb, [*more, *safety.whole(here, state.look(here), but)])
 
-    def confirm(self, verb: str) -> None:
-        """Look again, and say that all is well. UserError if it is not in a while."""
+    def confirm(self, verb: str, but: Collection[str] = ()) -> None:
+        """Look again, and say that all but some hosts are well. UserError if not in a while."""
         deadline = time.monotonic() + SETTLE_S
         here = self.inventory
-        while problems := safety.whole(here, state.look(here)):
+        while problems := safety.whole(here, state.look(here), but):
             if time.monotonic() > deadline:
                 listed = "".join(f"\n  {problem}" for problem in problems)
                 raise UserError(f"{verb} was carried out, but then:{listed}")
             time.sleep(2)
+        healthy = len([host for host in here.kairosdb if host.name not in but])
         self.say(
-            f"{verb}: done; {len(here.storage)} storage nodes up and normal with one schema, "
-            f"{len(here.kairosdb)} KairosDB nodes healthy"
+            f"{verb}: done; {len(here.storage)} storage nodes up and normal with one schema"
+            + (f", {healthy} KairosDB nodes healthy" if healthy else "")
         )
 
 
@@ -92,12 +111,14 @@ def changing(
     *,
     provisions: bool = False,
     whatever_deploy: bool = False,
+    over: Collection[str] = (),
 ) -> Iterator[Operation | None]:
     """Nothing else changes the target meanwhile; the interrupted operation that is gone on with.
 
     `provisions`: the verb has hosts made or given back, for which something has to be given.
     `whatever_deploy`: the verb looks for itself at all that it needs, and may come in the middle of
-    a deploy that cannot go on, as when a node died in it.
+    a deploy that cannot go on, as when a node died in it. `over`: verbs in the middle of which it
+    may come as well.
 
     UserError if the target is not deployed, another operation is unfinished, the target is
     processes of this machine, or what has to be given is not.
@@ -111,9 +132,11 @@ def changing(
     if provisions:
         target.of.target.check_given(target.of.options)
     with operation.alone(target.name):
-        unfinished = operation.check_none_unfinished(target.name, wanted)
+        unfinished = operation.check_none_unfinished(target.name, wanted, over)
         if unfinished is None and not whatever_deploy:
             check_finished(target.name)
         if unfinished:
             target.say(f"going on with `{unfinished}`")
+        elif left := operation.unfinished(target.name):
+            target.say(f"`{left}` is unfinished, and stays so meanwhile")
         yield unfinished

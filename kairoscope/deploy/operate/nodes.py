@@ -3,9 +3,11 @@
 from kairoscope.deploy import bootstrap, bundles
 from kairoscope.deploy.operate import safety, state
 from kairoscope.deploy.operate.deployed import SETTLE_S, Deployed, changing
+from kairoscope.deploy.operate.state import Seen
 from kairoscope.errors import UserError
 from kairoscope.hosts import operation as changes
 from kairoscope.hosts import ssh
+from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
@@ -71,7 +73,9 @@ def add_storage(target: Deployed, plan: Plan) -> None:
             bundles.build(with_java=True)
             there = {host.name for host in target.inventory.storage}
             changes.begin(target.name, Operation(verb, memory=" ".join(sorted(there))))
-        target.prepare(plan)
+        # One that was made before an interruption, and is gone: it is made once more.
+        begun = [host.name for host in target.inventory.storage if host.name not in there]
+        target.prepare(plan, let_go=begun[0] if begun else None)
         (new,) = {host.name for host in target.inventory.storage} - there
         target.deploy(plan, verb, operate_host=new)
         target.confirm(verb)
@@ -110,39 +114,88 @@ def decommission(target: Deployed, plan: Plan, limit: str | None) -> None:
 
 
 def replace(target: Deployed, limit: str | None) -> None:
-    """Have a new node take a dead storage node's place: its tokens, and its data from replicas."""
+    """Have a new node take a dead storage node's place: its tokens, and its data from replicas.
+
+    In the middle of another verb, which the dead node keeps from its end, that node alone is
+    brought: the rest is in between, and the other verb's to bring on.
+    """
     verb = "replace"
     wanted = Operation(verb, limit or "")
-    with changing(target, wanted, provisions=True, whatever_deploy=True) as unfinished:
+    with changing(
+        target, wanted, provisions=True, whatever_deploy=True, over=changes.REPLACE_OVER
+    ) as unfinished:
         plan = target.plan
-        operation = unfinished or Operation(verb, wanted.host, _dead(target, limit, verb))
+        older = unfinished.over if unfinished else changes.unfinished(target.name)
+        operation = unfinished or Operation(
+            verb, wanted.host, " ".join(_dead(target, limit, verb, older))
+        )
         if not unfinished:
             # Of an earlier replacement: it would look as if this one had got on already.
             bootstrap.set_replaces(target.name, wanted.host, None)
             changes.begin(target.name, operation)
+        replaced, *left_out = operation.memory.split()
         host = target.inventory.host(wanted.host)
-        if host.vars.get(bootstrap.REPLACES) != operation.memory:
+        if older and older.verb == "add-storage":
+            _stand_aside(target, host, left_out)
+        if host.vars.get(bootstrap.REPLACES) != replaced:
             if target.of.target.makes_anew and not _is_new(target.inventory, host):
                 target.of.target.make_anew(host, target.say)
-            bootstrap.set_replaces(target.name, host.name, operation.memory)
-        target.prepare(plan, let_go=host.name)
-        target.deploy(plan)
-        target.confirm(verb)
+            bootstrap.set_replaces(target.name, host.name, replaced)
+        spared = ("kairosdb", "loader", "monitoring") if older else ("loader", "monitoring")
+        away = target.prepare(plan, let_go=host.name, without=left_out, spared=spared)
+        if away:
+            target.say(f"{verb}: goes on without {', '.join(away)}, not reached by ssh")
+        if older and older.verb == "upgrade-scylla":
+            # "You should never add a new node with a different version"
+            # (https://docs.scylladb.com/manual/branch-2025.3/upgrade/about-upgrade.html); but the
+            # upgrade waits for all nodes, and so does its way back.
+            target.say(
+                f"{verb}: {host.name} gets the release of the plan, and others may have another: "
+                "ScyllaDB's manual advises against it. Go on with the upgrade right after this"
+            )
+        if older:
+            # Its address may be another one now.
+            target.playbook("firewall", limit=f"storage:!{host.name}")
+            target.deploy(plan, limit=host.name)
+            target.confirm(verb, [each.name for each in target.inventory.kairosdb])
+        else:
+            target.deploy(plan, limit=":!".join(["all", *away]) if away else "")
+            target.confirm(verb)
         changes.end(target.name)
+        if older:
+            target.say(
+                f"`{older}` is unfinished still. Run it again: kairoscope operate {older} --target "
+                f"{target.name}, with the experiment it had"
+            )
+        elif away:
+            target.say(
+                f"{', '.join(away)}: not deployed to, so the deploy is not finished. Once it "
+                f"answers, or there is another in its place: make deploy TARGET={target.name}"
+            )
 
 
-def _dead(target: Deployed, limit: str | None, verb: str) -> str:
-    """What the new node replaces: the dead one's address, or for ScyllaDB its host id.
+def _dead(target: Deployed, limit: str | None, verb: str, older: Operation | None) -> list[str]:
+    """What the new node replaces: the dead one's address, or for ScyllaDB its host id; then the
+    hosts that are left out meanwhile, as the ring does not have them (`_outside`).
 
-    UserError if it is not dead, or not all others are well.
+    UserError if it is not dead, or not all others are well. KairosDB need not be where a deploy or
+    a verb is unfinished: it may never have started, and the data comes from the other replicas.
     """
     here = target.inventory
     host = safety.the_host(here, limit, "storage", verb)
     target.say(f"{verb}: looking at every server …")
     seen = state.look(here)
-    others = [h for h in here.storage if h.name != host.name]
+    out = _outside(older, here, seen)
+    if host.name in out:
+        raise UserError(
+            f"{verb} {host.name} is refused, nothing was changed: it is in no ring, so there is "
+            f"nothing in its place to be taken. Go on with `{older}`: the same command again"
+        )
+    others = [h for h in here.storage if h.name not in (host.name, *out)]
     dead = safety.address_in_ring(here, seen, host)
-    problems = safety.whole(here, seen, but=[host.name], gone=[dead])
+    between = older is not None or not finished_file(target.name).exists()
+    but = [host.name, *out, *(h.name for h in here.kairosdb if between)]
+    problems = safety.whole(here, seen, but, gone=[dead])
     problems += safety.one_down(target.plan)
     for other in others:
         found = (seen.rings[other.name] or {}).get(dead, "not in the ring")
@@ -150,12 +203,50 @@ def _dead(target: Deployed, limit: str | None, verb: str) -> str:
             problems.append(
                 f"{other.name} sees {host.name} {found}; only one that is down (DN) is replaced"
             )
+    if between and not older and not all(seen.rings[other.name] for other in others):
+        problems.append(
+            "the last deploy did not finish. If none of this target ever has, there is no data: "
+            f"make destroy TARGET={target.name}, then make deploy"
+        )
     if not target.of.target.makes_anew:
         problems += _holds_data(host)
     safety.refuse(f"{verb} {host.name}", problems)
     if here.storage[0].vars["storage_engine"] == "scylla":
-        return state.host_id(state.status_of(others), dead)
-    return dead
+        return [state.host_id(state.status_of(others), dead), *out]
+    return [dead, *out]
+
+
+def _outside(older: Operation | None, here: Inventory, seen: Seen) -> list[str]:
+    """Storage hosts and others that an unfinished verb has not yet brought in, or has out already.
+
+    Nothing joins or is waited for beside the node that takes a dead one's place.
+    """
+    if older and older.memory == _EMPTY:
+        return [older.host]
+    if older is None or older.verb != "add-storage":
+        return []
+    there = older.memory.split()
+    rings = [ring for name, ring in seen.rings.items() if ring and name in there]
+    return [
+        host.name
+        for host in here.storage
+        # Of one that joins (UJ, DJ) it is not known when, and it may stream from the dead one.
+        if host.name not in there and all(ring.get(host.address, "J")[-1] == "J" for ring in rings)
+    ]
+
+
+def _stand_aside(target: Deployed, dead: Host, names: list[str]) -> None:
+    """End the servers of storage hosts that have not joined, until their verb goes on."""
+    here = target.inventory
+    members = [host for host in here.storage if host.name not in (dead.name, *names)]
+    for host in (host for host in here.storage if host.name in names):
+        target.say(f"{host.name}: its server is stopped, it joins later")
+        try:
+            # Nor after a reboot, which a deploy undoes.
+            ssh.run(host, ["systemctl", "disable", "--now", *host.units.values()], sudo=True)
+        except ssh.RemoteError as error:
+            target.say(f"{error}; should it come back, stop its server by hand")
+        state.wait_until_gone(members, host.address, SETTLE_S)
 
 
 def _is_new(here: Inventory, host: Host) -> bool:

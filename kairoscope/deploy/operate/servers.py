@@ -7,11 +7,12 @@ from pathlib import Path
 import yaml
 
 from kairoscope import paths
-from kairoscope.deploy import bundles, deploy
+from kairoscope.deploy import bootstrap, bundles, deploy
 from kairoscope.deploy.operate import safety
 from kairoscope.deploy.operate.deployed import Deployed, changing
 from kairoscope.errors import UserError
-from kairoscope.hosts import operation, ssh
+from kairoscope.hosts import inventory, operation, ssh
+from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
 from kairoscope.run_folder import stamp
@@ -98,6 +99,12 @@ def _roll_back(target: Deployed, plan: Plan, kept: Path) -> None:
     before = yaml.safe_load(kept.read_text())["all"]["vars"]
     folders = {key: text for key, text in before.items() if key.endswith("_bundle_dir")}
     here = target.inventory
+    if changed := _not_as_then(here, inventory.read(kept)):
+        raise UserError(
+            f"{verb} is refused, nothing was changed: {', '.join(changed)} came, left or was "
+            "replaced since the upgrade began, and what is noted of before it is of other hosts. "
+            "Go on with the upgrade (without --rollback); then deploy from the checkout of before"
+        )
     for host in here.hosts:
         for key, folder in folders.items():
             # What the host's role has unpacked; ScyllaDB needs no Java.
@@ -119,3 +126,12 @@ def _roll_back(target: Deployed, plan: Plan, kept: Path) -> None:
         "The servers run what they ran before. The next deploy from this checkout upgrades them "
         "again: go back in it too (git checkout)."
     )
+
+
+def _not_as_then(here: Inventory, then: Inventory) -> list[str]:
+    """Names of hosts with servers that are in one inventory only, or are other machines in each."""
+
+    def machines(of: Inventory) -> set[tuple[str, ...]]:
+        return {(h.name, h.address, str(h.vars.get(bootstrap.REPLACES))) for h in of.hosts}
+
+    return sorted({name for name, *_ in machines(here) ^ machines(then)})
