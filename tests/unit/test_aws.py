@@ -26,10 +26,12 @@ from kairoscope.deploy import deploy, inventory_vars
 from kairoscope.deploy.verify.judge import Firewall
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, machine, ssh
+from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machine
 from kairoscope.targets.aws import backups, guard, known_hosts, machines, target, terraform
 from kairoscope.targets.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
+from kairoscope.targets.target import Options
 
 STORAGE = 'module.storage.module.node["storage-2"].aws_instance.host'
 
@@ -108,6 +110,30 @@ def test_a_storage_node_that_is_gone_is_not_made_by_a_deploy() -> None:
     with pytest.raises(UserError, match=r"storage-2: AWS has no .*VERB=replace .*LIMIT=storage-2"):
         guard.check(found, None, ["storage-1", "storage-2"])
     guard.check(found, "storage-2", ["storage-1", "storage-2"])
+
+
+def test_where_no_deploy_has_finished_the_refusal_names_destroy(
+    fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other nodes may never have stood, and then nothing takes the place of this one."""
+    lost = {"resource_changes": [change(STORAGE, "aws_instance", ["create"])]}
+    here = Inventory(fake, [Host("storage-2", "storage", {})], [], [])
+    monkeypatch.setattr(target, "_deployed", lambda: here)
+    monkeypatch.setattr(Terraform, "prepare", lambda *_: None)
+    monkeypatch.setattr(Terraform, "plan", lambda _: lost)
+
+    def refused(**options: Any) -> str:
+        with pytest.raises(UserError) as error:
+            target._planned(Terraform(fake), planned(), Options(fake, **options))
+        return error.value.message
+
+    assert "LIMIT=storage-2" in refused()
+    assert "there is no data yet: make destroy TARGET=aws" in refused()
+    (fake / "home" / "aws").mkdir(parents=True)
+    finished_file("aws").touch()
+    assert "destroy" not in refused()
+    # It has not joined yet, and holds nothing.
+    target._planned(Terraform(fake), planned(), Options(fake, without=("storage-2",)))
 
 
 def test_what_was_interrupted_while_it_was_made_may_be_made_anew() -> None:

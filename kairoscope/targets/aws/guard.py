@@ -11,22 +11,35 @@ _HOLDERS = (
     ("module.kairosdb.", "aws_ebs_volume", "points that wait in its queue are lost"),
     ("module.results.", "aws_s3_bucket", "results and backups are lost"),
 )
+_NEVER_FINISHED = (
+    ". The last deploy did not finish: if none of this target ever has, and replace is refused as "
+    "the other storage nodes do not answer, there is no data yet: make destroy TARGET=aws, then "
+    "make deploy"
+)
 # A change of these in place stops the instance, and local disks come back empty.
 _STOPPING = ("instance_type", "cpu_options", "ebs_optimized", "user_data")
 
 
-def check(plan: dict[str, Any], let_go: str | None = None, deployed: Collection[str] = ()) -> None:
+def check(
+    plan: dict[str, Any],
+    let_go: str | None = None,
+    deployed: Collection[str] = (),
+    *,
+    finished: bool = True,
+) -> None:
     """UserError if the plan (`terraform show -json`) destroys what holds data, naming each.
 
     The host `let_go` holds none any more: it and its disks may be deleted, or made anew where they
     are gone. Another of the storage nodes that were `deployed` may not be made: it would be empty,
-    and the others wait for the one that it is not.
+    and the others wait for the one that it is not. While no deploy has `finished` the others may
+    not be there to take its place among, and what helps then is said too.
     """
     if gone := [name for name in _made(plan) if name in deployed and name != let_go]:
         raise UserError(
             f"{', '.join(gone)}: AWS has no such instance any more, so its data is gone with it. "
             "An empty one cannot join beside the dead node: nothing was changed. First: "
             + "; ".join(f"make operate VERB=replace TARGET=aws LIMIT={name}" for name in gone)
+            + ("" if finished else _NEVER_FINISHED)
         )
     losses = list(_losses(plan, let_go))
     if losses:

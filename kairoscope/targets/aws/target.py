@@ -8,7 +8,7 @@ from typing import Any
 from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
-from kairoscope.hosts.deployed import plan_file
+from kairoscope.hosts.deployed import finished_file, plan_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machines
 from kairoscope.plan import Plan
@@ -67,7 +67,7 @@ class Aws(Reached):
     ) -> Machines:
         """Bring the account to the plan."""
         terraform = working_folder()
-        found = _planned(terraform, plan, options.account, options.backend, options.let_go)
+        found = _planned(terraform, plan, options)
         _tell(found, plan, say)
         begin()
         terraform.apply()
@@ -165,21 +165,16 @@ def working_folder() -> Terraform:
 def show(plan: Plan, account: Path, backend: Path | None, say: Say) -> None:
     """Show what a deploy would change in the account, and change nothing."""
     terraform = working_folder()
-    found = _planned(terraform, plan, account, backend)
+    found = _planned(terraform, plan, Options(account, backend))
     _tell(found, plan, say)
 
 
-def _planned(
-    terraform: Terraform,
-    plan: Plan,
-    account: Path,
-    backend: Path | None,
-    let_go: str | None = None,
-) -> dict[str, Any]:
-    terraform.prepare(plan.terraform, account, backend)
+def _planned(terraform: Terraform, plan: Plan, options: Options) -> dict[str, Any]:
+    terraform.prepare(plan.terraform, options.account, options.backend)
     found = terraform.plan()
     here = _deployed()
-    guard.check(found, let_go, [host.name for host in here.storage] if here else [])
+    deployed = [h.name for h in here.storage if h.name not in options.without] if here else []
+    guard.check(found, options.let_go, deployed, finished=finished_file("aws").exists())
     return found
 
 
