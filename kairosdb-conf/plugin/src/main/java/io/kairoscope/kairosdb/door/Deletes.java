@@ -20,9 +20,6 @@ import org.kairosdb.core.datastore.ServiceKeyStore;
 import org.kairosdb.core.datastore.ServiceKeyValue;
 import org.kairosdb.core.exception.DatastoreException;
 import org.kairosdb.core.queue.QueueProcessor;
-import org.kairosdb.datastore.cassandra.DataCache;
-import org.kairosdb.datastore.cassandra.DataPointsRowKey;
-import org.kairosdb.datastore.cassandra.TimedString;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -71,8 +68,6 @@ public final class Deletes implements KairosDBService {
 
   private final PointQueue queue;
   private final ServiceKeyStore store;
-  private final DataCache<DataPointsRowKey> rowKeys;
-  private final DataCache<TimedString> metricNames;
   private final boolean several;
   private final LongSupplier clockMs;
   private final long waitMs;
@@ -85,17 +80,10 @@ public final class Deletes implements KairosDBService {
   private volatile Thread poller;
 
   @Inject
-  public Deletes(
-      QueueProcessor queue,
-      ServiceKeyStore store,
-      DataCache<DataPointsRowKey> rowKeys,
-      DataCache<TimedString> metricNames,
-      DoorSettings settings) {
+  public Deletes(QueueProcessor queue, ServiceKeyStore store, DoorSettings settings) {
     this(
         (PointQueue) queue,
         store,
-        rowKeys,
-        metricNames,
         settings.nodes() > 1,
         System::currentTimeMillis,
         2 * POLL_MS);
@@ -104,15 +92,11 @@ public final class Deletes implements KairosDBService {
   Deletes(
       PointQueue queue,
       ServiceKeyStore store,
-      DataCache<DataPointsRowKey> rowKeys,
-      DataCache<TimedString> metricNames,
       boolean several,
       LongSupplier clockMs,
       long waitMs) {
     this.queue = queue;
     this.store = store;
-    this.rowKeys = rowKeys;
-    this.metricNames = metricNames;
     this.several = several;
     this.clockMs = clockMs;
     this.waitMs = waitMs;
@@ -140,16 +124,20 @@ public final class Deletes implements KairosDBService {
       store.setValue(SERVICE, SERVICE_KEY, key + BEGUN, new Gson().toJson(notice));
       Thread.sleep(waitMs);
     }
+    Runnable reindex = queue.deleting(notice.metric, at);
     try {
       deletion.run();
     } finally {
       // Also if it failed half way: what is indexed twice does no harm. The index is written at a
       // later millisecond than it was deleted: of equal times a delete wins.
       notice.doneAt = now();
-      while (now() <= notice.doneAt + 1) {
-        Thread.sleep(1);
+      try {
+        while (now() <= notice.doneAt + 1) {
+          Thread.sleep(1);
+        }
+      } finally {
+        reindex.run();
       }
-      queue.reindex(notice.metric, at);
       if (several) {
         store.setValue(SERVICE, SERVICE_KEY, key + DONE, new Gson().toJson(notice));
       }
@@ -275,21 +263,10 @@ public final class Deletes implements KairosDBService {
     return true;
   }
 
-  private void indexAgain(Notice notice) throws InterruptedException {
-    if (notice == null) {
-      return;
+  private void indexAgain(Notice notice) {
+    if (notice != null) {
+      queue.reindex(notice.metric, notice.at);
     }
-    for (DataPointsRowKey row : rowKeys.getCachedKeys()) {
-      if (row.getMetricName().equals(notice.metric)) {
-        rowKeys.removeKey(row);
-      }
-    }
-    for (TimedString name : metricNames.getCachedKeys()) {
-      if (name.getString().equals(notice.metric)) {
-        metricNames.removeKey(name);
-      }
-    }
-    queue.reindex(notice.metric, notice.at);
   }
 
   private static SetMultimap<String, String> tags(Notice notice) {

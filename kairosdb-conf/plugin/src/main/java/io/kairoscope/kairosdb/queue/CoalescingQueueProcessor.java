@@ -341,6 +341,11 @@ public class CoalescingQueueProcessor extends QueueProcessor
     writer.reindex(metric, sinceMs);
   }
 
+  @Override
+  public Runnable deleting(String metric, long sinceMs) {
+    return writer.deleting(metric, sinceMs);
+  }
+
   private String syncTrouble() {
     return syncer == null ? null : syncer.trouble();
   }

@@ -123,8 +123,20 @@ final class CqlStore implements Store {
       expiry = Math.max(expiry, ttl.expiryS(points.get(i), now));
     }
     int indexTtl = ttl.index(expiry, spec.getRowWidthInMillis() / 1_000, now);
-    long until = indexTtl == 0 ? Long.MAX_VALUE : now / 1_000 + indexTtl;
-    return new Row(new RowKey(series, clusterName, rowTime), indexTtl, until, expiry, points);
+    RowKey key = new RowKey(series, clusterName, rowTime);
+    return new Row(key, indexTtl, untilS(indexTtl, now), expiry, points);
+  }
+
+  private static long untilS(int indexTtlS, long nowMs) {
+    return indexTtlS == 0 ? Long.MAX_VALUE : nowMs / 1_000 + indexTtlS;
+  }
+
+  @Override
+  public long defaultUntilS(RowKey rowKey) {
+    long now = nowMs.getAsLong();
+    long width = cluster.getRowSpec().getRowWidthInMillis();
+    long expiry = ttl.defaultExpiryS(rowKey.getTimestamp() + width, now);
+    return untilS(ttl.index(expiry, width / 1_000, now), now);
   }
 
   @Override

@@ -61,8 +61,19 @@ public interface PointQueue extends QueueDepth {
       long takenBeforeMs)
       throws InterruptedException;
 
-  /** Writes the index of a metric's rows again that had points since then (ms since 1970). */
-  void reindex(String metric, long sinceMs) throws InterruptedException;
+  /**
+   * Another node has deleted: writes the index of a metric's rows again that had points since then
+   * (ms since 1970), and that of its other rows with their next points.
+   */
+  void reindex(String metric, long sinceMs);
+
+  /**
+   * A delete of a metric begins on this node, which may empty the caches of rows.
+   *
+   * @return to be run once, when it is over: does as {@link #reindex}, also for rows that had
+   *     points meanwhile and are not in the cache any more
+   */
+  Runnable deleting(String metric, long sinceMs);
 
   /** How it is. Cheap: may be asked often. */
   QueueHealth health();

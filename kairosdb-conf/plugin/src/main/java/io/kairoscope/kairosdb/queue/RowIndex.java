@@ -5,7 +5,7 @@ import io.kairoscope.kairosdb.queue.Store.IndexEntry;
 import io.kairoscope.kairosdb.queue.Store.Row;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
-import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -49,7 +49,25 @@ final class RowIndex {
   private final Map<RowKey, CompletableFuture<Void>> rowsBeingWritten = new ConcurrentHashMap<>();
   private final Map<MetricRow, CompletableFuture<Void>> metricsBeingWritten =
       new ConcurrentHashMap<>();
+  // Few, as each is a delete that runs.
+  private final List<Deleting> deletes = new ArrayList<>();
   private long lastAtMs;
+
+  /** Rows that may be gone from the cache when a delete is over, and had points while it ran. */
+  private static final class Deleting {
+    final String metric;
+    final Set<RowKey> rows = new LinkedHashSet<>();
+
+    Deleting(String metric) {
+      this.metric = metric;
+    }
+
+    void touched(RowKey key) {
+      if (metric.equals(key.getMetricName())) {
+        rows.add(key);
+      }
+    }
+  }
 
   /**
    * When points were taken for which the index is asked, s since 1970.
@@ -112,6 +130,9 @@ final class RowIndex {
     for (int i = 0; i < partitions.size(); i++) {
       Partition partition = partitions.get(i);
       partition.rowKey().touch(partition.points().size(), now);
+      for (int one = 0; one < deletes.size(); one++) {
+        deletes.get(one).touched(partition.rowKey());
+      }
     }
     return partitions;
   }
@@ -127,8 +148,11 @@ final class RowIndex {
       Place place = rowKey.place(store, key, nowMs.getAsLong(), PLACE_S);
       CompletableFuture<Void> indexed;
       if (cached == null) {
-        indexed = begin(rowKey, place, row, taken, begun);
-        announce(rowKey, row.indexTtlS());
+        // Others may have written it for longer, and the later write would end theirs.
+        long until = Math.max(row.indexUntilS(), store.defaultUntilS(rowKey));
+        int ttlS = until == row.indexUntilS() ? row.indexTtlS() : ttlS(until);
+        indexed = begin(rowKey, place, ttlS, until, row.expiryS(), taken, begun);
+        announce(rowKey, ttlS);
       } else if (outlives(row, cached.indexUntilS())) {
         stats.reindexed.increment();
         indexed = begin(rowKey, place, row, taken, begun);
@@ -180,12 +204,14 @@ final class RowIndex {
       Taken taken,
       List<Item> begun) {
     MetricRow metric = new MetricRow(key.getMetricName(), key.getTimestamp());
+    // Before the cache has it: this may throw.
+    long othersUntilS = store.defaultUntilS(key);
     CompletableFuture<Void> found = metricsBeingWritten.get(metric);
     MetricRow cached = (MetricRow) metrics.cacheItem(metric);
     boolean tooShort = cached != null && cached.indexUntilS() < Math.min(expiryS, untilS);
     if (cached == null || tooShort || taken.forgotten(cached.indexedForS())) {
       MetricRow kept = cached == null ? metric : cached;
-      long longest = Math.max(untilS, kept.indexUntilS());
+      long longest = Math.max(untilS, cached == null ? othersUntilS : cached.indexUntilS());
       int itsTtlS = longest == untilS ? ttlS : ttlS(longest);
       found = beginMetric(kept, key, place, itsTtlS, longest, begun);
       kept.indexedForS(taken.lastS);
@@ -250,31 +276,73 @@ final class RowIndex {
     }
   }
 
-  /** Writes the rows of a metric again that had points since then, or get some now. */
-  void reindex(String metric, long sinceMs) {
-    List<Item> begun = new ArrayList<>();
+  /**
+   * A delete of a metric begins on this node. It empties the cache after it has deleted the index:
+   * what was stored in between, into a row of the cache, would not be known there any more.
+   *
+   * @return to be run when it is over: as {@link #reindex}, of such rows too
+   */
+  Runnable deleting(String metric, long sinceMs) {
+    Deleting delete = new Deleting(metric);
     synchronized (this) {
-      int nowS = (int) (nowMs.getAsLong() / 1_000);
-      Taken now = new Taken(nowS, nowS, false);
-      Set<Long> rowTimes = new HashSet<>();
       for (DataPointsRowKey one : rowKeys.getCachedKeys()) {
-        if (!(one instanceof RowKey) || !metric.equals(one.getMetricName())) {
-          continue;
+        if (one instanceof RowKey && ((RowKey) one).isAwaited()) {
+          delete.touched((RowKey) one);
         }
+      }
+      deletes.add(delete);
+    }
+    return () -> reindex(delete, sinceMs);
+  }
+
+  /**
+   * Writes the rows of a metric again that had points since then, or get some now. Its other rows
+   * are forgotten, so that their next points write them. Both under one lock: a point in between
+   * would find its row in the cache, and its index neither there nor written again.
+   */
+  void reindex(String metric, long sinceMs) {
+    reindex(new Deleting(metric), sinceMs);
+  }
+
+  private void reindex(Deleting delete, long sinceMs) {
+    List<Item> begun = new ArrayList<>();
+    try {
+      beginAgain(delete, sinceMs, begun);
+    } finally {
+      // Others may wait for it by now.
+      write(begun);
+    }
+  }
+
+  private synchronized void beginAgain(Deleting delete, long sinceMs, List<Item> begun) {
+    deletes.remove(delete);
+    Set<RowKey> touched = delete.rows;
+    for (DataPointsRowKey one : rowKeys.getCachedKeys()) {
+      if (one instanceof RowKey && delete.metric.equals(one.getMetricName())) {
         RowKey key = (RowKey) one;
         if (key.touchedSince(sinceMs)) {
-          long until = key.indexUntilS();
-          if (rowTimes.add(key.getTimestamp())) {
-            // As if it had never been written.
-            metrics.removeKey(new MetricRow(metric, key.getTimestamp()));
-          }
-          Place place = key.place(store, store.key(key), nowMs.getAsLong(), PLACE_S);
-          begin(key, place, ttlS(until), until, until, now, begun);
-          stats.reindexed.increment();
+          touched.add(key);
+        } else if (!touched.contains(key)) {
+          rowKeys.removeKey(key);
         }
       }
     }
-    write(begun);
+    for (TimedString name : metrics.getCachedKeys()) {
+      if (delete.metric.equals(name.getString())) {
+        // As if it had never been written.
+        metrics.removeKey(name);
+      }
+    }
+    int nowS = (int) (nowMs.getAsLong() / 1_000);
+    Taken now = new Taken(nowS, nowS, false);
+    for (RowKey one : touched) {
+      Place place = one.place(store, store.key(one), nowMs.getAsLong(), PLACE_S);
+      RowKey cached = (RowKey) rowKeys.cacheItem(one);
+      RowKey key = cached == null ? one : cached;
+      long until = Math.max(one.indexUntilS(), key.indexUntilS());
+      begin(key, place, ttlS(until), until, until, now, begun);
+      stats.reindexed.increment();
+    }
   }
 
   /** Why queries will never find a partition. */

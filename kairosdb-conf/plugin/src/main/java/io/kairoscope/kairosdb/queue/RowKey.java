@@ -43,6 +43,11 @@ final class RowKey extends DataPointsRowKey {
     return waiting > 0 || touchedS >= (int) (ms / 1_000);
   }
 
+  /** Whether points are on their way there. */
+  boolean isAwaited() {
+    return waiting > 0;
+  }
+
   // The rest is asked and told by the index alone, under its lock.
 
   long indexUntilS() {

@@ -15,6 +15,12 @@ interface Store {
   /** The partition's key in the store. */
   ByteBuffer key(RowKey rowKey);
 
+  /**
+   * Until when the index must have a row that may have points with the default time to live, put by
+   * now, s since 1970; Long.MAX_VALUE is for ever.
+   */
+  long defaultUntilS(RowKey rowKey);
+
   /** Where a partition is. */
   Place place(ByteBuffer key);
 

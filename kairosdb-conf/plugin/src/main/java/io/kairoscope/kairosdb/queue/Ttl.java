@@ -94,6 +94,18 @@ final class Ttl {
   }
 
   /**
+   * When a point ends, at the latest, that brings no time to live and was put by now, s since 1970;
+   * Long.MAX_VALUE is never.
+   *
+   * @param latestTimeMs of such a point
+   */
+  long defaultExpiryS(long latestTimeMs, long nowMs) {
+    return defaultS == 0
+        ? Long.MAX_VALUE
+        : seconds(align ? latestTimeMs : nowMs) + defaultS;
+  }
+
+  /**
    * Time to live of the index of a row: as long as any point can be in it, or as long as the store
    * can keep it. 0 is for ever.
    *

@@ -129,6 +129,15 @@ final class Writer {
   }
 
   /**
+   * The same when a delete is over that begins now on this node.
+   *
+   * @return to be run then
+   */
+  Runnable deleting(String metric, long sinceMs) {
+    return index.deleting(metric, sinceMs);
+  }
+
+  /**
    * What the store refuses whatever is written, or what keeps dead letters from their file: a
    * sentence each, and none when all is well.
    */

@@ -133,6 +133,11 @@ class FakeQueue extends QueueProcessor implements PointQueue {
   }
 
   @Override
+  public Runnable deleting(String metric, long sinceMs) {
+    return () -> reindex(metric, sinceMs);
+  }
+
+  @Override
   public QueueHealth health() {
     return health;
   }

@@ -8,14 +8,10 @@ import io.kairoscope.kairosdb.queue.TestConfig;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.datastore.QueryMetric;
 import org.kairosdb.core.exception.DatastoreException;
-import org.kairosdb.datastore.cassandra.DataCache;
-import org.kairosdb.datastore.cassandra.DataPointsRowKey;
-import org.kairosdb.datastore.cassandra.TimedString;
 
 /** Queries and deletes over a queue that has points; and deletes as another KairosDB sees them. */
 class FreshDatastoreTest {
@@ -23,8 +19,6 @@ class FreshDatastoreTest {
   private final FakeDatastore store = new FakeDatastore();
   private final FakeKeyStore keys = new FakeKeyStore();
   private final DoorStats stats = new DoorStats();
-  private final DataCache<DataPointsRowKey> rows = new DataCache<>(10);
-  private final DataCache<TimedString> names = new DataCache<>(10);
   private long now = 1_000_000;
   private final QueryMetric query = new QueryMetric(5, 9, 0, "m");
   private FreshDatastore datastore;
@@ -40,7 +34,7 @@ class FreshDatastoreTest {
   }
 
   private Deletes deletes(boolean several) {
-    return new Deletes(queue, keys, rows, names, several, () -> now++, 1);
+    return new Deletes(queue, keys, several, () -> now++, 1);
   }
 
   @Test
@@ -128,17 +122,8 @@ class FreshDatastoreTest {
   @Test
   void anotherNodeGivesUpWhatWaitsAndIndexesWhatComes() throws Exception {
     FakeQueue othersQueue = new FakeQueue();
-    DataPointsRowKey row = new DataPointsRowKey("m", "c", 0, "t", new TreeMap<>());
-    DataPointsRowKey otherRow = new DataPointsRowKey("n", "c", 0, "t", new TreeMap<>());
-    DataCache<DataPointsRowKey> othersRows = new DataCache<>(10);
-    DataCache<TimedString> othersNames = new DataCache<>(10);
-    othersRows.cacheItem(row);
-    othersRows.cacheItem(otherRow);
-    othersNames.cacheItem(new TimedString("m", 0));
-    othersNames.cacheItem(new TimedString("n", 0));
     long[] othersClock = {1_000_000};
-    Deletes other =
-        new Deletes(othersQueue, keys, othersRows, othersNames, true, () -> othersClock[0], 1);
+    Deletes other = new Deletes(othersQueue, keys, true, () -> othersClock[0], 1);
     query.setTags(Map.of("a", "b"));
     Deletes ours = deletes(true);
     ours.run(
@@ -156,14 +141,11 @@ class FreshDatastoreTest {
     // Its clock is behind: an index written now would be of before the delete, and hidden by it.
     other.look();
     assertEquals(1, othersQueue.calls.size());
-    assertEquals(2, othersRows.getCachedKeys().size());
     othersClock[0] += 1_000;
     other.look();
     other.look();
     assertEquals(2, othersQueue.calls.size());
     assertEquals("reindex m 1000000", othersQueue.calls.get(1));
-    assertEquals(Set.of(otherRow), othersRows.getCachedKeys());
-    assertEquals(1, othersNames.getCachedKeys().size());
     // Ours leaves them for ten minutes.
     ours.look();
     assertEquals(2, keys.values.size());
@@ -178,7 +160,7 @@ class FreshDatastoreTest {
   @Test
   void aNodeThatDiesInADeleteHidesNothing() throws Exception {
     FakeQueue othersQueue = new FakeQueue();
-    Deletes other = new Deletes(othersQueue, keys, rows, names, true, () -> now, 1);
+    Deletes other = new Deletes(othersQueue, keys, true, () -> now, 1);
     deletes(true).run(query, 1_000_000, () -> {});
     keys.values.keySet().removeIf(key -> key.endsWith(":done"));
     other.look();
@@ -191,7 +173,7 @@ class FreshDatastoreTest {
   @Test
   void whatFailsIsTriedAgain() throws Exception {
     FakeQueue othersQueue = new FakeQueue();
-    Deletes other = new Deletes(othersQueue, keys, rows, names, true, () -> now, 1);
+    Deletes other = new Deletes(othersQueue, keys, true, () -> now, 1);
     deletes(true).run(query, 1_000_000, () -> {});
     keys.fails = true;
     assertThrows(DatastoreException.class, other::look);
@@ -205,12 +187,12 @@ class FreshDatastoreTest {
   @Test
   void theThreadOutlivesErrors() throws Exception {
     FakeQueue othersQueue = new FakeQueue();
-    Deletes other = new Deletes(othersQueue, keys, rows, names, true, System::currentTimeMillis, 1);
+    Deletes other = new Deletes(othersQueue, keys, true, System::currentTimeMillis, 1);
     keys.fails = true;
     other.start();
     Thread.sleep(200);
     keys.fails = false;
-    new Deletes(queue, keys, rows, names, true, System::currentTimeMillis, 1)
+    new Deletes(queue, keys, true, System::currentTimeMillis, 1)
         .run(query, System.currentTimeMillis(), () -> {});
     long end = System.nanoTime() + 10_000_000_000L;
     while (othersQueue.calls.size() < 2 && System.nanoTime() < end) {

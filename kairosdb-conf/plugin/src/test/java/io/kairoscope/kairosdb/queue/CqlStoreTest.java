@@ -176,6 +176,24 @@ class CqlStoreTest {
   }
 
   @Test
+  void theIndexMayHaveToBeThereForPointsOfTheDefault() throws IOException {
+    long width = RowSpec.DEFAULT_ROW_WIDTH;
+    long nowS = NOW / 1_000;
+    long rowTime = NOW / width * width;
+    RowKey key = new RowKey(series(), "any", rowTime);
+    Map<String, Object> settings = new HashMap<>();
+    assertEquals(Long.MAX_VALUE, store(settings).defaultUntilS(key));
+    settings.put(PREFIX + "datapoint_ttl", 1_000);
+    assertEquals(nowS + 1_000 + width / 1_000, store(settings).defaultUntilS(key));
+    settings.put(PREFIX + "align_datapoint_ttl_with_timestamp", true);
+    long rowEndS = (rowTime + width) / 1_000;
+    assertEquals(rowEndS + 1_000 + width / 1_000, store(settings).defaultUntilS(key));
+    // All of these are over.
+    RowKey old = new RowKey(series(), "any", 0);
+    assertEquals(nowS + width / 1_000, store(settings).defaultUntilS(old));
+  }
+
+  @Test
   void theIndexIsWrittenWhenAllOfItIs() throws Exception {
     CqlStore store = store(Map.of());
     Series longs = new Series("metric", series().tags(), "kairos_long");

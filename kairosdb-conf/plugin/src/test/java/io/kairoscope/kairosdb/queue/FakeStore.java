@@ -42,9 +42,11 @@ class FakeStore implements Store {
   // What is thrown where, as often as is said here.
   final Map<String, Throwable> thrown = new HashMap<>();
   final Map<String, Integer> throwsLeft = new HashMap<>();
-  // Of the index, per row: its time to live when it was last written.
+  // Of the index, per row and per metric and row time: its time to live when it was last written.
   final Map<String, Integer> indexTtls = new HashMap<>();
   long nowS;
+  // Of points that others may have put without one; 0 is for ever.
+  long defaultTtlS;
 
   static final class Asked {
     final CompletableFuture<Integer> answer = new CompletableFuture<>();
@@ -131,6 +133,11 @@ class FakeStore implements Store {
 
   private static long ttl(Point point) {
     return point.ttlS() == 0 ? Long.MAX_VALUE : point.ttlS();
+  }
+
+  @Override
+  public long defaultUntilS(RowKey rowKey) {
+    return defaultTtlS == 0 ? Long.MAX_VALUE : nowS + defaultTtlS + 100;
   }
 
   @Override
@@ -238,6 +245,7 @@ class FakeStore implements Store {
       RowKey key = entry.rowKey();
       if (entry.ofMetric()) {
         metrics.add(key.getMetricName() + "@" + key.getTimestamp());
+        indexTtls.put(key.getMetricName() + "@" + key.getTimestamp(), entry.ttlS());
       } else {
         index.add(name(key));
         indexTtls.put(name(key), entry.ttlS());

@@ -372,6 +372,7 @@ class WriterRefusalTest {
 
   @Test
   void theIndexIsWrittenAgainForPointsThatOutliveIt() {
+    store.defaultTtlS = 60;
     writer.write(List.of(group(1, 0, 1, 60)));
     run(100);
     String row = FakeStore.name(new RowKey(series(1), "fake", 0));
@@ -396,6 +397,40 @@ class WriterRefusalTest {
     run(100);
     assertEquals(2, stats.reindexed.sum());
     assertEquals(0, store.indexTtls.get(row));
+  }
+
+  /** After a restart, an eviction, or by another node: the later write would end theirs. */
+  @Test
+  void theIndexOfARowThatIsNotKnownOutlivesWhatOthersMayHavePut() {
+    String row = FakeStore.name(new RowKey(series(1), "fake", 0));
+    writer.write(List.of(group(1, 0, 1, 0)));
+    run(100);
+    rowKeys.clear();
+    metrics.clear();
+    writer.write(List.of(group(1, 1, 1, 60)));
+    run(100);
+    assertEquals(0, store.indexTtls.get(row), "for ever, as the first point");
+    assertEquals(0, store.indexTtls.get("m1@0"));
+
+    store.defaultTtlS = 1_000;
+    rowKeys.clear();
+    metrics.clear();
+    writer.write(List.of(group(1, 2, 1, 60)));
+    run(100);
+    assertEquals(1_100, store.indexTtls.get(row));
+    assertEquals(1_100, store.indexTtls.get("m1@0"));
+    // The row is known, but not who else has points of the metric.
+    store.nowS = 500;
+    writer.write(List.of(group(1, 3, 1, 60)));
+    writer.reindex("m1", 500_000);
+    run(100);
+    assertEquals(600, store.indexTtls.get(row));
+    assertEquals(1_100, store.indexTtls.get("m1@0"));
+    metrics.clear();
+    writer.write(List.of(group(8, 4, 1, 5_000)));
+    run(100);
+    assertEquals(5_100, store.indexTtls.get(FakeStore.name(new RowKey(series(8), "fake", 0))));
+    assertEquals(5_100, store.indexTtls.get("m1@0"));
   }
 
   @Test
