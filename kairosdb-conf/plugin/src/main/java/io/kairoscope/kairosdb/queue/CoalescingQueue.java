@@ -230,7 +230,7 @@ final class CoalescingQueue {
         codec.giveUp(reader, index, true);
       }
       synchronized (this) {
-        if (tagsAt == 0) {
+        if (tagsAt == 0 || isForgotten(given, tagsAt, index)) {
           next = index + 1;
           settled.add(index);
         } else {

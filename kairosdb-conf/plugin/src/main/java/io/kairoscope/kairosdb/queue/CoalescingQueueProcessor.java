@@ -327,7 +327,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
       long endMs,
       SetMultimap<String, String> tags,
       long takenBeforeMs) {
-    Deleted deleted = new Deleted(startMs, endMs, tags, takenBeforeMs);
+    Deleted deleted = new Deleted(metric, startMs, endMs, tags, takenBeforeMs);
     try {
       stats.forgotten.add(queue.forget(metric, deleted));
     } catch (IOException error) {

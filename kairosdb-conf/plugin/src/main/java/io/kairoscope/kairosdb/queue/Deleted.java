@@ -7,23 +7,25 @@ import java.util.Map;
 /**
  * What a delete covers of a metric that waits here while it was deleted on another node.
  *
+ * @param metric its name; the queue knows points by a hash of it
  * @param startMs time of the first point, inclusive, ms since 1970
  * @param endMs time of the last point, inclusive
  * @param tags of each name one of its values; empty is all
  * @param takenBeforeMs only points that were taken up to then
  */
 record Deleted(
-    long startMs, long endMs, SetMultimap<String, String> tags, long takenBeforeMs)
+    String metric, long startMs, long endMs, SetMultimap<String, String> tags, long takenBeforeMs)
     implements CoalescingQueue.Covered {
 
   @Override
   public boolean covers(PointFile.Reader loaded, int tagsAt) throws IOException {
     SeriesRecords one = new SeriesRecords(loaded.bytes(), loaded.length(), tagsAt);
     long time = one.time();
-    return loaded.takenAt() <= takenBeforeMs
-        && time >= startMs
-        && time <= endMs
-        && (tags.isEmpty() || have(one.series().tags(), tags));
+    if (loaded.takenAt() > takenBeforeMs || time < startMs || time > endMs) {
+      return false;
+    }
+    Series series = one.series();
+    return series.metric().equals(metric) && have(series.tags(), tags);
   }
 
   /**

@@ -226,7 +226,7 @@ final class RowIndex {
     indexed.whenComplete(
         (nothing, dead) -> {
           // In this order: what comes in between then has the dead one, too.
-          if (dead != null) {
+          if (dead != null || key.isLarge()) {
             rowKeys.removeKey(key);
           }
           rowsBeingWritten.remove(key, indexed);

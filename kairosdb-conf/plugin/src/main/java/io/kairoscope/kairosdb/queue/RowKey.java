@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.queue;
 
 import java.nio.ByteBuffer;
 import java.util.Iterator;
+import java.util.Map;
 import java.util.SortedMap;
 import java.util.concurrent.atomic.AtomicIntegerFieldUpdater;
 import org.kairosdb.datastore.cassandra.DataPointsRowKey;
@@ -16,6 +17,10 @@ import org.kairosdb.datastore.cassandra.DataPointsRowKey;
 final class RowKey extends DataPointsRowKey {
   private static final AtomicIntegerFieldUpdater<RowKey> WAITING =
       AtomicIntegerFieldUpdater.newUpdater(RowKey.class, "waiting");
+
+  // Fifty tags of usual length. The cache counts its rows, with 1 KiB each: of larger ones, of which
+  // anybody could fill it, the index is written with each of their releases.
+  private static final int LARGE_BYTES = 8 << 10;
 
   private final int hash;
   // Points that were released and are not settled.
@@ -41,6 +46,15 @@ final class RowKey extends DataPointsRowKey {
   /** Whether points went there since, or are on their way. */
   boolean touchedSince(long ms) {
     return waiting > 0 || touchedS >= (int) (ms / 1_000);
+  }
+
+  /** Whether its tags take many times what a cache is taken to have for each. */
+  boolean isLarge() {
+    long bytes = 0;
+    for (Map.Entry<String, String> tag : getTags().entrySet()) {
+      bytes += 2 * SeriesRecords.WORD_BYTES + tag.getKey().length() + tag.getValue().length();
+    }
+    return bytes > LARGE_BYTES;
   }
 
   /** Whether points are on their way there. */

@@ -16,7 +16,7 @@ import org.kairosdb.util.KDataInput;
  */
 final class SeriesRecords {
   // A string, its array and its place in a map, without its characters.
-  private static final int WORD_BYTES = 64;
+  static final int WORD_BYTES = 64;
   // Of a series whose share is in that of its points.
   private static final int USUAL_BYTES = 1 << 10;
 

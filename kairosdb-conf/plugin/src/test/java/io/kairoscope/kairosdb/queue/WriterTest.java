@@ -106,6 +106,25 @@ class WriterTest {
     assertEquals(10, done.size());
   }
 
+  /** The cache counts rows, whatever they take of the heap. */
+  @Test
+  void rowsOfHundredsOfTagsAreNotKept() {
+    for (int tags : new int[] {20, 500}) {
+      Map<String, String> many = new TreeMap<>();
+      for (int i = 0; i < tags; i++) {
+        many.put("tag" + i, "value" + i);
+      }
+      Series series = new Series("tagged", new TreeMap<>(many), "kairos_double");
+      int before = rowKeys.getCachedKeys().size();
+      writer.write(List.of(new Group(series, group(1, tags, 3).points())));
+      while (!store.asked.isEmpty()) {
+        store.succeed(store.asked.get(0));
+      }
+      assertEquals(tags == 20 ? 1 : 0, rowKeys.getCachedKeys().size() - before);
+    }
+    assertEquals(6, done.size());
+  }
+
   @Test
   void whatTheStoreHadBeforeIsNeitherNewNorLate() {
     writer.write(List.of(group(1, 0, 3)));
