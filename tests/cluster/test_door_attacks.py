@@ -6,7 +6,9 @@ It sends nothing that is wrong, or nothing at all; and the others notice nothing
 from __future__ import annotations
 
 import contextlib
+import gzip
 import itertools
+import json
 import socket
 import threading
 import time
@@ -19,7 +21,7 @@ from typing import Any
 import pytest
 from attacks import now_ms, point, post
 from deployment import request, standing
-from harness import SERVER
+from harness import SERVER, wait_for
 from test_attacks import Attacked, innocent
 
 pytestmark = pytest.mark.faults
@@ -30,11 +32,17 @@ SERIES_IN_REQUEST = 500
 # More than the threads of KairosDB's web server.
 CONNECTIONS = 300
 QUERIES = 150
+# As large as a request may be when it is unpacked, and then some are more than the heap.
+VALUE_BYTES = 64_000
+VALUES_IN_REQUEST = 500
+QUEUE_MIB = 2_048
 
 
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Attacked]:
-    made = Attacked(row_key_cache_size=KNOWN, queue_new_series_per_s=NEW_PER_S)
+    made = Attacked(
+        row_key_cache_size=KNOWN, queue_new_series_per_s=NEW_PER_S, queue_disk_mb=QUEUE_MIB
+    )
     with standing(made, *SERVER) as cluster:
         yield cluster
 
@@ -142,3 +150,22 @@ def test_a_start_takes_all_sensors_for_new_and_refuses_none(victim: Attacked) ->
         book = run.json("ledger.json")
         assert book["stored"] == book["acknowledged"] == book["scheduled"], book["notes"]
     assert victim.metrics()["kairosdb_queue_new_series_refused_points_total"] == 0
+
+
+def test_more_of_one_series_than_the_heap_has_is_stored_in_parts(victim: Attacked) -> None:
+    """In a few small requests: read whole, it ended the process, and each one after it."""
+    heap_mb = json.loads((victim.state / "plan.json").read_text())["kairosdb"]["heap_mb"]
+    bodies = heap_mb * 2**20 // (VALUE_BYTES * VALUES_IN_REQUEST) + 2
+    pid, stored = victim.pids()["kairosdb-1"], "kairosdb_queue_stored_points_total"
+    before, start = victim.metrics()[stored], now_ms()
+    for number in range(bodies):
+        first = start - (number + 1) * VALUES_IN_REQUEST
+        large = point("large", start, "", type="string") | {
+            "datapoints": [[first + i, "x" * VALUE_BYTES] for i in range(VALUES_IN_REQUEST)]
+        }
+        del large["timestamp"], large["value"]
+        packed = gzip.compress(json.dumps([large]).encode(), 1)
+        assert post(victim.url, packed, Content_Type="application/gzip").status == 204
+    wanted = before + bodies * VALUES_IN_REQUEST
+    wait_for("all of it being stored", lambda: victim.metrics()[stored] >= wanted, 300)
+    assert victim.pids()["kairosdb-1"] == pid
