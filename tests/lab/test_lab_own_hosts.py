@@ -129,7 +129,7 @@ def left_on(site: Site) -> dict[str, str]:
     """What a fault may leave on each host."""
     look = (
         "find /run -xdev -name '*kairoscope-fault*' "
-        "-o -name '*kairoscope-undo*' 2>/dev/null; "
-        "nft list tables | grep kairoscope_fault; true"
+        "-o -name '*kairoscope-undo*' 2>/dev/null || true; "
+        "nft list tables | grep kairoscope_fault || true"
     )
     return {name: as_root(site.lab, name, look) for name in ADDRESSES}
