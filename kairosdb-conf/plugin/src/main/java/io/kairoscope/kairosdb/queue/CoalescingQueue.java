@@ -55,7 +55,7 @@ final class CoalescingQueue {
   private static final int RUN_POINTS = 1 << 20;
   // Bytes of heap, roughly, of what is released at a time, whatever the points' size: a part of what
   // may be on its way.
-  private static final long RELEASED_BYTES = 8 << 20;
+  static final long RELEASED_BYTES = 8 << 20;
   // Runs, and points of them, that are looked through for points on their way to the store.
   private static final int RUNS_KNOWN = 16;
   private static final long POINTS_KNOWN = 2 << 20;
@@ -83,9 +83,9 @@ final class CoalescingQueue {
   private final Deque<Run> runs = new ArrayDeque<>();
   private final Deque<Run> handedOut = new ArrayDeque<>();
   // Of runs of which it is not known any more which points they are.
-  private final Deque<Release> forgotten = new ArrayDeque<>();
+  private final Deque<Release> dropped = new ArrayDeque<>();
   // Given up lately: the file still has these points.
-  private final List<Forgotten> given = new ArrayList<>();
+  private final List<Forgotten> forgotten = new ArrayList<>();
   private final Acknowledged settled;
   private long next;
   // In the lists of moments; and with those in runs and on their way, not yet settled.
@@ -230,7 +230,7 @@ final class CoalescingQueue {
         codec.giveUp(reader, index, true);
       }
       synchronized (this) {
-        if (tagsAt == 0 || isForgotten(given, tagsAt, index)) {
+        if (tagsAt == 0 || isForgotten(forgotten, tagsAt, index)) {
           next = index + 1;
           settled.add(index);
         } else {
@@ -304,7 +304,7 @@ final class CoalescingQueue {
         sorting = due;
         listed -= due.size();
         nextWriteTime();
-        forgetRuns();
+        dropRuns();
       }
       due = sorting;
     }
@@ -321,9 +321,9 @@ final class CoalescingQueue {
     return run;
   }
 
-  private void forgetRuns() {
+  private void dropRuns() {
     handedOut.removeIf(Run::isSettled);
-    forgotten.removeIf(Release::done);
+    dropped.removeIf(Release::done);
     long points = 0;
     for (Run run : handedOut) {
       points += run.size();
@@ -331,7 +331,7 @@ final class CoalescingQueue {
     while (handedOut.size() > RUNS_KNOWN || points > POINTS_KNOWN) {
       Run oldest = handedOut.removeFirst();
       points -= oldest.size();
-      forgotten.addLast(oldest.release());
+      dropped.addLast(oldest.release());
     }
   }
 
@@ -384,8 +384,8 @@ final class CoalescingQueue {
       throws InterruptedException, IOException {
     boolean known;
     synchronized (this) {
-      forgotten.removeIf(Release::done);
-      known = next == file.head() && forgotten.isEmpty();
+      dropped.removeIf(Release::done);
+      known = next == file.head() && dropped.isEmpty();
     }
     LongPredicate ofMetric = ofMetric(metric);
     LongPredicate wanted = ofMetric;
@@ -566,10 +566,10 @@ final class CoalescingQueue {
     }
   }
 
-  private synchronized List<Forgotten> given() {
+  private synchronized List<Forgotten> forgotten() {
     long tail = file.tail();
-    given.removeIf(one -> one.before <= tail);
-    return List.copyOf(given);
+    forgotten.removeIf(one -> one.before <= tail);
+    return List.copyOf(forgotten);
   }
 
   /**
@@ -588,7 +588,7 @@ final class CoalescingQueue {
         for (Seen seen : seen(true)) {
           seen.entries.takeOut(seen.view, wanted, found);
         }
-        given.add(new Forgotten(RecordBuffer.metricKey(metric), covered, file.head()));
+        forgotten.add(new Forgotten(RecordBuffer.metricKey(metric), covered, file.head()));
       }
       for (; at < found.size(); at++) {
         long index = found.index(at);
@@ -644,7 +644,7 @@ final class CoalescingQueue {
 
   private Entries entries(long from, long to) throws IOException {
     Entries entries = new Entries();
-    List<Forgotten> forgotten = given();
+    List<Forgotten> known = forgotten();
     long takenAt = -1;
     for (long index = from; index < file.head(); index++) {
       int tagsAt = reader.load(index) ? codec.tagsAt(reader) : 0;
@@ -653,7 +653,7 @@ final class CoalescingQueue {
         break;
       }
       takenAt = reader.takenAt();
-      if (tagsAt > 0 && !isForgotten(forgotten, tagsAt, index)) {
+      if (tagsAt > 0 && !isForgotten(known, tagsAt, index)) {
         entries.add(key(tagsAt), index);
       }
     }
@@ -661,9 +661,9 @@ final class CoalescingQueue {
   }
 
   /** Whether the record that is loaded was given up: somebody deleted it. */
-  private boolean isForgotten(List<Forgotten> forgotten, int tagsAt, long index)
+  private boolean isForgotten(List<Forgotten> known, int tagsAt, long index)
       throws IOException {
-    for (Forgotten one : forgotten) {
+    for (Forgotten one : known) {
       if (one.covers(reader, tagsAt, key(tagsAt), index)) {
         return true;
       }

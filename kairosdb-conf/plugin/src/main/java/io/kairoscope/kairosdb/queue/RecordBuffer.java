@@ -99,7 +99,8 @@ public final class RecordBuffer extends ByteSink {
     if (metric.length == NO_NAME) {
       throw new RefusedPointException("a metric without a name");
     }
-    int tagCount = count(tags);
+    // Their number comes first.
+    int tagCount = (int) SeriesRecords.number(tags.bytes, 0, Integer.BYTES);
     if (tagCount > MAX_TAGS) {
       throw new RefusedPointException("more than 1,000 tags");
     }
@@ -150,15 +151,6 @@ public final class RecordBuffer extends ByteSink {
       keys[i] = keys[i + 1];
       sources[i] = sources[i + 1];
     }
-  }
-
-  /** How many tags there are: their number comes first. */
-  private static int count(ByteSink tags) {
-    int count = 0;
-    for (int i = 0; i < Integer.BYTES; i++) {
-      count = count << 8 | tags.bytes[i] & 0xff;
-    }
-    return count;
   }
 
   /** What KairosDB's key escapes in names and values of tags: ':' and '='. */

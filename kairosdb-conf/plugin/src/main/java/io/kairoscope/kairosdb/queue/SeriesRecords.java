@@ -52,7 +52,7 @@ final class SeriesRecords {
     return string(record, typeAt);
   }
 
-  private static long number(byte[] record, int at, int bytes) {
+  static long number(byte[] record, int at, int bytes) {
     long number = 0;
     for (int i = at; i < at + bytes; i++) {
       number = number << 8 | record[i] & 0xff;

@@ -16,7 +16,7 @@ import org.kairosdb.core.datapoints.StringDataPoint;
 /** What is released is bounded whatever the points are, and nothing is lost or overlooked by it. */
 class CoalescingQueueBoundsTest {
   private static final int VALUE_BYTES = 64_000;
-  private static final long RELEASED_BYTES = 8 << 20;
+  private static final int TAGS = 500;
   private static final String METRIC = "m";
 
   private final Records records = new Records();
@@ -50,7 +50,8 @@ class CoalescingQueueBoundsTest {
     while (!(groups = queue.take(count)).isEmpty()) {
       assertEquals(1, groups.size());
       List<Point> points = groups.get(0).points();
-      assertTrue(Room.bytes(points) < RELEASED_BYTES + 4 * VALUE_BYTES, points.size() + " points");
+      long most = CoalescingQueue.RELEASED_BYTES + 4 * VALUE_BYTES;
+      assertTrue(Room.bytes(points) < most, points.size() + " points");
       for (Point point : points) {
         assertEquals(found++, point.time());
         assertEquals('b', point.value()[point.value().length - 1]);
@@ -67,7 +68,7 @@ class CoalescingQueueBoundsTest {
   @Test
   void manyTagsCountAsTheMemoryThatTheyTake() throws Exception {
     ImmutableSortedMap.Builder<String, String> tags = ImmutableSortedMap.naturalOrder();
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < TAGS; i++) {
       tags.put("tag" + i, "");
     }
     ImmutableSortedMap<String, String> many = tags.build();
@@ -81,7 +82,7 @@ class CoalescingQueueBoundsTest {
     while (!(groups = queue.take(series)).isEmpty()) {
       assertTrue(groups.size() < series / 2, groups.size() + " series at once");
       for (Group group : groups) {
-        assertTrue(Room.bytes(group.points()) > 2 * 500 * 64);
+        assertTrue(Room.bytes(group.points()) > 2 * TAGS * SeriesRecords.WORD_BYTES);
         released++;
       }
     }

@@ -12,20 +12,31 @@ import org.junit.jupiter.api.Test;
 
 class CoalescingQueueForgetTest {
   private final Records records = new Records();
+  private final MemoryFile file = new MemoryFile();
+
+  private void put(CoalescingQueue queue, int series, long time) throws IOException {
+    queue.put(records.of("m", ImmutableSortedMap.of("s", "" + series), time, time, 0), 0);
+  }
+
+  /** With ten points of so many series. */
+  private CoalescingQueue queue(int series, long windowMs, long maxBytes, long keepMs)
+      throws IOException {
+    CoalescingQueue queue =
+        new CoalescingQueue(file, records.codec, windowMs, maxBytes, keepMs, () -> 0);
+    for (int i = 0; i < 10; i++) {
+      put(queue, i % series, i);
+    }
+    return queue;
+  }
 
   /** The file has it for a while yet, and it would come back without anybody to delete it again. */
   @Test
   void whatWasGivenUpIsNotWrittenAgain() throws IOException {
-    MemoryFile file = new MemoryFile();
-    CoalescingQueue queue =
-        new CoalescingQueue(file, records.codec, 10_000, 1 << 20, 60_000, () -> 0);
-    for (int i = 0; i < 10; i++) {
-      queue.put(records.of("m", ImmutableSortedMap.of("s", "" + i), i, i, 0), 0);
-    }
+    CoalescingQueue queue = queue(10, 10_000, 1 << 20, 60_000);
     assertEquals(
         5, queue.forget("m", (loaded, tagsAt) -> loaded.bytes()[loaded.length() - 1] < '5'));
     queue.take(100).forEach(group -> queue.done(group.points()));
-    queue.put(records.of("m", ImmutableSortedMap.of("s", "0"), 11, 11, 0), 0);
+    put(queue, 0, 11);
     queue.drain();
     queue.take(100).forEach(group -> queue.done(group.points()));
     assertEquals(0, queue.depth().waiting());
@@ -38,12 +49,7 @@ class CoalescingQueueForgetTest {
 
   @Test
   void whatIsInTheFileOnlyIsGivenUpWhenItIsReadBack() throws IOException {
-    MemoryFile file = new MemoryFile();
-    int four = 4 * CoalescingQueue.POINT_BYTES;
-    CoalescingQueue queue = new CoalescingQueue(file, records.codec, 0, four, 0, () -> 0);
-    for (int i = 0; i < 10; i++) {
-      queue.put(records.of("m", ImmutableSortedMap.of("s", "" + i % 2), i, i, 0), 0);
-    }
+    CoalescingQueue queue = queue(2, 0, 4 * CoalescingQueue.POINT_BYTES, 0);
     assertTrue(queue.depth().fileOnly() > 0);
     queue.forget("m", (loaded, tagsAt) -> loaded.bytes()[loaded.length() - 1] == '0');
     List<Long> stored = new ArrayList<>();
@@ -61,12 +67,7 @@ class CoalescingQueueForgetTest {
   /** They are in no list while they are looked at: an error must not leave them there. */
   @Test
   void whatCouldNotBeLookedAtIsReleased() throws IOException {
-    MemoryFile file = new MemoryFile();
-    CoalescingQueue queue =
-        new CoalescingQueue(file, records.codec, 10_000, 1 << 20, 0, () -> 0);
-    for (int i = 0; i < 10; i++) {
-      queue.put(records.of("m", ImmutableSortedMap.of("s", "" + i), i, i, 0), 0);
-    }
+    CoalescingQueue queue = queue(10, 10_000, 1 << 20, 0);
     file.readsLeft = 4;
     assertThrows(InternalError.class, () -> queue.forget("m", (loaded, tagsAt) -> true));
     file.readsLeft = -1;
