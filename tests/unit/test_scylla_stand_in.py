@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from test_cql import schema
 
 from kairoscope import paths
+from kairoscope.deploy.verify import wire
 from kairoscope.stacks.kairosdb import cql
 
 _FILE = paths.CHECKOUT / "tests" / "lab" / "scylla_stand_in" / "files" / "cql.py"
@@ -69,7 +70,8 @@ def _query(text: str) -> bytes:
 def test_over_a_connection(administrator):
     """Frame by frame, as a client sends them."""
     ours, theirs = socket.socketpair()
-    serving = threading.Thread(target=stand_in.serve, args=(theirs, "6.2.3", administrator))
+    node = stand_in.Node("6.2.3", 2, administrator)
+    serving = threading.Thread(target=stand_in.serve, args=(theirs, node))
     serving.start()
     with theirs, ours:
         with ours.makefile("rb") as answers:
@@ -93,6 +95,44 @@ def test_over_a_connection(administrator):
             assert (opcode, struct.unpack_from(">i", body)[0]) == (stand_in.ERROR, 0x2300)
         ours.shutdown(socket.SHUT_WR)
         serving.join()
+
+
+def test_it_tells_its_shards():
+    """In ScyllaDB's words: SCYLLA_NR_SHARDS, as the checks of a deployed target ask for them."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                stand_in.serve(connection, stand_in.Node("2026.1.11", 30))
+
+        serving = threading.Thread(target=serve)
+        serving.start()
+        told = wire.cql_supported(listening.getsockname(), None)
+        serving.join()
+    assert told["SCYLLA_NR_SHARDS"] == ["30"]
+    assert told["COMPRESSION"] == ["lz4"]
+
+
+@given(st.binary(max_size=60))
+def test_an_answer_that_is_none_is_said_to_be(noise):
+    def answer() -> None:
+        with theirs:
+            theirs.recv(9)
+            theirs.sendall(struct.pack(">BBHBi", 0x84, 0, 0, 6, len(noise)) + noise)
+
+    ours, theirs = socket.socketpair()
+    answering = threading.Thread(target=answer)
+    answering.start()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "create_connection", lambda *_, **__: ours)
+        try:
+            told = wire.cql_supported(("", 0), None)
+        except OSError as error:
+            assert "no whole answer" in str(error)
+        else:
+            assert all(isinstance(values, list) for values in told.values())
+    answering.join()
 
 
 def test_a_store_behind_is_asked_in_its_own_words():

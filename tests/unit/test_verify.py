@@ -496,6 +496,27 @@ def test_a_storage_node_is_the_release_that_was_deployed(said, state, monkeypatc
     assert (of_store.state, of_store.wanted) == (state, "scylla 2026.1.11")
 
 
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        ({"SCYLLA_NR_SHARDS": ["30"]}, State.OK),
+        ({"SCYLLA_NR_SHARDS": ["32"]}, State.FAIL),
+        ({"COMPRESSION": ["lz4"]}, State.FAIL),
+    ],
+)
+def test_a_storage_node_has_the_shards_of_the_plan(told, state, monkeypatch):
+    monkeypatch.setattr(wire, "cql_supported", lambda *_: told)
+    context = context_of()
+    context.plan.storage["shards"] = 30
+    context.hosts.storage[0].vars.update(storage_engine="scylla", native_transport_port=1)
+    check = Check("shards", checks.shards, sharded=True)
+    (found,) = check.findings(context)
+    assert (found.state, found.wanted) == (state, "30, as planned")
+    context.hosts.storage[0].vars["storage_engine"] = "cassandra"
+    (found,) = check.findings(context)
+    assert (found.state, found.found) == (State.NOT_CHECKED, "Cassandra has no shards")
+
+
 def test_a_point_is_read_back_through_every_node():
     store: dict = {}
     one, two = kairosdb_server(store), kairosdb_server(store)
@@ -579,7 +600,7 @@ class TestGoingOn:
         for one in found:
             by_check.setdefault(one.check, set()).add(one.state)
         for check in checks.CHECKS:
-            apart = check.managed or check.secured or check.name == "disk space"
+            apart = check.managed or check.secured or check.sharded or check.name == "disk space"
             wanted = by_check[check.name]
             assert apart or wanted == {State.FAIL}, check.name
             assert "error in Kairoscope" not in str(found)

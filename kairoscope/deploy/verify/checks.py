@@ -135,6 +135,7 @@ class Check:
     managed: bool = False
     secured: bool = False
     watched: bool = False
+    sharded: bool = False
 
     def not_for(self, context: Context) -> str:
         """Why it does not apply to a target; "" if it does."""
@@ -144,6 +145,8 @@ class Check:
             return "the target is not secured"
         if self.watched and not context.hosts.monitoring:
             return "no monitoring host: MONITORING=true"
+        if self.sharded and context.hosts.storage[0].vars["storage_engine"] != "scylla":
+            return "Cassandra has no shards"
         return ""
 
     def findings(self, context: Context) -> list[Finding]:
@@ -300,6 +303,27 @@ def versions(context: Context, check: str) -> Iterable[Finding]:
         return found or "does not start", found == current
 
     yield from _each(check, context.up(context.hosts.loader), current, loader)
+
+
+# Of what CQL's SUPPORTED has in every release (github.com/scylladb/scylladb, docs/dev/
+# protocol-extensions.md, and make_supported in transport/server.cc at 5.2.19).
+_SHARDS = "SCYLLA_NR_SHARDS"
+
+
+def shards(context: Context, check: str) -> Iterable[Finding]:
+    """ScyllaDB's nodes have the shards that KairosDB's connections and the store's memory are of.
+
+    How many there are is the host's setup to say, which keeps threads for interrupts.
+    """
+    wanted = int(context.plan.storage["shards"])
+
+    def look(host: Host) -> tuple[str, bool]:
+        endpoint = context.client.ways.endpoint(host)
+        (found, *_) = wire.cql_supported(endpoint, context.client.tls).get(_SHARDS, ["not told"])
+        well = found == str(wanted)
+        return found if well else f"{found}: say so, by cluster.shards of the experiment", well
+
+    return _each(check, context.storage, f"{wanted}, as planned", look)
 
 
 def healthy(context: Context, check: str) -> Iterable[Finding]:
@@ -643,6 +667,7 @@ CHECKS = (
     Check("schema agreement", schema),
     Check("replication", replication),
     Check("versions", versions),
+    Check("shards", shards, sharded=True),
     Check("KairosDB", healthy),
     Check("points given up", given_up),
     Check("settings", settings),

@@ -24,7 +24,7 @@ DISK_FREE_SHARE = 0.1
 CERTIFICATE_DAYS = 30
 
 _DAY_S = 86_400
-_NODE = re.compile(r"^([UD?][NLJM?S])\s+(\S+)\s", re.M)
+_NODE = re.compile(r"^([UDX?][NLJM?S])\s+(\S+)\s", re.M)
 _SCHEMA = re.compile(r"^\s+(\S+): \[(.*)\]$")
 
 

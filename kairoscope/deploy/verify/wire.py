@@ -11,7 +11,8 @@ from kairoscope.hosts.sockets import exactly
 # CQL native protocol, version 4: every store that KairosDB runs on speaks it.
 _VERSION = 4
 _HEADER = struct.Struct(">BBHBi")  # version, flags, stream, opcode, length
-_ERROR, _STARTUP, _READY, _AUTHENTICATE, _OPTIONS = 0x00, 0x01, 0x02, 0x03, 0x05
+_ERROR, _STARTUP, _READY, _AUTHENTICATE = 0x00, 0x01, 0x02, 0x03
+_OPTIONS, _SUPPORTED = 0x05, 0x06
 _AUTH_RESPONSE, _AUTH_SUCCESS = 0x0F, 0x10
 _BAD_CREDENTIALS = 0x0100
 
@@ -47,11 +48,47 @@ def _sasl_plain(user: str, password: str) -> bytes:
     return _frame(_AUTH_RESPONSE, struct.pack(">i", len(token)) + token)
 
 
-def _receive(sock: ssl.SSLSocket) -> tuple[int, bytes]:
+def _receive(sock: socket.socket) -> tuple[int, bytes]:
     """Opcode and body of the next frame."""
     header = exactly(sock, _HEADER.size)
     _, _, _, opcode, length = _HEADER.unpack(header)
     return opcode, exactly(sock, length)
+
+
+def cql_supported(
+    endpoint: tuple[str, int], context: ssl.SSLContext | None
+) -> dict[str, list[str]]:
+    """What a storage node says it supports, over TLS if `context` is given: values by option.
+
+    OSError if there is no connection, or it ends; or what comes back is no such answer.
+    """
+    with socket.create_connection(endpoint, timeout=probe.CONNECT_S) as raw:
+        raw.settimeout(probe.REFUSE_S)
+        with context.wrap_socket(raw) if context else raw as sock:
+            sock.sendall(CQL_OPTIONS)
+            opcode, body = _receive(sock)
+    if opcode != _SUPPORTED:
+        raise OSError(f"opcode {opcode} in answer to a question of CQL's")
+    at = 0
+
+    def number() -> int:
+        nonlocal at
+        (value,) = struct.unpack_from(">H", body, at)
+        at += 2
+        return int(value)
+
+    def text() -> str:
+        nonlocal at
+        length = number()
+        at += length
+        if at > len(body):
+            raise ValueError("its end is missing")
+        return body[at - length : at].decode()
+
+    try:
+        return {text(): [text() for _ in range(number())] for _ in range(number())}
+    except (struct.error, ValueError) as error:
+        raise OSError(f"no whole answer to a question of CQL's: {error}") from None
 
 
 def cql_login(endpoint: tuple[str, int], context: ssl.SSLContext, user: str, password: str) -> str:

@@ -6,6 +6,7 @@ github.com/scylladb/scylladb at the tag of a release, or on a node of 5.2.19 ("m
 
 import re
 import struct
+from collections import namedtuple
 
 _HEADER = struct.Struct(">BBHBi")  # version, flags, stream, opcode, length
 _ANSWER = 0x80
@@ -19,6 +20,8 @@ _VERSION = 4
 # transport/server.cc (5.2.19) answers as a server error.
 _SERVER_ERROR = 0x0000
 _COMPRESSORS = {"LZ4", "Snappy", "Deflate", "Zstd"}
+# `administrator`: who is let in; "": anybody.
+Node = namedtuple("Node", "version shards administrator", defaults=[""])
 _WITH_DICTIONARIES = {"LZ4WithDicts", "ZstdWithDicts"}  # 2025.2.0 and later
 
 
@@ -53,22 +56,33 @@ def _text(value):
     return struct.pack(">H", len(value)) + value.encode()
 
 
-def reply(opcode, body, version, administrator):
-    """Opcode and body of the answer to a request. `administrator`: who is let in; "": anybody."""
+def supported(shards):
+    """What a node says it supports; of the options of transport/server.cc (make_supported, at
+    5.2.19) those that clients of ours look at."""
+    options = {"CQL_VERSION": ["3.3.1"], "COMPRESSION": ["lz4"], "SCYLLA_NR_SHARDS": [str(shards)]}
+    said = struct.pack(">H", len(options))
+    for name, values in options.items():
+        said += _text(name) + struct.pack(">H", len(values))
+        said += b"".join(_text(value) for value in values)
+    return SUPPORTED, said
+
+
+def reply(opcode, body, node):
+    """Opcode and body of the answer to a request."""
     if opcode == OPTIONS:
-        return SUPPORTED, struct.pack(">H", 0)
-    if opcode == STARTUP and administrator:
+        return supported(node.shards)
+    if opcode == STARTUP and node.administrator:
         return AUTHENTICATE, _text("org.apache.cassandra.auth.PasswordAuthenticator")
     if opcode == STARTUP:
         return READY, b""
     if opcode == AUTH_RESPONSE:
         user = body[4:].split(b"\0")[1].decode()  # The password is not looked at.
-        if user == administrator:
+        if user == node.administrator:
             return AUTH_SUCCESS, struct.pack(">i", -1)
         said = BAD_CREDENTIALS, "Username and/or password are incorrect"
     elif opcode == QUERY:
         (length,) = struct.unpack_from(">i", body)
-        said = refusal(body[4 : 4 + length].decode(), version)
+        said = refusal(body[4 : 4 + length].decode(), node.version)
         if said is None:
             return RESULT, _VOID
     else:
@@ -76,11 +90,11 @@ def reply(opcode, body, version, administrator):
     return ERROR, struct.pack(">i", said[0]) + _text(said[1])
 
 
-def serve(connection, version, administrator=""):
+def serve(connection, node):
     """Answer the requests of a connection until it ends."""
     with connection.makefile("rb") as requests:
         while len(header := requests.read(_HEADER.size)) == _HEADER.size:
             _, _, stream, opcode, length = _HEADER.unpack(header)
-            opcode, body = reply(opcode, requests.read(length), version, administrator)
+            opcode, body = reply(opcode, requests.read(length), node)
             frame = _HEADER.pack(_ANSWER | _VERSION, 0, stream, opcode, len(body))
             connection.sendall(frame + body)

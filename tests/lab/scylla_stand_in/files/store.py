@@ -100,9 +100,8 @@ async def _frame(reader):
 
 
 class _Connection:
-    def __init__(self, reader, writer, version, administrator, store):
-        self.reader, self.writer = reader, writer
-        self.version, self.administrator, self.store = version, administrator, store
+    def __init__(self, reader, writer, node, store):
+        self.reader, self.writer, self.node, self.store = reader, writer, node, store
         self.there = None
         self.back = None
 
@@ -135,21 +134,16 @@ class _Connection:
     def looked_at(self, opcode, body):
         """(our answer or None, what is asked of the store)."""
         if opcode == cql.OPTIONS:
-            options = {"CQL_VERSION": ["3.3.1"], "COMPRESSION": ["lz4"]}
-            said = struct.pack(">H", len(options))
-            for name, values in options.items():
-                said += cql._text(name) + struct.pack(">H", len(values))
-                said += b"".join(cql._text(value) for value in values)
-            return (cql.SUPPORTED, said), body
+            return cql.supported(self.node.shards), body
         if opcode == cql.AUTH_RESPONSE:
             user = body[4:].split(b"\0")[1].decode()
-            if user == self.administrator:
+            if user == self.node.administrator:
                 token = "\0" + "\0".join(SUPERUSER)
                 body = struct.pack(">i", len(token)) + token.encode()
         elif opcode in (cql.QUERY, PREPARE):
             (length,) = struct.unpack_from(">i", body)
             statement = body[4 : 4 + length].decode()
-            if answer := own_answer(statement, self.version):
+            if answer := own_answer(statement, self.node.version):
                 return answer, body
             spelled = as_cassandra(statement).encode()
             body = struct.pack(">i", len(spelled)) + spelled + body[4 + length :]
@@ -177,15 +171,15 @@ class _Connection:
             self.writer.close()
 
 
-async def _serve(address, port, context, version, administrator, store):
+async def _serve(address, port, context, node, store):
     async def one(reader, writer):
-        await _Connection(reader, writer, version, administrator, store).run()
+        await _Connection(reader, writer, node, store).run()
 
     server = await asyncio.start_server(one, address, port, ssl=context)
     async with server:
         await server.serve_forever()
 
 
-def serve(address, port, context, version, administrator, store):
+def serve(address, port, context, node, store):
     """Serve the CQL port from a store, `store` its address and port, until the process ends."""
-    asyncio.run(_serve(address, port, context, version, administrator, store))
+    asyncio.run(_serve(address, port, context, node, store))
