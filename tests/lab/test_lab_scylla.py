@@ -74,6 +74,13 @@ RESTART = """
     - ansible.builtin.include_role: {name: scylla, tasks_from: restart}
 """
 
+PREPARE = """
+- hosts: storage-3
+  become: true
+  tasks:
+    - ansible.builtin.include_role: {name: scylla, tasks_from: prepare}
+"""
+
 # Without what it reads, its snapshots, and the deploy at its end.
 UPGRADE = [
     play
@@ -91,6 +98,7 @@ class Site:
         self.lab, self.folder, self.port = lab, folder, port
         (folder / "deploy.yml").write_text(PLAYBOOK)
         (folder / "restart.yml").write_text(RESTART)
+        (folder / "prepare.yml").write_text(PREPARE)
         (folder / "upgrade-nodes.yml").write_text(yaml.safe_dump(UPGRADE))
         (folder / "plan.json").write_text(json.dumps(PLAN))
 
@@ -576,6 +584,43 @@ def test_an_image_is_configured_only(site):
     assert {node: site.calls(node) for node in NODES} == before
 
 
+def test_a_node_of_an_older_image_gets_the_release_before_it_joins(site):
+    """As it is made after an upgrade, where the account's variables pin what there was before."""
+    kept = ("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold")
+    older = (
+        "apt-get",
+        "-qq",
+        *kept,
+        "install",
+        "--allow-downgrades",
+        "--allow-change-held-packages",
+    )
+    packages = [f"{name}={scylla_stand_in.package_version(VERSION)}" for name in PACKAGES]
+    data = "/var/lib/scylla/data"
+
+    def image() -> None:
+        site.run("storage-3", "systemctl", "stop", SERVICE)
+        site.run("storage-3", "rm", "/etc/apt/preferences.d/scylla")
+        site.run("storage-3", *older, *packages)
+
+    image()
+    # What has been stored with it is an upgrade's to bring on.
+    said = site.refused("prepare", scylla_image=True)
+    assert f"storage-3 has ScyllaDB {VERSION}-" in said and "upgrade-scylla" in said
+    assert installed(site, "storage-3").endswith(VERSION)
+    site.run("storage-3", "mv", f"{data}/system", "/srv/system")
+    before = site.calls("storage-3")
+    said = site.refused("prepare", scylla_image=True, scylla_repository_key="")
+    assert "scylla_repository_key is not set" in said
+    site.changes("prepare", scylla_image=True)
+    assert installed(site, "storage-3") == f"hold {NEWEST}"
+    assert site.calls("storage-3") == before
+    assert site.changes("prepare", scylla_image=True) == {"storage-3": 0}
+    site.run("storage-3", "mv", "/srv/system", f"{data}/system")
+    site.changes(scylla_image=True)
+    assert site.ring("storage-3") == dict.fromkeys(NODES.values(), "UN")
+
+
 def test_an_empty_first_node_makes_no_second_cluster(site):
     site.run("storage-1", "systemctl", "stop", SERVICE)
     site.run("storage-1", "sh", "-c", "rm -r /var/lib/scylla/data/*")
@@ -586,4 +631,6 @@ def test_an_empty_first_node_makes_no_second_cluster(site):
         site.run(node, "systemctl", "stop", SERVICE)
     said = site.refused()
     assert "while storage-2, storage-3 have a node's data" in said
+    # And by a verb that comes to one node after another, the one that is down first.
+    assert "while storage-2, storage-3 have a node's data" in site.refused("upgrade-nodes")
     assert "active" not in [state.strip() for state in site.units()]

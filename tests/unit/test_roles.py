@@ -188,3 +188,39 @@ def test_a_java_that_does_not_run_on_the_host_is_told():
     there = Templar(DataLoader(), variables=facts)
     assert there.template(trust_as_template("{{ " + given["that"] + " }}")) is False
     assert said in there.template(given["fail_msg"])
+
+
+SCHEMAS = """Cluster Information:
+\tName: kairoscope
+\tSchema versions:
+{versions}
+Stats for all nodes:
+\tLive: 2
+Database versions:
+\t5.0.9: [10.0.0.1:7000, 10.0.0.2:7000]
+\t5.0.8: [10.0.0.3:7000]
+"""
+
+
+@pytest.mark.parametrize(
+    ("versions", "agreed"),
+    [
+        ({"54e17321": ["10.0.0.1", "10.0.0.2"]}, True),
+        ({"54e17321": ["10.0.0.1"], "86afa796": ["10.0.0.2"]}, False),
+        ({"54e17321": ["10.0.0.1"], "UNREACHABLE": ["10.0.0.2"]}, False),
+        ({"54e17321": ["10.0.0.1"]}, False),
+        ({"UNREACHABLE": ["10.0.0.1", "10.0.0.2"]}, False),
+        ({}, False),
+    ],
+)
+def test_no_node_is_taken_down_while_the_schema_is_not_one(versions, agreed):
+    (task,) = [task for task in tasks_of("ring") if task["register"] == "ring_cluster"]
+    assert task["failed_when"] == "not ring_agreed"
+    lines = "".join(f"\t\t{name}: [{', '.join(of)}]\n\n" for name, of in versions.items())
+    given = {
+        **trusted(task["vars"]),
+        "ring_cluster": {"rc": 0, "stdout": SCHEMAS.format(versions=lines)},
+        "groups": {"storage": ["storage-1", "storage-2"]},
+    }
+    templar = Templar(loader=DataLoader(), variables=given)
+    assert templar.template(trust_as_template("{{ ring_agreed }}")) is agreed
