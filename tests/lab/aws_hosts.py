@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import scylla_stand_in
+import without_nftables
 from aws_cloud import Cloud
 from aws_stand_in import AwsStandIn
 from deployed_lab import as_root
@@ -29,6 +30,7 @@ from harness import SMALL, HostsCli, but
 from scylla_stand_in import PACKAGES
 from stores_behind import PORT, Stores
 
+from kairoscope.targets.aws.instance_types import table
 from kairoscope.targets.lab import Lab, LabHost
 
 VERSION = "2026.1.11"  # The release whose image the stand-in for AWS has.
@@ -84,11 +86,12 @@ printf '[Network]\\nAddress=%s\\n' "$1" >> "$folder/aws.conf"
 ip address add "$1" dev host0
 """
 # As ScyllaDB's image has set itself up (scylla-machine-image, common/scylla_image_setup):
-# installed, file system made, tuned, and not started, which its user data says.
+# installed, file system made, tuned, and not started, which its user data says. How many shards its
+# CPUs would be is this project's own word: what AWS's and perftune's are is not shown.
 _SCYLLA_IMAGE = """
 dpkg --install /root/*.deb
 rm /root/*.deb
-echo "store=$1" > /etc/scylla-stand-in.conf
+printf 'store=%s\\nshards=%s\\n' "$1" "$2" > /etc/scylla-stand-in.conf
 truncate --size 4M /srv/disk-a
 scylla_setup --disks /srv/disk-a --nic host0 --setup-nic-and-disks --no-enable-service
 touch /etc/scylla/machine_image_configured
@@ -225,6 +228,11 @@ for reservation in ec2.describe_instances()["Reservations"]:
 
         `told`: what Terraform tells of it.
         """
+        if name in STORAGE:
+            # Before anybody can log in.
+            as_root(self.lab, name, without_nftables.PURGE)
+            source = without_nftables.SOURCE.encode()
+            as_root(self.lab, name, 'cat > "$1"', without_nftables.LIST, text=source)
         self._is_instance(name, told["ssh_user"], told["address"])
         if name in STORAGE:
             self._is_scylla_image(name)
@@ -264,7 +272,10 @@ for reservation in ec2.describe_instances()["Reservations"]:
             file = f"{package}_{scylla_stand_in.package_version(VERSION)}_all.deb"
             content = (self._base / "packages" / "repository" / "pool" / file).read_bytes()
             as_root(self.lab, name, 'cat > "/root/$1"', file, text=content)
-        as_root(self.lab, name, _SCYLLA_IMAGE, f"{_STORES[STORAGE.index(name)]}:{PORT}")
+        _, types = table()
+        shards = types[EXPERIMENT["aws"]["storage_instance_type"]].shards
+        store = f"{_STORES[STORAGE.index(name)]}:{PORT}"
+        as_root(self.lab, name, _SCYLLA_IMAGE, store, str(shards))
 
     def _attach(self, name: str, device: str, gib: int) -> None:
         """An EBS volume: a file of this machine as a block device of the host."""

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import without_nftables
 import yaml
 
 from kairoscope import paths
@@ -55,32 +56,6 @@ ExecStart=/usr/bin/python3 /usr/local/lib/servers.py
 [Install]
 WantedBy=multi-user.target
 """
-
-
-# A host as ScyllaDB's images were before 2026.2: without nftables. Its package goes to a folder.
-WITHOUT = """
-set -eu
-root=$(mktemp -d); chmod 755 "$root"; mkdir -p "$root/DEBIAN" /srv/packages
-control='Package: nftables
-Version: ${Version}
-Architecture: ${Architecture}
-Maintainer: ${Maintainer}
-Depends: ${Depends}
-Description: packed again by a test
-'
-dpkg-query --show --showformat "$control" nftables > "$root/DEBIAN/control"
-dpkg --listfiles nftables | while read -r path; do [ -d "$path" ] || echo "$path"; done \\
-  | tar --create --absolute-names --ignore-failed-read --files-from - \\
-  | tar --extract --directory "$root"
-dpkg-deb --root-owner-group --build "$root" /srv/packages/nftables.deb
-cd /srv/packages
-{ dpkg-deb --field nftables.deb; echo "Filename: ./nftables.deb"
-  echo "Size: $(stat -c %s nftables.deb)"
-  echo "SHA256: $(sha256sum nftables.deb | cut -d ' ' -f 1)"; } > Packages
-systemctl stop kairoscope-firewall.service
-dpkg --purge nftables
-"""
-SOURCE = "deb [trusted=yes] file:/srv/packages ./\n"
 
 
 class Site:
@@ -289,12 +264,13 @@ def test_what_is_not_an_address_is_refused_before_anything_is_changed(site):
 
 
 def test_a_host_without_nftables_is_given_it(site):
-    site.run("loader-1", "sudo", "sh", stdin=WITHOUT)
+    site.run("loader-1", "sudo", "systemctl", "stop", "kairoscope-firewall.service")
+    site.run("loader-1", "sudo", "sh", stdin=without_nftables.PURGE)
     done = site.ansible("loader-1")
     assert done.returncode != 0
     said = " ".join(done.stdout.split())
     assert "its package nftables cannot be installed" in said and "nat = true" in said
-    site.run("loader-1", "sudo", "tee", "/etc/apt/sources.list.d/own.list", stdin=SOURCE)
+    site.run("loader-1", "sudo", "tee", without_nftables.LIST, stdin=without_nftables.SOURCE)
     assert site.apply("loader-1") == ["loader-1"]
     assert site.lets_in("loader-1", "stranger") == set()
     assert site.apply("loader-1") == []

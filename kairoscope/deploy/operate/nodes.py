@@ -15,6 +15,12 @@ from kairoscope.stacks.kairosdb import removed_nodes
 
 # What the note of a host that leaves remembers: nothing is on it any more that is needed.
 _EMPTY = "empty"
+# Of a host that has units, or will have them. Nor after a reboot, which a deploy undoes.
+_STAND_ASIDE = """
+for unit; do
+  if systemctl cat "$unit" > /dev/null 2>&1; then systemctl disable --now "$unit"; fi
+done
+"""
 _GROUPS = {"storage": "storage_nodes", "kairosdb": "kairosdb_nodes"}
 
 
@@ -242,8 +248,7 @@ def _stand_aside(target: Deployed, dead: Host, names: list[str]) -> None:
     for host in (host for host in here.storage if host.name in names):
         target.say(f"{host.name}: its server is stopped, it joins later")
         try:
-            # Nor after a reboot, which a deploy undoes.
-            ssh.run(host, ["systemctl", "disable", "--now", *host.units.values()], sudo=True)
+            ssh.run(host, ["sh", "-euc", _STAND_ASIDE, "sh", *host.units.values()], sudo=True)
         except ssh.RemoteError as error:
             target.say(f"{error}; should it come back, stop its server by hand")
         state.wait_until_gone(members, host.address, SETTLE_S)
