@@ -9,7 +9,8 @@ another one does not: a store that is away makes all of them fail, if not at the
 
 While a node is down, its groups go to the nodes that are up, in turn, so that each takes an even
 share and each series stays with one node. Once a second the node is probed; when it is healthy,
-its groups come home at once.
+its groups come home at once. A node that is given up again soon after that is well for probes
+alone: it is left for longer each time.
 """
 
 from __future__ import annotations
@@ -25,6 +26,12 @@ NODE_DOWN, NODE_UP = "node down", "node up"
 
 _LOOK_S = 0.25
 _PROBE_EVERY_US = 1_000_000
+_RELAPSE_US = 60_000_000
+"""Given up again within so long after it came back (and four times `failover_after_s`), a node is
+well for probes alone."""
+_FIRST_STAY_US, _LONGEST_STAY_US = 5_000_000, 60_000_000
+"""Then it is left for so long, and twice as long each time, before it is probed again: its sensors
+are without an answer for `failover_after_s` whenever they are sent home."""
 # Of nodes that are up, by each worker: KairosDB's health check asks the store, at some cost.
 _HEALTH_EVERY_S = 1.5
 
@@ -46,6 +53,8 @@ class _Node:
     refuses: bool = False  # in place of silence it answered that it takes nothing
     unhealthy_since_us: int | None = None
     down_since_us: int = 0
+    back_us: int | None = None
+    stay_us: int = 0
     probed_us: int = 0
 
 
@@ -136,21 +145,29 @@ class Failover:
     async def _probe_down(self, index: int) -> None:
         node = self._nodes[index]
         now_us = self._clock.now_us()
-        if now_us - node.probed_us >= _PROBE_EVERY_US:
+        # With nobody else to go to, one that may take nothing is better than those that are silent.
+        stay_us = node.stay_us if self._living(now_us) else 0
+        if now_us - node.probed_us >= _PROBE_EVERY_US and now_us - node.down_since_us >= stay_us:
             node.probed_us = now_us
             if await self._probe(index):
                 self._back(index)
 
+    def _silent_us(self, index: int, now_us: int) -> int:
+        return now_us - (self._nodes[index].silent_since_us or now_us)
+
+    def _living(self, now_us: int) -> list[int]:
+        """Nodes that are up and gave a sign of life, or were not asked."""
+        longest_us = self._after_us // 2
+        return [index for index in self._up if self._silent_us(index, now_us) <= longest_us]
+
     def _look(self) -> None:
         """Give up nodes that are silent or not healthy while another one is neither."""
         now_us = self._clock.now_us()
-        silent_us = {
-            index: now_us - (self._nodes[index].silent_since_us or now_us) for index in self._up
-        }
+        silent_us = {index: self._silent_us(index, now_us) for index in self._up}
         sick_us = {
             index: now_us - (self._nodes[index].unhealthy_since_us or now_us) for index in self._up
         }
-        living = [index for index in self._up if silent_us[index] <= self._after_us // 2]
+        living = self._living(now_us)
         well = [index for index in living if self._nodes[index].unhealthy_since_us is None]
         for index in list(self._up):
             if living and silent_us[index] >= self._after_us:
@@ -162,6 +179,12 @@ class Failover:
     def _give_up(self, index: int, now_us: int, why: str) -> None:
         node = self._nodes[index]
         node.up = False
+        relapse_us = max(_RELAPSE_US, 4 * self._after_us)
+        if node.back_us is not None and now_us - node.back_us < relapse_us:
+            node.stay_us = min(max(2 * node.stay_us, _FIRST_STAY_US), _LONGEST_STAY_US)
+            why += f", again, so that it is left for {node.stay_us / 1e6:.0f} s"
+        else:
+            node.stay_us = 0
         node.down_since_us = node.probed_us = now_us
         self._changed()
         others = ", ".join(map(str, self._up))
@@ -171,6 +194,7 @@ class Failover:
         now_us = self._clock.now_us()
         node = self._nodes[index]
         node.up = True
+        node.back_us = now_us
         node.silent_since_us = node.unhealthy_since_us = None
         node.refuses = False
         self._changed()

@@ -270,6 +270,55 @@ async def test_a_node_that_answers_a_probe_gets_its_groups_back(
     assert rule.later(100) == []
 
 
+async def test_a_node_that_is_well_for_probes_alone_is_left_for_longer_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(failover, "_LOOK_S", 0.001)
+    rule = Rule(2)
+    rule.alive.add(1)
+    watching = asyncio.create_task(rule.failover.watch())
+
+    async def gone_for() -> int:
+        """Take nothing until it is given up; after how many seconds it is probed then."""
+        there, probes = len(rule.seen), len(rule.probed)
+        rule.failover.asked(1)
+        rule.failover.answered(0)
+        rule.clock.us += 2_400_000
+        await asyncio.sleep(0.02)
+        rule.clock.us += 2_600_000
+        await until(lambda: len(rule.seen) > there)
+        for seconds in range(1, 100):
+            rule.clock.us += 1_000_000
+            await asyncio.sleep(0.02)
+            if len(rule.probed) > probes:
+                await until(lambda: len(rule.seen) > there + 1)
+                return seconds
+        pytest.fail("never probed")
+
+    assert [await gone_for() for _ in range(6)] == [1, 5, 10, 20, 40, 60]
+    assert "again, so that it is left for 60 s; its sensors go to node 0" in rule.seen[-2].detail
+    # Once it has been well for a minute, it is as good as any.
+    rule.clock.us += 61_000_000
+    assert await gone_for() == 1
+    # Unless there is nobody else: node 0 is silent, too.
+    rule.alive.clear()
+    rule.failover.asked(1)
+    rule.failover.answered(0)
+    for us in (2_400_000, 2_400_000):
+        rule.clock.us += us
+        await asyncio.sleep(0.02)
+    rule.failover.asked(0)
+    rule.clock.us += 200_000
+    await until(lambda: rule.seen[-1].event == NODE_DOWN)
+    rule.alive.add(1)
+    rule.clock.us += 2_000_000
+    await asyncio.sleep(0.02)
+    assert rule.seen[-1].event == NODE_DOWN
+    rule.clock.us += 1_000_000
+    await until(lambda: rule.seen[-1].event == NODE_UP)
+    watching.cancel()
+
+
 @pytest.mark.parametrize("answered", [True, False])
 async def test_a_loader_that_was_held_up_first_reads_the_answers(
     monkeypatch: pytest.MonkeyPatch, answered: bool
