@@ -66,6 +66,8 @@ def faults(
     if minutes is not None and only:
         raise UserError("--only is of the matrix, not of --minutes, a sequence at random")
     wanted = experiments.load(experiment, experiments.Overrides(**scale))
+    scaled = {name: value for name, value in scale.items() if value}
+    asked: dict[str, Any] = {"only": list(only), "minutes": minutes, **scaled}
     if resume:
         folder = paths.results_dir() / "faults" / resume
         if not (folder / fault_runs.FILE).exists():
@@ -75,9 +77,14 @@ def faults(
             raise UserError(
                 f"--resume {resume}: that one is of {record.experiment} on {record.target}"
             )
+        # What is not said again is as it was; of another --only the cells are not there.
+        said = {n: value for n, value in {**asked, "seed": seed}.items() if value not in (None, [])}
+        if other := {name for name in said if record.asked.get(name) != said[name]}:
+            raise UserError(
+                f"--resume {resume}: that one has other {', '.join(sorted(other))}: "
+                f"{record.asked}. Leave them out to go on, or --resume to begin another"
+            )
     else:
-        scaled = {name: value for name, value in scale.items() if value}
-        asked: dict[str, Any] = {"only": list(only), "minutes": minutes, **scaled}
         if minutes is not None:
             asked["seed"] = int(time.time()) if seed is None else seed
         stamp = run_folder.stamp(time.time())

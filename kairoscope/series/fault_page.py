@@ -20,6 +20,7 @@ _TONES = {
     "lost": ("fail", "✗"),
     "passed wrongly": ("fail", "✗"),
     "not as before": ("invalid", "!"),
+    "invalid": ("invalid", "?"),
     "incomplete": ("incomplete", "…"),
 }
 

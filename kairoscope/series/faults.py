@@ -16,7 +16,7 @@ from kairoscope.verdict import ledger
 Document = dict[str, Any]
 Lacks = Callable[[str, str], str]
 """Why a target that has the lever cannot do an action to a host or group; "" if it can."""
-Word = Literal["held", "lost", "not as before", "incomplete", "passed wrongly"]
+Word = Literal["held", "lost", "not as before", "invalid", "incomplete", "passed wrongly"]
 
 AFTER_S = 5
 """Of usual load between the least that an experiment asks for and the fault."""
@@ -247,9 +247,24 @@ def _word(
     whole = cell.action != RANDOM or verdict["verdict"] != "incomplete"
     if lost is None or not whole or any(f["outcome"] == "not carried out" for f in told):
         return "incomplete", str((verdict.get("reasons") or ["nothing was read back"])[0])
+    if stands:
+        return "held", ""
+    return _as_before(cell, verdict, told)
+
+
+def _as_before(
+    cell: Cell, verdict: Mapping[str, Any], told: Sequence[Mapping[str, Any]]
+) -> tuple[Word, str]:
+    """Of a load of which all points are known, on servers that can be judged."""
+    said = str(verdict.get("summary") or verdict["verdict"])
+    if verdict["verdict"] == "invalid" and not cell.on.startswith("loader"):
+        # Late by themselves, the loaders saw nothing of what the servers did meanwhile.
+        return "invalid", said
+    if cell.action == CONTROL:
+        return ("not as before", said) if verdict["verdict"] == "fail" else ("held", "")
     # One after the other at random: each begins before all is as before, and the last one tells.
     counted = told[-1:] if cell.action == RANDOM else told
-    if not stands and any(fault["outcome"] != "as before" for fault in counted):
+    if any(fault["outcome"] != "as before" for fault in counted):
         return "not as before", ""
     return "held", ""
 

@@ -25,9 +25,9 @@ LATENCY_SHARE = 1.5
 QUEUE_SHARE = 1.25
 """As the part *queue* allows at the end: a store that has paused catches up."""
 _OLD_LOOK_S = 3.0
-# Faults of which the verdict has a sentence each.
-_SAID_EACH = 5
 """A node that has not told its queue for longer is not known."""
+_SAID_EACH = 5
+"""Faults of which the verdict has a sentence each."""
 
 Outcome = Literal["as before", "not as before", "unknown", "not carried out"]
 

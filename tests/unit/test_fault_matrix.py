@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from rich.console import Console
 
 from kairoscope import experiment as experiments
-from kairoscope import run_folder
+from kairoscope import paths, run_folder
 from kairoscope.cli import known
+from kairoscope.cli.main import main
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
 from kairoscope.experiment.faults import ACTIONS, OF_SERVERS, hosts_of
@@ -146,6 +148,13 @@ BOOK = {"acknowledges": True, "acknowledged": 100, "stored": 100, "queued": 0, "
         ),
         (Cell("kill", "loader-1"), "fail", GOOD, BOOK, "passed wrongly"),
         (Cell("partition", "loader-1"), "fail", GOOD, BOOK, "held"),
+        (Cell("partition", "loader-1"), "invalid", GOOD, BOOK, "held"),
+        # Beside a neighbour on the machine: of silence and recovery nothing is known.
+        (Cell("kill", "storage-2"), "invalid", GOOD, BOOK, "invalid"),
+        (Cell(faults.CONTROL, ""), "invalid", GOOD, BOOK, "invalid"),
+        (Cell("kill", "storage-2"), "invalid", GOOD, BOOK | {"stored": 99, "missing": 1}, "lost"),
+        (Cell(faults.CONTROL, ""), "fail", GOOD, BOOK, "not as before"),
+        (Cell(faults.CONTROL, ""), "pass", GOOD, BOOK, "held"),
     ],
 )
 def test_what_a_run_came_to(
@@ -166,6 +175,7 @@ def test_what_a_run_came_to(
         ("fail", ("not carried out", "as before"), "incomplete"),
         # One was not undone.
         ("incomplete", ("not as before", "as before"), "incomplete"),
+        ("invalid", ("as before", "as before"), "invalid"),
     ],
 )
 def test_what_a_sequence_at_random_came_to(
@@ -181,6 +191,7 @@ def test_an_exit_status_for_all() -> None:
     assert faults.exit_status(["held", "held"]) == 0
     assert faults.exit_status(["held", "not as before"]) == 2
     assert faults.exit_status(["held", None]) == 2
+    assert faults.exit_status(["held", "invalid"]) == 2
     assert faults.exit_status(["incomplete", "lost", None]) == 1
     assert faults.exit_status(["passed wrongly"]) == 1
     assert faults.exit_status([]) == 2
@@ -244,6 +255,22 @@ def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
         assert "restart of loader-1" in said
         assert "passed wrongly" in said
     assert 'href="run-kill-storage-2/report.html"' in page
+
+
+@pytest.mark.parametrize(
+    ("options", "other"),
+    [(["--only", "freeze"], "only"), (["--minutes", "5", "--seed", "0"], "minutes, seed")],
+)
+def test_going_on_with_other_options_is_refused(
+    options: list[str], other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paths, "results_dir", lambda: tmp_path)
+    cells = faults.chosen(faults.matrix(BASE, LAB, NAMES, on_lab), ["kill"])
+    record = Record("faults", "lab", {"only": ["kill"], "minutes": None}, cells)
+    fault_runs.start(record, tmp_path / "faults" / "begun", BASE, None)
+    done = CliRunner().invoke(main, ["faults", "--target", "lab", "--resume", "begun", *options])
+    assert done.exit_code == 2
+    assert f"--resume begun: that one has other {other}: " in " ".join(done.output.split())
 
 
 def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -415,7 +415,12 @@ def test_a_verdict_says_what_a_fault_came_to(tmp_path: Path) -> None:
     (told,) = run.json("verdict.json")["faults"]
     assert told["undone_t"] - told["begun_t"] == 0.5
     assert "Fault 1, kill storage-2: undone after 0.5 s" in judged.summary
-    assert charts.faults(data.read(tmp_path), 0, 20) == (charts.Span(12, 12.5, "kill storage-2"),)
+    span = charts.Span(12, 12.5, "kill storage-2")
+    assert charts.faults(data.read(tmp_path), 0, 20) == (span,)
+    drawn = [chart for chart in charts.build(data.read(tmp_path)).values() if chart.time]
+    assert drawn
+    for chart in drawn:
+        assert [(found.begin, found.label) for found in chart.faults] == [(span.begin, span.label)]
 
 
 def test_a_loader_that_stood_still_makes_no_verdict(tmp_path: Path) -> None:
