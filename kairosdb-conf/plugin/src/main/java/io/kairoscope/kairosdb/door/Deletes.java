@@ -33,7 +33,8 @@ import org.slf4j.LoggerFactory;
  * <p>So a delete is announced in the store's table of service keys before it begins and after it is
  * done, and each node looks there once a second: when a delete begins it gives up what waits, when
  * it is done it writes the index again of what came since. A node that was away when it happened
- * reads the same when it is back, for as long as the entries stand there.
+ * reads the same when it is back, for as long as the entries stand there, and stores nothing of
+ * before until then.
  *
  * <p>New entries are told by their keys and not by the table's time of modification: that is a cell
  * whose latest writer wins by his clock, so the change of a node with a slow clock is never seen.
@@ -168,6 +169,7 @@ public final class Deletes implements KairosDBService {
     while (Thread.currentThread() == poller) {
       try {
         look();
+        queue.deletesAreKnown();
         Thread.sleep(POLL_MS);
       } catch (Throwable error) {
         // Whatever it is: without this thread other nodes' deletes hide our points.

@@ -8,6 +8,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.SortedMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ScheduledExecutorService;
@@ -57,6 +58,9 @@ public class CoalescingQueueProcessor extends QueueProcessor
   // stored after the next start.
   private static final long DRAIN_MS = 10_000;
   private static final long POLL_MS = 100;
+  // What others deleted is asked for once a second. Points that nobody deleted must not wait for
+  // ever where it cannot be had.
+  private static final long DELETES_KNOWN_MS = 30_000;
 
   private final QueueFile file;
   private final PointCodec codec;
@@ -71,6 +75,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
   private final QueueStats stats = new QueueStats();
   private final QueueMetrics metrics;
   private final QueueWatch watch;
+  private final CountDownLatch deletesKnown;
   private final ScheduledExecutorService timer =
       Executors.newSingleThreadScheduledExecutor(work -> daemon(work, "QueueProcessor-retry"));
   private volatile boolean closed;
@@ -96,6 +101,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
     QueueSettings settings = QueueSettings.of(config);
     newSeries =
         new NewSeries(settings.knownSeries(), settings.newSeriesPerS(), System::nanoTime);
+    deletesKnown = new CountDownLatch(settings.others() ? 1 : 0);
     boolean synced = settings.syncMs() > 0;
     file = new QueueFile(Path.of(path), pageBytes, settings.limits(), synced);
     syncer = synced ? new Syncer(file::force, file::head, settings.syncMs()) : null;
@@ -192,6 +198,9 @@ public class CoalescingQueueProcessor extends QueueProcessor
       // With start_async the connection may come later; this is the last that it sets.
       while (cluster.getRowSpec() == null) {
         Thread.sleep(POLL_MS);
+      }
+      if (!deletesKnown.await(DELETES_KNOWN_MS, TimeUnit.MILLISECONDS)) {
+        logger.warn("Stored without knowing what other nodes deleted while this one was away");
       }
     } catch (InterruptedException stop) {
       return;
@@ -334,6 +343,11 @@ public class CoalescingQueueProcessor extends QueueProcessor
       // They come back as if they had come after the delete.
       logger.warn("What waits of {}, deleted on another node, could not be given up", metric, error);
     }
+  }
+
+  @Override
+  public void deletesAreKnown() {
+    deletesKnown.countDown();
   }
 
   @Override

@@ -62,6 +62,12 @@ public interface PointQueue extends QueueDepth {
       throws InterruptedException;
 
   /**
+   * What other nodes deleted while this one was away, up to ten minutes, has been given up: before
+   * that nothing that is left from then is stored, or it would come back.
+   */
+  void deletesAreKnown();
+
+  /**
    * Another node has deleted: writes the index of a metric's rows again that had points since then
    * (ms since 1970), and that of its other rows with their next points.
    */

@@ -18,6 +18,7 @@ import org.kairosdb.core.KairosRootConfig;
  * @param newSeriesPerS new series that are taken a second, beside as many as the cache of row keys
  *     holds at once
  * @param knownSeries entries of that cache
+ * @param others whether other KairosDBs write to this store
  */
 record QueueSettings(
     long windowMs,
@@ -30,7 +31,8 @@ record QueueSettings(
     long syncMs,
     long latestExpiryS,
     int newSeriesPerS,
-    int knownSeries) {
+    int knownSeries,
+    boolean others) {
   private static final String PREFIX = "kairosdb.kairoscope.queue.";
   private static final long WINDOW_MS = 15_000;
   private static final long MEMORY_MB = 128;
@@ -58,7 +60,8 @@ record QueueSettings(
         config.getLong(PREFIX + "sync_ms", 0L),
         config.getLong(PREFIX + "latest_expiry_s", Long.MAX_VALUE),
         config.getInt(PREFIX + "new_series_per_s", NEW_SERIES_PER_S),
-        config.getInt("kairosdb.datastore.cassandra.row_key_cache_size", KNOWN_SERIES));
+        config.getInt("kairosdb.datastore.cassandra.row_key_cache_size", KNOWN_SERIES),
+        config.getInt("kairosdb.kairoscope.door.nodes", 1) > 1);
   }
 
   QueueFile.Limits limits() {

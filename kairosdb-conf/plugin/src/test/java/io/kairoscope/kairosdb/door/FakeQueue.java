@@ -28,6 +28,7 @@ class FakeQueue extends QueueProcessor implements PointQueue {
   volatile int takes = Integer.MAX_VALUE;
   volatile boolean syncs = true;
   volatile boolean flushes = true;
+  volatile boolean knowsDeletes;
   volatile Error fails;
   volatile QueueHealth health = new QueueHealth(List.of(), 0, 0, 0, 0);
 
@@ -125,6 +126,11 @@ class FakeQueue extends QueueProcessor implements PointQueue {
   public void forget(
       String metric, long startMs, long endMs, SetMultimap<String, String> tags, long before) {
     calls.add("forget " + metric + " " + startMs + " " + endMs + " " + tags + " " + before);
+  }
+
+  @Override
+  public void deletesAreKnown() {
+    knowsDeletes = true;
   }
 
   @Override

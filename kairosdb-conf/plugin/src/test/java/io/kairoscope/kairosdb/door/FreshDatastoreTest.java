@@ -1,6 +1,7 @@
 package io.kairoscope.kairosdb.door;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -191,15 +192,18 @@ class FreshDatastoreTest {
     keys.fails = true;
     other.start();
     Thread.sleep(200);
+    assertFalse(othersQueue.knowsDeletes);
     keys.fails = false;
     new Deletes(queue, keys, true, System::currentTimeMillis, 1)
         .run(query, System.currentTimeMillis(), () -> {});
     long end = System.nanoTime() + 10_000_000_000L;
-    while (othersQueue.calls.size() < 2 && System.nanoTime() < end) {
+    while ((othersQueue.calls.size() < 2 || !othersQueue.knowsDeletes)
+        && System.nanoTime() < end) {
       Thread.sleep(20);
     }
     other.stop();
     assertEquals(2, othersQueue.calls.size());
+    assertTrue(othersQueue.knowsDeletes);
   }
 
   @Test

@@ -32,6 +32,9 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import javax.inject.Named;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -92,7 +95,13 @@ class CoalescingQueueProcessorTest {
   }
 
   private static Injector start(Path folder, Map<String, ?> of) throws IOException {
+    return start(folder, of, 1);
+  }
+
+  /** One of several KairosDBs. */
+  private static Injector start(Path folder, Map<String, ?> of, int nodes) throws IOException {
     Map<String, Object> settings = new HashMap<>();
+    settings.put("kairosdb.kairoscope.door.nodes", nodes);
     settings.put(QueueProcessor.QUEUE_PROCESSOR_CLASS, CoalescingQueueProcessor.class.getName());
     settings.put(CoreModule.QUEUE_PATH, folder.toString());
     of.forEach((name, value) -> settings.put("kairosdb.kairoscope.queue." + name, value));
@@ -344,12 +353,44 @@ class CoalescingQueueProcessorTest {
   @Test
   void acknowledgementsWaitForTheDisk() throws Exception {
     Injector kairosDb = start(folder, Map.of("sync_ms", 5));
-    CoalescingQueueProcessor queue = running(kairosDb);
-    for (int i = 0; i < 5; i++) {
+    CoalescingQueueProcessor queue =
+        (CoalescingQueueProcessor) kairosDb.getInstance(QueueProcessor.class);
+    queue.put(event(0));
+    FutureTask<Void> acknowledged =
+        new FutureTask<>(
+            () -> {
+              queue.sync();
+              return null;
+            });
+    new Thread(acknowledged).start();
+    // Nobody brings it there yet.
+    assertThrows(TimeoutException.class, () -> acknowledged.get(300, TimeUnit.MILLISECONDS));
+    queue.setProcessorHandler(null);
+    acknowledged.get(10, TimeUnit.SECONDS);
+    for (int i = 1; i < 5; i++) {
       queue.put(event(i));
       queue.sync();
     }
     assertEquals(List.of(), queue.health().troubles());
+    queue.shutdown();
+  }
+
+  @Test
+  void whatOthersDeletedWhileItWasAwayDoesNotComeBack() throws Exception {
+    QueueProcessor killed = start(1_000_000).getInstance(QueueProcessor.class);
+    for (int i = 0; i < POINTS; i++) {
+      killed.put(event(i));
+    }
+    Injector kairosDb = start(killed(), Map.of("window_ms", 0), 2);
+    CoalescingQueueProcessor queue = running(kairosDb);
+    Thread.sleep(500);
+    FakeCluster cluster = kairosDb.getInstance(FakeCluster.class);
+    assertEquals(0, written(cluster).size());
+    SetMultimap<String, String> one = ImmutableSetMultimap.of("series", "s3");
+    queue.forget("metric", 0, Long.MAX_VALUE, one, Long.MAX_VALUE);
+    queue.deletesAreKnown();
+    awaitStored(queue);
+    assertEquals(POINTS - POINTS / SERIES, written(cluster).size());
     queue.shutdown();
   }
 

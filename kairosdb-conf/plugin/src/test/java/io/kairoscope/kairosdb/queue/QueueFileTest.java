@@ -5,15 +5,19 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import io.kairoscope.kairosdb.queue.QueueFile.Limits;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.MappedByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -270,6 +274,54 @@ class QueueFileTest {
       append(file, record(100, 900));
       assertEquals(101, file.force());
     }
+  }
+
+  /** As the kernel has it: of no page that was written to has memory more than the disk. */
+  @Test
+  void whatIsForcedIsOnTheDisk() throws IOException {
+    assumeFalse(
+        Files.getFileStore(folder).type().equals("tmpfs"), "a file system without a disk");
+    try (QueueFile file = new QueueFile(folder, SMALL_PAGE, Limits.NONE, true)) {
+      long record = 0;
+      long most = 0;
+      for (int turn = 0; turn < 40; turn++) {
+        // Of most turns some pages become full, and are let go of.
+        for (int more = new Random(turn).nextInt(30) + 1; more > 0; more--) {
+          append(file, record(record++, 900));
+        }
+        most = Math.max(most, unwritten());
+        assertEquals(record, file.force());
+        assertEquals(0, unwritten(), "turn " + turn);
+      }
+      assertTrue(most > 0, "the kernel wrote all of it by itself");
+    }
+  }
+
+  /** KiB of the queue's pages that memory has and the disk has not; see proc(5), smaps. */
+  private long unwritten() throws IOException {
+    List<MappedByteBuffer> looked = new ArrayList<>();
+    try (Stream<Path> files = Files.walk(folder)) {
+      for (Path page : files.filter(path -> path.toString().endsWith(".dat")).toList()) {
+        try (FileChannel channel = FileChannel.open(page)) {
+          MappedByteBuffer mapped =
+              channel.map(FileChannel.MapMode.READ_ONLY, 0, channel.size());
+          mapped.load();
+          looked.add(mapped);
+        }
+      }
+    }
+    long dirty = 0;
+    boolean ours = false;
+    for (String line : Files.readAllLines(Path.of("/proc/self/smaps"))) {
+      String[] words = line.split(" +");
+      if (words[0].contains("-")) {
+        ours = line.contains(folder.toString()) && words[1].equals("r--s");
+      } else if (ours && words[0].endsWith("_Dirty:")) {
+        dirty += Long.parseLong(words[1]);
+      }
+    }
+    looked.forEach(PageFolder::release);
+    return dirty;
   }
 
   /** What the disk made of it must not be taken for the oldest page that is needed. */

@@ -1,6 +1,7 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.Session;
 import com.google.inject.Guice;
@@ -55,13 +56,16 @@ class WiringTest {
             0,
             Long.MAX_VALUE,
             500,
-            50_000),
+            50_000,
+            false),
         defaults);
     String prefix = "kairosdb.kairoscope.queue.";
     Map<String, ?> given = Map.of(prefix + "window_ms", 0, prefix + "keep_s", 0);
     QueueSettings other = QueueSettings.of(TestConfig.of(given));
     assertEquals(0, other.windowMs());
     assertEquals(0, other.keepMs());
+    Map<String, ?> two = Map.of("kairosdb.kairoscope.door.nodes", 2);
+    assertTrue(QueueSettings.of(TestConfig.of(two)).others());
   }
 
   @Test
