@@ -196,6 +196,7 @@ test: test-needs ## Run what fits into 20 minutes on two cores (ONLY=unit|cluste
 # What kinds of it need beside what all do.
 LONG_NEEDS_panels = panels
 LONG_NEEDS_alerts = strace
+LONG_NEEDS_faults = strace
 LONG_NEEDS_ = panels strace
 
 .PHONY: test-long

@@ -31,7 +31,7 @@ from attacks import MIB, Disk, now_ms, point, post
 from deployment import STORAGE, Deployment, Run, request, standing, variant
 from harness import SCYLLA, SERVER, STORE, wait_for
 
-from kairoscope.deploy.operate.queue import JAVA_OPTIONS
+from kairoscope.deploy.operate import queue
 from kairoscope.hosts import inventory
 
 pytestmark = pytest.mark.faults
@@ -50,14 +50,22 @@ LIMITS = {"p99_ms": 5000}
 class Attacked(Deployment):
     """A cluster with the coalescing queue, and what attacks of it need."""
 
-    def __init__(self, jvm: str = "quick", kairosdb_nodes: int = 1, **kairosdb: Any) -> None:
+    def __init__(
+        self, jvm: str = "quick", kairosdb_nodes: int = 1, sensors: int = 300, **kairosdb: Any
+    ) -> None:
         super().__init__()
         self.experiment = self.write(
             "attacks",
             variant(
                 cluster={"jvm": jvm, "kairosdb_nodes": kairosdb_nodes},
                 storage=STORE,
-                load={"rate": 1, "duration_s": 90, "retry_for_s": 300, "failover_after_s": 1},
+                load={
+                    "sensors": sensors,
+                    "rate": 1,
+                    "duration_s": 90,
+                    "retry_for_s": 300,
+                    "failover_after_s": 1,
+                },
                 limits=LIMITS,
             )
             | {"kairosdb": {"queue_window_ms": WINDOW_MS, **kairosdb}},
@@ -183,6 +191,11 @@ def fill_by_telnet(cluster: Attacked, disk: Disk, what: str) -> dict[str, int]:
     return {what: taken}
 
 
+def of_the_disk(troubles: list[str]) -> bool:
+    """Whether a queue says that its disk is full: with the store away it is not well anyway."""
+    return any("the disk of the queue has no room" in trouble for trouble in troubles)
+
+
 @pytest.mark.parametrize("fill", [fill_by_rest, fill_by_telnet])
 def test_a_full_disk_keeps_what_was_acknowledged(
     small_disk: tuple[Attacked, Disk],
@@ -193,6 +206,7 @@ def test_a_full_disk_keeps_what_was_acknowledged(
     what = fill.__name__
     with cluster.frozen(*STORAGE):
         taken = fill(cluster, disk, what)
+        wait_for("a queue that says so", lambda: of_the_disk(cluster.queue()["troubles"]), 30)
         assert cluster.health() in (500, 0)
         os.kill(cluster.pids()["kairosdb-1"], signal.SIGKILL)
         # It is started again, and waits for the store.
@@ -418,15 +432,16 @@ def test_points_that_the_store_refuses_for_good_are_dead_letters(
     assert "kairoscope queue inspect" in victim.status().stdout
 
 
+AWAY = "ALTER TABLE kairosdb.data_points RENAME column1 TO attacked"
+BACK = "ALTER TABLE kairosdb.data_points RENAME attacked TO column1"
+
+
 def test_a_table_that_is_gone_for_a_while_makes_all_wait(
     victim: Attacked, record_property: Callable[[str, Any], None]
 ) -> None:
     attacks = {
         # No column of that name: no point can be written.
-        "data_points": (
-            "ALTER TABLE kairosdb.data_points RENAME column1 TO attacked",
-            "ALTER TABLE kairosdb.data_points RENAME attacked TO column1",
-        ),
+        "data_points": (AWAY, BACK),
         "string_index": (
             "DROP TABLE kairosdb.string_index",
             "CREATE TABLE kairosdb.string_index "
@@ -461,9 +476,27 @@ def test_a_table_that_is_gone_for_a_while_makes_all_wait(
     assert "gone.string_index" in known
 
 
+BUSY_SENSORS = 10_000
+BUSY_WINDOW_MS = 15_000
+"""As the plan's own, of some thousand sensors and more."""
+
+
+@pytest.fixture
+def busy() -> Iterator[Attacked]:
+    with standing(
+        Attacked(sensors=BUSY_SENSORS, queue_window_ms=BUSY_WINDOW_MS), *SERVER
+    ) as cluster:
+        yield cluster
+
+
+@pytest.mark.parametrize(("who", "stored_ms"), [("victim", STORED_MS), ("busy", 20_000)])
 def test_a_frozen_storage_node_costs_nothing(
-    victim: Attacked, record_property: Callable[[str, Any], None]
+    who: str,
+    stored_ms: int,
+    request: pytest.FixtureRequest,
+    record_property: Callable[[str, Any], None],
 ) -> None:
+    victim: Attacked = request.getfixturevalue(who)
     answers: list[float] = []
     failures: list[str] = []
     stop = threading.Event()
@@ -486,7 +519,8 @@ def test_a_frozen_storage_node_costs_nothing(
         with victim.frozen("storage-2"):
             asker.start()
             time.sleep(FROZEN_S)
-        time.sleep(10)
+        # What waited then is stored by now, or is too late.
+        time.sleep(stored_ms / 1000)
         stop.set()
         asker.join()
         after = victim.metrics()
@@ -495,7 +529,7 @@ def test_a_frozen_storage_node_costs_nothing(
     in_time, total = (
         after[series] - before[series]
         for series in (
-            f'{stored_after}_bucket{{le="{STORED_MS / 1000:g}"}}',
+            f'{stored_after}_bucket{{le="{stored_ms / 1000:g}"}}',
             f"{stored_after}_count",
         )
     )
@@ -504,6 +538,103 @@ def test_a_frozen_storage_node_costs_nothing(
     assert max(answers) < ANSWERED_S
     assert total > 0
     assert total - in_time <= total / 100, f"{total - in_time:,.0f} of {total:,.0f} were late"
+
+
+# --- an operator
+
+
+def test_an_operator_takes_points_out_of_a_queue(victim: Attacked) -> None:
+    """Of a KairosDB that runs: what waits is brought here, and some of it dropped and kept."""
+    waiting, kept = victim.scratch / "waiting.jsonl", victim.scratch / "kept.jsonl"
+    output = victim.scratch / "dropping.txt"
+    victim.wait_until_stored()
+    # The store takes none of them, whenever they come.
+    victim.execute(AWAY)
+    try:
+        for i in range(30):
+            points = [point("operator.drop", now_ms() + i, i)]
+            points += [point("operator.keep", now_ms() + i, i)] if i < 20 else []
+            assert post(victim.url, points).status == 204
+        victim.well("queue", "export", waiting)
+        names = [json.loads(line)["name"] for line in waiting.read_text().splitlines()]
+        assert (names.count("operator.drop"), names.count("operator.keep")) == (30, 20)
+        # The file is KairosDB's, which has it open.
+        host = victim.hosts().kairosdb[0]
+        tool = queue.command(host, "drop", "--metric", "operator.drop")
+        done = subprocess.run(tool, capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert "in use by another process" in done.stderr + done.stdout
+        dropping = ["queue", "drop", "--metric", "operator.drop", "--to", kept]
+        with output.open("w") as file:
+            process = victim.start(*dropping, stdout=file, stderr=file)
+        wait_for("KairosDB starting", lambda: "starting KairosDB" in output.read_text(), 120)
+    finally:
+        victim.execute(BACK)
+    assert process.wait(300) == 0, output.read_text()
+    assert "dropped 30 points of operator.drop" in output.read_text()
+    victim.wait_until_stored()
+    assert victim.counts(["operator.drop", "operator.keep"]) == {
+        "operator.drop": 0,
+        "operator.keep": 20,
+    }
+    lines = [json.loads(line) for line in kept.read_text().splitlines()]
+    assert post(victim.url, lines).status == 204
+    victim.wait_until_stored()
+    assert victim.count("operator.drop") == 30
+
+
+# --- acknowledgements that survive a loss of power
+
+SYNCED_POSTS = 20
+
+
+def test_an_acknowledgement_waits_for_the_disk(
+    record_property: Callable[[str, Any], None],
+) -> None:
+    """Of data, index and head, which are on the disk before the answer: by what the kernel is asked
+    for. That a disk keeps its word when the power goes is not shown."""
+    if not shutil.which("strace"):
+        why = "no strace to see what the kernel is asked for: scripts/need strace"
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    with standing(Attacked(queue_sync_ms=5), *SERVER) as synced:
+        _each_is_on_the_disk(synced)
+        with synced.in_mid_load() as run:
+            for _ in range(3):
+                time.sleep(10)
+                os.kill(synced.pids()["kairosdb-1"], signal.SIGKILL)
+                wait_for("a healthy node", lambda: synced.health() == 204, 60)
+            run.end()
+        book = run.json("ledger.json")
+    points, given_up = book["acknowledged"], book["failed_logged"]
+    lost = book["missing"] + book["wrong_value"] + book["queued"]
+    record_property(
+        "killed",
+        f"synced | KairosDB killed 3 times | {points:,} | {lost:,} | {given_up:,}",
+    )
+    assert points > 0
+    assert book["stored"] == points == book["scheduled"], book["notes"]
+    assert lost == 0
+
+
+def _each_is_on_the_disk(synced: Attacked) -> None:
+    said = synced.scratch / "asked.txt"
+    command = ["strace", "--follow-forks", "--trace=msync", f"--output={said}"]
+    attach = f"--attach={synced.pids()['kairosdb-1']}"
+    with subprocess.Popen([*command, attach], stderr=subprocess.DEVNULL) as strace:
+        try:
+            wait_for("strace", said.exists, 30)
+            time.sleep(2)
+            for i in range(SYNCED_POSTS):
+                before = said.read_text().count("MS_SYNC")
+                assert post(synced.url, [point("synced", now_ms() + i, i)]).status == 204
+                assert said.read_text().count("MS_SYNC") >= before + 3
+                # Nobody waits for the disk now, so that the next one is its own.
+                time.sleep(0.1)
+        finally:
+            strace.terminate()
+    assert synced.count("synced") == SYNCED_POSTS
 
 
 # --- torn files
@@ -633,7 +764,8 @@ class Torn:
         host = cluster.hosts().kairosdb[0]
         jars = f"{host.vars['kairosdb_bundle_dir']}/lib/*"
         each = Path(__file__).with_name("EachQueue.java")
-        command = [host.vars["java"], *JAVA_OPTIONS, "-cp", jars, each, *self.whole, *self.torn]
+        java = [host.vars["java"], *queue.JAVA_OPTIONS, "-cp", jars]
+        command = [*java, each, *self.whole, *self.torn]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout
             lines = (line.rstrip("\n") for line in process.stdout)
@@ -681,6 +813,7 @@ def test_all_of_it_at_once(
             if not taken and time.time() > half:
                 with cluster.frozen(*STORAGE):
                     taken = fill_by_rest(cluster, disk, "full", text_bytes=20_000)
+                    assert of_the_disk(cluster.queue()["troubles"])
                     assert cluster.health() in (500, 0)
                 disk.ballast.unlink()
                 wait_for("a healthy node", lambda: cluster.health() == 204, 60)
