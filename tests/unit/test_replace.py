@@ -16,7 +16,9 @@ from kairoscope.deploy.operate.state import Seen
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, ssh
 from kairoscope.hosts.deployed import finished_file
+from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.operation import Operation
+from kairoscope.stacks.kairosdb import nodetool
 from kairoscope.stacks.kairosdb.client import NO_ANSWER, KairosDBStatus
 from kairoscope.targets.target import Options, Target
 
@@ -129,7 +131,7 @@ def site(monkeypatch, tmp_path):
     monkeypatch.setattr(deploy, "apply", site.apply)
     monkeypatch.setattr(deploy, "playbook", site.playbook)
     monkeypatch.setattr(Deployed, "confirm", site.confirm)
-    monkeypatch.setattr(state, "wait_until_gone", lambda hosts, address, _: gone(hosts, address))
+    monkeypatch.setattr(state, "forget_joining", lambda hosts, address, _: gone(hosts, address))
 
     def gone(hosts: Any, address: str) -> None:
         site.calls.append(("gone", address, *(host.name for host in hosts)))
@@ -343,3 +345,34 @@ def test_an_addition_is_gone_on_with_where_its_machine_is_gone(site):
     site.has(storage_4="10.77.0.14")
     nodes.add_storage(site.deployed, planned(storage_nodes=4))
     assert site.calls == [("prepare", "storage-4"), ("deploy",), ("confirm",)]
+
+
+@pytest.mark.parametrize("engine", ["cassandra", "scylla"])
+def test_one_that_was_joining_is_forgotten(engine, monkeypatch):
+    """Cassandra has to be told so, once it has seen that it is down."""
+    hosts = [Host(f"storage-{i}", "storage", {"storage_engine": engine}) for i in (1, 3)]
+    sees = dict.fromkeys(("storage-1", "storage-3"), "UJ")
+    told = []
+
+    def run(host, verb, *arguments, **_):
+        if verb == "status":
+            state = sees[host.name]
+            sees[host.name] = "DJ" if engine == "cassandra" or state == "UJ" else ""
+            return f"{state} 10.77.0.14 1 KiB 16 ? x rack1\nUN 10.77.0.11 1 KiB 16 ? x rack1\n"
+        assert set(sees.values()) == {"DJ"}
+        told.append((host.name, verb, *arguments))
+        sees.update(dict.fromkeys(sees, ""))
+        return ""
+
+    monkeypatch.setattr(nodetool, "run", run)
+    monkeypatch.setattr(state.time, "sleep", lambda _: None)
+    state.forget_joining(hosts, "10.77.0.14", 5)
+    assert told == ([("storage-1", "assassinate", "10.77.0.14")] if engine == "cassandra" else [])
+
+
+def test_one_that_could_not_be_ended_is_not(monkeypatch):
+    host = Host("storage-1", "storage", {"storage_engine": "cassandra"})
+    monkeypatch.setattr(nodetool, "run", lambda *_, **__: "UJ 10.77.0.14 1 KiB 16 ? x rack1\n")
+    monkeypatch.setattr(state.time, "sleep", lambda _: None)
+    with pytest.raises(UserError, match=r"10\.77\.0\.14 is still up after 0 s"):
+        state.forget_joining([host], "10.77.0.14", 0.05)

@@ -251,7 +251,7 @@ def _stand_aside(target: Deployed, dead: Host, names: list[str]) -> None:
             ssh.run(host, ["sh", "-euc", _STAND_ASIDE, "sh", *host.units.values()], sudo=True)
         except ssh.RemoteError as error:
             target.say(f"{error}; should it come back, stop its server by hand")
-        state.wait_until_gone(members, host.address, SETTLE_S)
+        state.forget_joining(members, host.address, SETTLE_S)
 
 
 def _is_new(here: Inventory, host: Host) -> bool:
