@@ -7,6 +7,7 @@ import sys
 import threading
 
 import pytest
+from cassandra.protocol_features import ProtocolFeatures
 from hypothesis import given
 from hypothesis import strategies as st
 from test_cql import schema
@@ -98,20 +99,27 @@ def test_over_a_connection(administrator):
 
 
 def test_it_tells_its_shards():
-    """In ScyllaDB's words: SCYLLA_NR_SHARDS, as the checks of a deployed target ask for them."""
+    """In ScyllaDB's words, all of them: its driver, which is ours, makes a connection to each shard
+    of whoever tells how many there are."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def serve() -> None:
-            connection, _ = listening.accept()
-            with connection:
-                stand_in.serve(connection, stand_in.Node("2026.1.11", 30))
+            for _ in range(2):
+                connection, _ = listening.accept()
+                with connection:
+                    stand_in.serve(connection, stand_in.Node("2026.1.11", 30))
 
         serving = threading.Thread(target=serve)
         serving.start()
-        told = wire.cql_supported(listening.getsockname(), None)
+        one, other = (wire.cql_supported(listening.getsockname(), None) for _ in range(2))
         serving.join()
-    assert told["SCYLLA_NR_SHARDS"] == ["30"]
-    assert told["COMPRESSION"] == ["lz4"]
+    assert one["SCYLLA_NR_SHARDS"] == other["SCYLLA_NR_SHARDS"] == ["30"]
+    shards = []
+    for told in (one, other):
+        shard, sharding = ProtocolFeatures.parse_sharding_info(told)
+        assert sharding.shards_count == 30
+        shards.append(shard)
+    assert len(set(shards)) == 2
 
 
 @given(st.binary(max_size=60))

@@ -4,6 +4,7 @@ It keeps nothing. Each answer names where ScyllaDB's own was seen: in the source
 github.com/scylladb/scylladb at the tag of a release, or on a node of 5.2.19 ("met", 2026-11-24).
 """
 
+import itertools
 import re
 import struct
 from collections import namedtuple
@@ -22,6 +23,7 @@ _SERVER_ERROR = 0x0000
 _COMPRESSORS = {"LZ4", "Snappy", "Deflate", "Zstd"}
 # `administrator`: who is let in; "": anybody.
 Node = namedtuple("Node", "version shards administrator", defaults=[""])
+_connections = itertools.count()
 _WITH_DICTIONARIES = {"LZ4WithDicts", "ZstdWithDicts"}  # 2025.2.0 and later
 
 
@@ -56,10 +58,23 @@ def _text(value):
     return struct.pack(">H", len(value)) + value.encode()
 
 
-def supported(shards):
-    """What a node says it supports; of the options of transport/server.cc (make_supported, at
-    5.2.19) those that clients of ours look at."""
-    options = {"CQL_VERSION": ["3.3.1"], "COMPRESSION": ["lz4"], "SCYLLA_NR_SHARDS": [str(shards)]}
+def next_shard(node):
+    """Of a new connection: as the kernel deals them out to a server's threads, evenly."""
+    return next(_connections) % node.shards
+
+
+def supported(node, shard):
+    """What a node says to a connection that it supports; as make_supported of transport/server.cc
+    (5.2.19), without a port for each shard, and Snappy."""
+    options = {
+        "CQL_VERSION": ["3.3.1"],
+        "COMPRESSION": ["lz4"],
+        "SCYLLA_SHARD": [str(shard)],
+        "SCYLLA_NR_SHARDS": [str(node.shards)],
+        "SCYLLA_SHARDING_ALGORITHM": ["biased-token-round-robin"],
+        "SCYLLA_SHARDING_IGNORE_MSB": ["12"],
+        "SCYLLA_PARTITIONER": ["org.apache.cassandra.dht.Murmur3Partitioner"],
+    }
     said = struct.pack(">H", len(options))
     for name, values in options.items():
         said += _text(name) + struct.pack(">H", len(values))
@@ -67,10 +82,10 @@ def supported(shards):
     return SUPPORTED, said
 
 
-def reply(opcode, body, node):
-    """Opcode and body of the answer to a request."""
+def reply(opcode, body, node, shard):
+    """Opcode and body of the answer to a request, on a connection of a shard."""
     if opcode == OPTIONS:
-        return supported(node.shards)
+        return supported(node, shard)
     if opcode == STARTUP and node.administrator:
         return AUTHENTICATE, _text("org.apache.cassandra.auth.PasswordAuthenticator")
     if opcode == STARTUP:
@@ -92,9 +107,10 @@ def reply(opcode, body, node):
 
 def serve(connection, node):
     """Answer the requests of a connection until it ends."""
+    shard = next_shard(node)
     with connection.makefile("rb") as requests:
         while len(header := requests.read(_HEADER.size)) == _HEADER.size:
             _, _, stream, opcode, length = _HEADER.unpack(header)
-            opcode, body = reply(opcode, requests.read(length), node)
+            opcode, body = reply(opcode, requests.read(length), node, shard)
             frame = _HEADER.pack(_ANSWER | _VERSION, 0, stream, opcode, len(body))
             connection.sendall(frame + body)

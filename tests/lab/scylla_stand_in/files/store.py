@@ -102,6 +102,7 @@ async def _frame(reader):
 class _Connection:
     def __init__(self, reader, writer, node, store):
         self.reader, self.writer, self.node, self.store = reader, writer, node, store
+        self.shard = cql.next_shard(node)
         self.there = None
         self.back = None
 
@@ -134,7 +135,7 @@ class _Connection:
     def looked_at(self, opcode, body):
         """(our answer or None, what is asked of the store)."""
         if opcode == cql.OPTIONS:
-            return cql.supported(self.node.shards), body
+            return cql.supported(self.node, self.shard), body
         if opcode == cql.AUTH_RESPONSE:
             user = body[4:].split(b"\0")[1].decode()
             if user == self.node.administrator:
