@@ -151,6 +151,8 @@ def test_a_store_behind_is_asked_in_its_own_words():
     ):
         assert store.own_answer(create.format(theirs), "2026.1.11") is None
         assert store.as_cassandra(create.format(theirs)) == create.format(its)
+    timed = "SELECT * FROM system.local WHERE key='local' USING TIMEOUT 2000ms"
+    assert store.as_cassandra(timed) == "SELECT * FROM system.local WHERE key='local'"
     opcode, body = store.own_answer(create.format("{'class': 'LZ4Compressor'}"), "2026.1.11")
     assert opcode == stand_in.ERROR
     assert b"sstable_compression" in body

@@ -48,7 +48,9 @@ def own_answer(statement, version):
 
 
 def as_cassandra(statement):
-    """A statement with ScyllaDB's spelling of compression in Cassandra's."""
+    """A statement with ScyllaDB's spelling of compression in Cassandra's, and without the time that
+    ScyllaDB's driver asks whoever has shards for (cql3/Cql.g at 5.2.19: USING TIMEOUT)."""
+    statement = re.sub(r"\s+USING\s+TIMEOUT\s+\d+(ms|s|m)\b", "", statement, flags=re.I)
 
     def spelled(found):
         options = dict(re.findall(r"'([^']*)'\s*:\s*'([^']*)'", found[1]))
