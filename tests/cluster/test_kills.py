@@ -5,6 +5,7 @@ what there is to be compared with. Rows of results/published/ are in the summary
 ScyllaDB with SCYLLA=<archive or folder> in the environment.
 """
 
+import contextlib
 import os
 import random
 import signal
@@ -30,19 +31,26 @@ def queue(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(scope="module")
-def victim(queue: str) -> Iterator[Deployment]:
-    """A cluster of its own with that queue."""
-    settings: dict[str, Any] = {"queue": queue}
-    if queue == "coalescing":
-        settings["queue_window_ms"] = 3000
+@contextlib.contextmanager
+def cluster_with(**kairosdb: Any) -> Iterator[Deployment]:
+    """A cluster of its own with these settings."""
     cluster = Deployment()
     cluster.experiment = cluster.write(
         "kills",
         variant(storage=STORE, load={"rate": 1, "duration_s": 300, "retry_for_s": 300})
-        | {"kairosdb": settings},
+        | {"kairosdb": kairosdb},
     )
     with standing(cluster, *SERVER):
+        yield cluster
+
+
+COALESCING: dict[str, Any] = {"queue": "coalescing", "queue_window_ms": 3000}
+
+
+@pytest.fixture(scope="module")
+def victim(queue: str) -> Iterator[Deployment]:
+    """One with that queue."""
+    with cluster_with(**(COALESCING if queue == "coalescing" else {"queue": queue})) as cluster:
         yield cluster
 
 
@@ -118,25 +126,13 @@ TROUBLES: dict[str, tuple[str, int, Callable[[Deployment, Run, random.Random], i
 }
 
 
-@pytest.fixture
-def victim_of_one() -> Iterator[Deployment]:
-    """One whose batches are acknowledged by a single storage node."""
-    cluster = Deployment()
-    cluster.experiment = cluster.write(
-        "kills-one",
-        variant(storage=STORE, load={"rate": 1, "duration_s": 300, "retry_for_s": 300})
-        | {"kairosdb": {"queue_window_ms": 3000, "write_consistency": "ONE"}},
-    )
-    with standing(cluster, *SERVER):
-        yield cluster
-
-
 def test_with_one_replica_to_say_so_none_is_missing_either(
-    victim_of_one: Deployment, record_property: Callable[[str, Any], None]
+    record_property: Callable[[str, Any], None],
 ) -> None:
     """A node that is killed has what it acknowledged alone in its memory only: the queue keeps that
     and writes it again."""
-    suffer(victim_of_one, "coalescing, ONE", "storage-killed", record_property)
+    with cluster_with(**COALESCING, write_consistency="ONE") as victim:
+        suffer(victim, "coalescing, ONE", "storage-killed", record_property)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)

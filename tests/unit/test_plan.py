@@ -751,6 +751,7 @@ def test_kairosdb_is_told_of_its_queue(target: str, queue: str) -> None:
         return
     latest = {"latest_expiry_s": 2_147_483_646} if target == "local" else {}
     assert {key: int(value) for key, value in ours.items()} == {
+        "nodes": 1,
         "window_ms": 15_000,
         "memory_mb": 32,
         "batch_bytes": 32_768,

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kairoscope.deploy.verify import judge
@@ -98,7 +98,7 @@ def load_bytes(status: str, address: str) -> int | None:
 
 def wait_until_gone(hosts: list[Host], address: str, limit_s: float) -> None:
     """Wait until no node has an address in its ring any more. UserError if one has at the end."""
-    _wait_until_not(hosts, address, "UDX?", f"still in the ring after {limit_s:.0f} s", limit_s)
+    _wait_while(hosts, address, bool, "in the ring", limit_s)
 
 
 def forget_joining(hosts: list[Host], address: str, limit_s: float) -> None:
@@ -110,7 +110,7 @@ def forget_joining(hosts: list[Host], address: str, limit_s: float) -> None:
 
     UserError if some node has it at the end.
     """
-    _wait_until_not(hosts, address, "U?", f"still up after {limit_s:.0f} s", limit_s)
+    _wait_while(hosts, address, lambda state: state[:1] in ("U", "?"), "up", limit_s)
     if hosts[0].vars["storage_engine"] == "cassandra" and address in (_ring(hosts[0]) or {}):
         try:
             # It looks for half a minute whether that node is alive.
@@ -120,14 +120,14 @@ def forget_joining(hosts: list[Host], address: str, limit_s: float) -> None:
     wait_until_gone(hosts, address, limit_s)
 
 
-def _wait_until_not(
-    hosts: list[Host], address: str, statuses: str, what: str, limit_s: float
+def _wait_while(
+    hosts: list[Host], address: str, sees: Callable[[str], bool], what: str, limit_s: float
 ) -> None:
-    """Wait until no node sees an address in one of some statuses, or does not answer."""
+    """Wait while some node sees an address so, by its state: "" not there, "?" no answer."""
     deadline = time.monotonic() + limit_s
-    while any((_ring(h) or {address: "?"}).get(address, " ")[0] in statuses for h in hosts):
+    while any(sees((_ring(host) or {address: "?"}).get(address, "")) for host in hosts):
         if time.monotonic() > deadline:
-            raise UserError(f"{address} is {what}")
+            raise UserError(f"{address} is still {what} after {limit_s:.0f} s")
         time.sleep(2)
 
 

@@ -81,11 +81,11 @@ public final class Deletes implements KairosDBService {
   private volatile Thread poller;
 
   @Inject
-  public Deletes(QueueProcessor queue, ServiceKeyStore store, DoorSettings settings) {
+  public Deletes(QueueProcessor queue, ServiceKeyStore store) {
     this(
         (PointQueue) queue,
         store,
-        settings.nodes() > 1,
+        ((PointQueue) queue).hasOthers(),
         System::currentTimeMillis,
         2 * POLL_MS);
   }

@@ -20,7 +20,6 @@ public final class DoorSettings {
   private final long maxRequestBytes;
   private final long flushOnQueryMs;
   private final long flushOnDeleteMs;
-  private final int nodes;
   private final boolean ingest;
 
   @Inject
@@ -28,7 +27,6 @@ public final class DoorSettings {
     maxRequestBytes = (long) config.getInt(PREFIX + "max_request_mb", MAX_REQUEST_MB) << 20;
     flushOnQueryMs = config.getLong(PREFIX + "flush_on_query_ms", FLUSH_ON_QUERY_MS);
     flushOnDeleteMs = config.getLong(PREFIX + "flush_on_delete_ms", FLUSH_ON_DELETE_MS);
-    nodes = config.getInt(PREFIX + "nodes", 1);
     String type = "kairosdb.server.type";
     String types = config.hasPath(type) ? config.getString(type) : "ALL";
     ingest = types.equals("ALL") || types.contains("INGEST");
@@ -52,11 +50,6 @@ public final class DoorSettings {
   /** How long a delete waits for what its metric has in the queue before it is refused. */
   long flushOnDeleteMs() {
     return flushOnDeleteMs;
-  }
-
-  /** How many KairosDBs write to this store. */
-  int nodes() {
-    return nodes;
   }
 
   /** Whether this KairosDB takes points at all ({@code kairosdb.server.type}). */

@@ -75,6 +75,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
   private final QueueStats stats = new QueueStats();
   private final QueueMetrics metrics;
   private final QueueWatch watch;
+  private final boolean hasOthers;
   private final CountDownLatch deletesKnown;
   private final ScheduledExecutorService timer =
       Executors.newSingleThreadScheduledExecutor(work -> daemon(work, "QueueProcessor-retry"));
@@ -101,7 +102,8 @@ public class CoalescingQueueProcessor extends QueueProcessor
     QueueSettings settings = QueueSettings.of(config);
     newSeries =
         new NewSeries(settings.knownSeries(), settings.newSeriesPerS(), System::nanoTime);
-    deletesKnown = new CountDownLatch(settings.others() ? 1 : 0);
+    hasOthers = settings.others();
+    deletesKnown = new CountDownLatch(hasOthers ? 1 : 0);
     boolean synced = settings.syncMs() > 0;
     file = new QueueFile(Path.of(path), pageBytes, settings.limits(), synced);
     syncer = synced ? new Syncer(file::force, file::head, settings.syncMs()) : null;
@@ -343,6 +345,11 @@ public class CoalescingQueueProcessor extends QueueProcessor
       // They come back as if they had come after the delete.
       logger.warn("What waits of {}, deleted on another node, could not be given up", metric, error);
     }
+  }
+
+  @Override
+  public boolean hasOthers() {
+    return hasOthers;
   }
 
   @Override

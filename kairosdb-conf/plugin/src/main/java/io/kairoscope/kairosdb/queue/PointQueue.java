@@ -61,6 +61,9 @@ public interface PointQueue extends QueueDepth {
       long takenBeforeMs)
       throws InterruptedException;
 
+  /** Whether other KairosDBs write to this store. */
+  boolean hasOthers();
+
   /**
    * What other nodes deleted while this one was away, up to ten minutes, has been given up: before
    * that nothing that is left from then is stored, or it would come back.

@@ -61,7 +61,7 @@ record QueueSettings(
         config.getLong(PREFIX + "latest_expiry_s", Long.MAX_VALUE),
         config.getInt(PREFIX + "new_series_per_s", NEW_SERIES_PER_S),
         config.getInt("kairosdb.datastore.cassandra.row_key_cache_size", KNOWN_SERIES),
-        config.getInt("kairosdb.kairoscope.door.nodes", 1) > 1);
+        config.getInt(PREFIX + "nodes", 1) > 1);
   }
 
   QueueFile.Limits limits() {

@@ -154,7 +154,6 @@ class DoorWiringTest {
     assertEquals(32L << 20, defaults.maxRequestBytes());
     assertEquals(2_000, defaults.flushOnQueryMs());
     assertEquals(30_000, defaults.flushOnDeleteMs());
-    assertEquals(1, defaults.nodes());
     assertTrue(defaults.ingest());
     assertFalse(
         new DoorSettings(TestConfig.of(Map.of("kairosdb.server.type", "QUERY, DELETE"))).ingest());

@@ -129,6 +129,11 @@ class FakeQueue extends QueueProcessor implements PointQueue {
   }
 
   @Override
+  public boolean hasOthers() {
+    return false;
+  }
+
+  @Override
   public void deletesAreKnown() {
     knowsDeletes = true;
   }

@@ -95,13 +95,7 @@ class CoalescingQueueProcessorTest {
   }
 
   private static Injector start(Path folder, Map<String, ?> of) throws IOException {
-    return start(folder, of, 1);
-  }
-
-  /** One of several KairosDBs. */
-  private static Injector start(Path folder, Map<String, ?> of, int nodes) throws IOException {
     Map<String, Object> settings = new HashMap<>();
-    settings.put("kairosdb.kairoscope.door.nodes", nodes);
     settings.put(QueueProcessor.QUEUE_PROCESSOR_CLASS, CoalescingQueueProcessor.class.getName());
     settings.put(CoreModule.QUEUE_PATH, folder.toString());
     of.forEach((name, value) -> settings.put("kairosdb.kairoscope.queue." + name, value));
@@ -381,7 +375,7 @@ class CoalescingQueueProcessorTest {
     for (int i = 0; i < POINTS; i++) {
       killed.put(event(i));
     }
-    Injector kairosDb = start(killed(), Map.of("window_ms", 0), 2);
+    Injector kairosDb = start(killed(), Map.of("window_ms", 0, "nodes", 2));
     CoalescingQueueProcessor queue = running(kairosDb);
     Thread.sleep(500);
     FakeCluster cluster = kairosDb.getInstance(FakeCluster.class);

@@ -64,7 +64,7 @@ class WiringTest {
     QueueSettings other = QueueSettings.of(TestConfig.of(given));
     assertEquals(0, other.windowMs());
     assertEquals(0, other.keepMs());
-    Map<String, ?> two = Map.of("kairosdb.kairoscope.door.nodes", 2);
+    Map<String, ?> two = Map.of(prefix + "nodes", 2);
     assertTrue(QueueSettings.of(TestConfig.of(two)).others());
   }
 
