@@ -543,6 +543,95 @@ def test_a_frozen_storage_node_costs_nothing(
     assert total - in_time <= total / 100, f"{total - in_time:,.0f} of {total:,.0f} were late"
 
 
+# --- rollups
+
+ROLLUPS = """
+kairosdb.service.rollups: "org.kairosdb.rollup.RollUpModule"
+kairosdb.rollups.server_assignment.check_update_delay_millseconds: 500
+kairosdb.host_service_manager.check_delay_time_millseconds: 1000
+"""
+"""Off in KairosDB and in our configuration: an operator turns them on (limits.md)."""
+ROLLED_S = 30
+
+
+@pytest.fixture
+def rolling(victim: Attacked) -> Iterator[Attacked]:
+    """A KairosDB that has rollups; as it was afterwards."""
+    conf = victim.state / "kairosdb-1" / "conf" / "kairosdb.conf"
+    before = conf.read_text()
+
+    def start_again_with(text: str) -> None:
+        conf.write_text(text)
+        was = victim.pids()["kairosdb-1"]
+        os.kill(was, signal.SIGTERM)
+        wait_for("another process", lambda: victim.pids()["kairosdb-1"] not in (was, 0), 60)
+        victim.wait_until_well()
+
+    start_again_with(before + ROLLUPS)
+    try:
+        yield victim
+    finally:
+        start_again_with(before)
+
+
+def test_a_rollup_leaves_out_nothing_that_waits(
+    rolling: Attacked, record_property: Callable[[str, Any], None]
+) -> None:
+    """One each second, of seconds that are over: none of their points is in the store by itself,
+    as the window is longer, and a bucket that is past is not computed again."""
+    second = {"value": 1, "unit": "seconds"}
+    aggregator = {"name": "sum", "sampling": second, "align_sampling": True}
+    asked = {
+        "name": "each second",
+        "execution_interval": second,
+        "rollups": [
+            {
+                "save_as": "rolled.up",
+                "query": {
+                    "start_relative": {"value": 1, "unit": "hours"},
+                    "metrics": [{"name": "rolled", "aggregators": [aggregator]}],
+                },
+            }
+        ],
+    }
+    assert WINDOW_MS > 1000
+    request(f"{rolling.url}/api/v1/rollups", asked)
+    sent: dict[int, int] = {}
+    now = now_ms()
+
+    def rolled() -> dict[int, int]:
+        return dict(rolling.query("rolled.up", now, now_ms() + 60_000))
+
+    def send() -> None:
+        # Of a moment ahead: there before its second is over, on a busy machine too.
+        t = now_ms() + 500
+        assert post(rolling.url, [point("rolled", t, 1)]).status == 204
+        second_of = t // 1000 * 1000
+        sent[second_of] = sent.get(second_of, 0) + 1
+        time.sleep(0.05)
+
+    def a_first_one() -> bool:
+        send()
+        return bool(rolled())
+
+    wait_for("the first rollup", a_first_one, 120)
+    first = max(rolled())
+    until = time.monotonic() + ROLLED_S
+    while time.monotonic() < until:
+        send()
+    last = max(sent)
+    wait_for("a rollup of the last second", lambda: max(rolled()) >= last, 60)
+    time.sleep(3)
+    of_these = {t: count for t, count in sent.items() if first < t <= last}
+    found = {t: count for t, count in rolled().items() if t in of_these}
+    record_property(
+        "attacked",
+        f"a rollup each second for {ROLLED_S} s | {sum(sent.values()):,} "
+        f"| {sum(of_these.values()) - sum(found.values())} left out | 0 | ",
+    )
+    assert found == of_these
+
+
 # --- an operator
 
 

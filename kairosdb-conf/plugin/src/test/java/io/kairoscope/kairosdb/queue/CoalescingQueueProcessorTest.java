@@ -388,6 +388,20 @@ class CoalescingQueueProcessorTest {
     queue.shutdown();
   }
 
+  /** Half a minute: nobody can ask for less, as the store has to have been asked often enough. */
+  @Test
+  void whereNobodyTellsWhatOthersDeletedItGoesOnWithout() throws Exception {
+    CoalescingQueueProcessor queue = running(start(folder, Map.of("window_ms", 0, "nodes", 2)));
+    queue.put(event(0));
+    long since = System.nanoTime();
+    while (queue.waiting() > 0 && System.nanoTime() - since < TimeUnit.SECONDS.toNanos(60)) {
+      Thread.sleep(100);
+    }
+    assertEquals(0, queue.waiting());
+    assertTrue(System.nanoTime() - since > TimeUnit.SECONDS.toNanos(20));
+    queue.shutdown();
+  }
+
   @Test
   void ofManyPointsEachThatIsNotTakenIsCounted() throws Exception {
     Injector kairosDb = start(0);
