@@ -93,6 +93,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEFT_OUT] = Counter()
 
 
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Which ScyllaDB the long layer meets: none of its results means the same on the other."""
+    if config.getoption("--long") not in ("all", "scylla"):
+        return None
+    return f"ScyllaDB: {os.environ.get('SCYLLA') or 'a stand-in; SCYLLA= names a server'}"
+
+
 def _marks(item: pytest.Item) -> list[str]:
     """The marks of the long layer that a test has, the nearest first; none in the default layer."""
     return [mark.name for mark in item.iter_markers() if mark.name in LONG]

@@ -85,15 +85,16 @@ mkdir -p "$folder"
 printf '[Network]\\nAddress=%s\\n' "$1" >> "$folder/aws.conf"
 ip address add "$1" dev host0
 """
-# As ScyllaDB's image has set itself up (scylla-machine-image, common/scylla_image_setup):
-# installed, file system made, tuned, and not started, which its user data says. How many shards its
-# CPUs would be is this project's own word: what AWS's and perftune's are is not shown.
+# As ScyllaDB's image has set itself up (scylla-machine-image, common/scylla_install_image and
+# scylla_image_setup): installed, file system made, tuned, and started at each boot but the first,
+# as its user data says. How many shards its CPUs would be is this project's own word: what AWS's
+# and perftune's are is not shown.
 _SCYLLA_IMAGE = """
 dpkg --install /root/*.deb
 rm /root/*.deb
 printf 'store=%s\\nshards=%s\\n' "$1" "$2" > /etc/scylla-stand-in.conf
 truncate --size 4M /srv/disk-a
-scylla_setup --disks /srv/disk-a --nic host0 --setup-nic-and-disks --no-enable-service
+scylla_setup --disks /srv/disk-a --nic host0 --setup-nic-and-disks
 touch /etc/scylla/machine_image_configured
 """
 

@@ -169,9 +169,9 @@ class Site:
         recap = re.findall(r"^(\S+)\s+: .*changed=(\d+)", done.stdout, re.M)
         return {host: int(count) for host, count in recap}
 
-    def refused(self, name: str = "deploy", **more) -> str:
+    def refused(self, name: str = "deploy", *words: str, **more) -> str:
         """Run a playbook that has to fail; what it said, on one line."""
-        done = self.play(name, **more)
+        done = self.play(name, *words, **more)
         assert done.returncode != 0, done.stdout
         return " ".join((done.stdout + done.stderr).replace("\\n", " ").split())
 
@@ -345,11 +345,22 @@ def test_a_node_that_does_not_become_normal_keeps_the_next_from_starting(site):
         said = site.refused(scylla_join_seconds=10)
         assert "storage-2: not all is up and normal after 10 s" in said
         assert "UJ 10.77.0.12" in said
+        site.run("storage-2", "systemctl", "kill", "--signal", "KILL", SERVICE)
     assert not any(call == "start" for _, call in site.calls("storage-3"))
 
 
+def test_one_that_was_killed_while_it_joined_does_not_come_back_by_itself(site):
+    """As its host does it at a reboot: the others do not take it."""
+    site.run("storage-2", "systemctl", "start", SERVICE, check=False)
+    assert "failed" in site.run("storage-2", "systemctl", "is-active", SERVICE, check=False)
+    said = site.run("storage-2", "journalctl", "--unit", SERVICE, "--lines", "5")
+    assert "Please clear the data directory and restart" in said
+
+
 def test_then_a_deploy_heals_all_of_it(site):
-    assert site.changes()["storage-3"] > 0
+    # With a node that takes longer to join than one may take to start.
+    with site.knobs("storage-3", "join_seconds=40"):
+        assert site.changes()["storage-3"] > 0
     for node in NODES:
         assert site.ring(node) == dict.fromkeys(NODES.values(), "UN")
         # Measured once, tuned before it started, and on its own file system.
@@ -609,16 +620,41 @@ def test_a_node_of_an_older_image_gets_the_release_before_it_joins(site):
     assert f"storage-3 has ScyllaDB {VERSION}-" in said and "upgrade-scylla" in said
     assert installed(site, "storage-3").endswith(VERSION)
     site.run("storage-3", "mv", f"{data}/system", "/srv/system")
+    # As the image has it, and what a reboot before the first deploy would start.
+    assert site.run("storage-3", "systemctl", "is-enabled", SERVICE).strip() == "enabled"
     before = site.calls("storage-3")
     said = site.refused("prepare", scylla_image=True, scylla_repository_key="")
     assert "scylla_repository_key is not set" in said
     site.changes("prepare", scylla_image=True)
     assert installed(site, "storage-3") == f"hold {NEWEST}"
     assert site.calls("storage-3") == before
+    assert "disabled" in site.run("storage-3", "systemctl", "is-enabled", SERVICE, check=False)
     assert site.changes("prepare", scylla_image=True) == {"storage-3": 0}
     site.run("storage-3", "mv", "/srv/system", f"{data}/system")
     site.changes(scylla_image=True)
     assert site.ring("storage-3") == dict.fromkeys(NODES.values(), "UN")
+
+
+def test_one_that_takes_a_dead_node_s_place_may_take_longer_than_a_start(site):
+    """The ring shows it as normal from the first on: until clients are taken it has not joined."""
+    node, data = "storage-3", "/var/lib/scylla/data"
+    status = site.run("storage-1", "nodetool", "status")
+    (dead,) = re.findall(rf"^UN +{NODES[node]} .* ([0-9a-f-]{{36}}) ", status, re.M)
+    site.run(node, "systemctl", "stop", SERVICE)
+    site.run(node, "sh", "-c", f"rm -r {data}/*")
+    place = ("--limit", node, "--extra-vars", json.dumps({"replaces": dead}))
+    with site.knobs(node, "never_normal=1"):
+        said = site.refused("deploy", *place, scylla_join_seconds=10, scylla_image=True)
+        assert f"{node}: not all is up and normal after 10 s" in said
+        site.run(node, "systemctl", "kill", "--signal", "KILL", SERVICE)
+    # What it was sent by then is of no use, and the dead one is still to be replaced.
+    assert site.ring("storage-1")[NODES[node]] == "DN"
+    with site.knobs(node, "join_seconds=40"):
+        site.changes("deploy", *place, scylla_image=True)
+    assert site.ring("storage-1") == dict.fromkeys(NODES.values(), "UN")
+    assert dead not in site.run("storage-1", "nodetool", "status")
+    site.changes(scylla_image=True)
+    assert site.changes(scylla_image=True) == dict.fromkeys(NODES, 0)
 
 
 def test_an_empty_first_node_makes_no_second_cluster(site):

@@ -198,10 +198,26 @@ def test_nodes_come_and_go_one_at_a_time(was, wanted):
 def test_what_nodetool_status_says_of_one_node():
     assert state.load_bytes(STATUS, "10.77.0.11") == int(208.3 * 1024)
     assert state.load_bytes(STATUS, "10.77.0.1") == int(1.5 * 2**30)
-    assert state.load_bytes(STATUS, "10.77.0.12") is None
+    # What is not known must not pass for nothing, as of terabytes it did.
+    with pytest.raises(UserError, match=r"How much data 10\.77\.0\.12 has is not known"):
+        state.load_bytes(STATUS, "10.77.0.12")
     assert state.host_id(STATUS, "10.77.0.12").startswith("1f0a3f6d")
     with pytest.raises(UserError, match=r"no node 10\.77\.0\.13"):
         state.host_id(STATUS, "10.77.0.13")
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("0 bytes", 0),
+        ("76.63 KB", int(76.63 * 2**10)),
+        ("3.20 GB", int(3.2 * 2**30)),
+        ("1.05 TB", int(1.05 * 2**40)),
+        ("2.5 TiB", int(2.5 * 2**40)),
+    ],
+)
+def test_the_units_of_both_engines(said, expected):
+    assert state.load_bytes(f"UN  10.77.0.11  {said}  256  ?  id  rack1", "10.77.0.11") == expected
 
 
 # One at a time, and to the end

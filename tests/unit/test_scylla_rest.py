@@ -16,6 +16,7 @@ from kairoscope.cli import known
 from kairoscope.deploy import inventory_vars
 from kairoscope.deploy.operate import state
 from kairoscope.deploy.verify import judge
+from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.machines import Machine, Machines
@@ -177,7 +178,8 @@ def test_the_ring_is_read_as_nodetool_s(node):
     assert judge.ring(text) == dict(zip(ADDRESSES, ("UN", "UJ", "DN"), strict=True))
     assert state.host_id(text, "127.0.0.3").endswith("0002")
     assert state.load_bytes(text, "127.0.0.1") == pytest.approx(76_629, abs=10)
-    assert state.load_bytes(text, "127.0.0.3") is None, "the node that is down does not tell"
+    with pytest.raises(UserError, match="is not known"):  # of the node that is down
+        state.load_bytes(text, "127.0.0.3")
     assert scylla_rest.NOTE in text
 
 

@@ -109,7 +109,7 @@ def _backup_folder(target: str, to: str | None, tag: str) -> Path:
 def _check_disk_here(here: Inventory, folder: Path) -> None:
     """UserError if the nodes' data would not fit on this machine's disk."""
     status = state.status_of(here.storage)
-    needed = _BACKUP_DISK * sum(state.load_bytes(status, h.address) or 0 for h in here.storage)
+    needed = _BACKUP_DISK * sum(state.load_bytes(status, h.address) for h in here.storage)
     while not folder.exists():
         folder = folder.parent
     if (free := shutil.disk_usage(folder).free) < needed:

@@ -276,7 +276,7 @@ def _holds_data(host: Host) -> list[str]:
 def _no_room_for(here: Inventory, leaving: Host) -> list[str]:
     """Why the other nodes cannot take a node's data over; empty if they can."""
     others = [host for host in here.storage if host.name != leaving.name]
-    load = state.load_bytes(state.status_of(others), leaving.address) or 0
+    load = state.load_bytes(state.status_of(others), leaving.address)
     free = sum(ssh.on_all(others, state.free_bytes))
     # Twice: compaction writes anew what has come, before it lets go of it.
     if free >= 2 * load:

@@ -13,7 +13,12 @@ from kairoscope.stacks.kairosdb import client, nodetool
 from kairoscope.stacks.kairosdb.client import KairosDBStatus
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_UNITS = {"bytes": 0, "KiB": 10, "KB": 10, "MiB": 20, "MB": 20, "GiB": 30, "GB": 30, "TiB": 40}
+# Cassandra's (FileUtils), and those of ScyllaDB's nodetool: of 1024 too, and called KB to TB
+# (file_size_printer in tools/scylla-nodetool.cc).
+_UNITS = {
+    "bytes": 0,
+    **{f"{prefix}{unit}": 10 * n for n, prefix in enumerate("KMGT", 1) for unit in ("iB", "B")},
+}
 _LOAD = re.compile(rf"\s([\d.]+) ({'|'.join(_UNITS)})\s")
 
 
@@ -88,12 +93,16 @@ def host_id(status: str, address: str) -> str:
     raise UserError(f"The ring has no node {address}:\n{status.strip()}")
 
 
-def load_bytes(status: str, address: str) -> int | None:
-    """Bytes of a node's data in what `nodetool status` prints; None where it prints none."""
+def load_bytes(status: str, address: str) -> int:
+    """Bytes of a node's data in what `nodetool status` prints. UserError where it prints none:
+    what does not count would pass for nothing."""
     for line in status.splitlines():
         if address in line.split()[1:2] and (found := _LOAD.search(line)):
             return int(float(found[1]) * 2 ** _UNITS[found[2]])
-    return None
+    raise UserError(
+        f"How much data {address} has is not known: nodetool does not say it yet, or in another "
+        f"form. A minute after the node started it does:\n{status.strip()}"
+    )
 
 
 def wait_until_gone(hosts: list[Host], address: str, limit_s: float) -> None:

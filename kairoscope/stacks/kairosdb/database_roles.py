@@ -2,7 +2,7 @@
 
 Each function can be called again at any time, also after an interruption, and returns what it
 changed. The same statements serve Cassandra and ScyllaDB; what the latter does without (replicas of
-the roles' keyspace, from 6.0) is looked at, not assumed.
+roles, from 6.0) is looked at, not assumed.
 """
 
 import time
@@ -104,8 +104,13 @@ def replicate(database: Database) -> bool:
             "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = %s",
             [_AUTH_KEYSPACE],
         ).one()
-        if replication is None:
-            return False  # ScyllaDB from 6.0: the roles are on every node
+        tables = session.execute(
+            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [_AUTH_KEYSPACE]
+        )
+        if replication is None or not tables.one():
+            # ScyllaDB from 6.0: roles are on every node, and the keyspace is there for cqlsh alone
+            # (create_legacy_keyspace_if_missing in auth/service.cc, 6.0.4 to 2026.2.5).
+            return False
         datacenters: dict[str, int] = {}
         for host in session.cluster.metadata.all_hosts():
             datacenters[host.datacenter] = datacenters.get(host.datacenter, 0) + 1

@@ -28,6 +28,7 @@ PAGE = (
     "unified-installer.html"
 )
 # The only one on record: github.com/scylladb/scylladb/issues/13181.
+_FOLDER = "https://downloads.scylladb.com/downloads/scylla/relocatable/scylladb-<line, as 2026.1>/"
 _SIZE = "one of March 2023 was 177 MB to fetch, the folder it is in says how big today's is"
 
 OLDEST = (5, 2)
@@ -96,8 +97,8 @@ def what_to_get(target: str) -> str:
     return (
         f"ENGINE=scylla on target {target} needs SCYLLA=, a ScyllaDB server of yours; none comes "
         "with Kairoscope.\n"
-        f"Get its maker's archive scylla-unified-<version>.{platform.machine()}.tar.gz, by {PAGE}: "
-        f"{_SIZE}.\n"
+        f"Get its maker's archive scylla-unified-<version>.{platform.machine()}.tar.gz, by {PAGE}, "
+        f"from {_FOLDER}: {_SIZE}.\n"
         "Then the same command with SCYLLA=that file, or a folder in which it was unpacked."
     )
 
