@@ -1,6 +1,7 @@
 """The stand-in for ScyllaDB refuses what every real release refuses."""
 
 import importlib.util
+import json
 import socket
 import struct
 import sys
@@ -14,7 +15,7 @@ from test_cql import schema
 
 from kairoscope import paths
 from kairoscope.deploy.verify import wire
-from kairoscope.stacks.kairosdb import cql
+from kairoscope.stacks.kairosdb import cql, nodetool, scylla_metrics, scylla_rest
 
 _FILE = paths.CHECKOUT / "tests" / "lab" / "scylla_stand_in" / "files" / "cql.py"
 _SPEC = importlib.util.spec_from_file_location("stand_in_cql", _FILE)
@@ -23,6 +24,10 @@ _SPEC.loader.exec_module(stand_in)
 with pytest.MonkeyPatch.context() as patch:
     # As its programs on a host find each other.
     patch.setitem(sys.modules, "cql", stand_in)
+    _COUNTED = importlib.util.spec_from_file_location("counted", _FILE.with_name("counted.py"))
+    counted = importlib.util.module_from_spec(_COUNTED)
+    _COUNTED.loader.exec_module(counted)
+    patch.setitem(sys.modules, "counted", counted)
     _STORE = importlib.util.spec_from_file_location("stand_in_store", _FILE.with_name("store.py"))
     store = importlib.util.module_from_spec(_STORE)
     _STORE.loader.exec_module(store)
@@ -187,3 +192,27 @@ def test_a_frame_that_was_compressed_is_read(sequences, last):
     packed.append(min(len(last), 15) << 4)
     packed += length(len(last)) + last
     assert store.unpacked(struct.pack(">i", len(plain)) + packed) == plain
+
+
+def test_what_it_counts_is_read_as_a_run_reads_it():
+    """By what reads a real node's (test_scylla_metrics, test_scylla_rest)."""
+    counted.connected(0, 1)
+    counted.answered(0, counted.BATCH, 0.0007)
+    counted.answered(1, counted.BATCH, 0.1)
+    counted.answered(1, 0x07, 0.0001)
+    look = scylla_metrics.parse(counted.metrics("2026.1.11", 2))
+    assert look["shards"] == 2
+    assert look["requests"] == [1, 2]
+    assert look["connections"] == [1, 0]
+    assert (look["coordinator_writes"], look["coordinator_reads"]) == (2, 1)
+
+    class Api:
+        def get(self, path: str) -> object:
+            return counted.histogram(*path.split("/")[-2:])
+
+    counts = json.loads(scylla_rest.counters(Api()))
+    assert len(counts["write"]["counts"]) == len(counts["write"]["ends_us"]) == 65
+    assert (sum(counts["write"]["counts"]), sum(counts["read"]["counts"])) == (2, 1)
+    assert counts["read"]["counts"][0] == 1
+    shown = nodetool.parse_proxyhistograms(scylla_rest.proxyhistograms(Api()))
+    assert shown["Write"]["Max"] == 100_000

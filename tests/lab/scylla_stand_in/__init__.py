@@ -114,6 +114,7 @@ def _server(root: Path, version: str) -> None:
         _put(root / target, (FILES / source).read_text(), 0o755)
     for source, target in {
         "common.py": "opt/scylladb/stand-in/common.py",
+        "counted.py": "opt/scylladb/stand-in/counted.py",
         "cql.py": "opt/scylladb/stand-in/cql.py",
         "store.py": "opt/scylladb/stand-in/store.py",
         "scylla-server.service": "usr/lib/systemd/system/scylla-server.service",

@@ -7,7 +7,9 @@ version, tables of its own, options of tables, and who is let in. All else is th
 import asyncio
 import re
 import struct
+import time
 
+import counted
 import cql
 
 PREPARE, INVALID = 0x09, 0x2200
@@ -107,8 +109,10 @@ class _Connection:
         self.shard = cql.next_shard(node)
         self.there = None
         self.back = None
+        self.asked = {}  # by stream: (opcode, when)
 
     async def run(self):
+        counted.connected(self.shard, 1)
         try:
             while True:
                 (protocol, flags, stream, opcode, _), body = await _frame(self.reader)
@@ -129,6 +133,7 @@ class _Connection:
         except (asyncio.IncompleteReadError, OSError):
             pass
         finally:
+            counted.connected(self.shard, -1)
             if self.back:
                 self.back.cancel()
                 self.there.close()
@@ -160,6 +165,7 @@ class _Connection:
         if self.there is None:
             reader, self.there = await asyncio.open_connection(*self.store)
             self.back = asyncio.create_task(self.from_store(reader))
+        self.asked[stream] = opcode, time.monotonic()
         header = cql._HEADER.pack(cql._VERSION, flags, stream, opcode, len(body))
         self.there.write(header + body)
         await self.there.drain()
@@ -168,6 +174,8 @@ class _Connection:
         try:
             while True:
                 header, body = await _frame(reader)
+                if asked := self.asked.pop(header[2], None):
+                    counted.answered(self.shard, asked[0], time.monotonic() - asked[1])
                 self.writer.write(cql._HEADER.pack(*header) + body)
                 await self.writer.drain()
         except (asyncio.IncompleteReadError, OSError):
