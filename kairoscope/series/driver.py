@@ -17,10 +17,11 @@ from typing import Protocol
 from rich.console import Console
 
 from kairoscope import experiment as experiments
-from kairoscope import paths
+from kairoscope import paths, run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
 from kairoscope.hosts.inventory import Inventory
+from kairoscope.series import record
 
 _RESTART_S = 300
 """supervisord waits for a server as long as its program says, and then kills it."""
@@ -97,13 +98,29 @@ class Verbs:
         self._call("deploy", wanted.experiment, *wanted.options, *self._hosts)
 
     def search(self, wanted: Wanted) -> Path:
-        """Search for what it sustains; the search's folder. UserError if there is none."""
-        self._call("search", wanted.experiment, *wanted.options, ends=(0, 1, 2))
+        """Search for what it sustains; the search's folder. UserError if it came to no result.
+
+        Its exit status does not tell that: what cannot be known and what was refused are both 2.
+        """
         name = experiments.load(wanted.experiment).name
-        found = sorted(paths.series_dir().glob(f"*-search-{name}-{self._target}"))
-        if not found:
-            raise UserError(f"`kairoscope search {wanted.experiment}` left no folder")
-        return found[-1]
+        before = self._searched(name)
+        self._call("search", wanted.experiment, *wanted.options, ends=(0, 1, 2))
+        new = self._searched(name) - before
+        if len(new) != 1:
+            raise UserError(
+                f"`kairoscope search {wanted.experiment}` came to no result, and said why. The "
+                "same command tries it again, and goes on after the trials that it made"
+            )
+        return new.pop()
+
+    def _searched(self, name: str) -> set[Path]:
+        """Searches of an experiment that came to a result: not one that is about to go on."""
+        found = set()
+        for folder in paths.series_dir().glob(f"*-search-{name}-{self._target}"):
+            with contextlib.suppress(UserError, OSError):
+                if run_folder.read_object(folder / record.FILE).get("result"):
+                    found.add(folder)
+        return found
 
     def destroy(self) -> None:
         """End all of the target. UserError if it fails."""

@@ -14,7 +14,7 @@ from kairoscope import paths, run_folder
 from kairoscope.cli import bakeoff as command
 from kairoscope.cli import known
 from kairoscope.errors import UserError
-from kairoscope.series import bakeoff, bakeoff_figures, bakeoff_page
+from kairoscope.series import bakeoff, bakeoff_figures, bakeoff_page, driver
 from kairoscope.series.bakeoff import Asked, BakeOff, Entrant
 from kairoscope.series.driver import Wanted
 
@@ -350,3 +350,41 @@ def test_a_longer_window_of_a_queue_takes_a_longer_load() -> None:
     bakeoff.refuse_short(asked, {"laptop": 15.0, "other": 0.0}, [])
     with pytest.raises(UserError, match=r"laptop would .*laptop's is 20 s.*DURATION=120$"):
         bakeoff.refuse_short(asked, {"laptop": 20.0, "other": 0.0}, [])
+
+
+@pytest.mark.parametrize(
+    ("left", "found"),
+    [
+        ({}, None),  # refused before there was a folder
+        ({"b": None}, None),  # refused by its deploy
+        ({"b": {"how": "found"}}, "b"),
+        ({"begun": {"how": "found"}}, "begun"),  # it went on
+    ],
+)
+def test_a_search_without_a_result_was_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: dict[str, Any], found: str | None
+) -> None:
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+
+    def folder(name: str, result: dict[str, str] | None) -> Path:
+        made = paths.series_dir() / f"{name}-search-influxdb-local"
+        made.mkdir(parents=True, exist_ok=True)
+        (made / "search.json").write_text(json.dumps({"result": result}))
+        return made
+
+    folder("a-mine", {"how": "found"})  # the user's own
+    folder("begun", None)
+    (paths.series_dir() / "cut-off-search-influxdb-local").mkdir()
+
+    def called(*_: Any, **how: Any) -> None:
+        assert how["ends"] == (0, 1, 2)
+        for name, result in left.items():
+            folder(name, result)
+
+    monkeypatch.setattr(driver.Verbs, "_call", called)
+    verbs = driver.Verbs("local", QUIET)
+    if found:
+        assert verbs.search(Wanted("influxdb")).name == f"{found}-search-influxdb-local"
+    else:
+        with pytest.raises(UserError, match=r"`kairoscope search influxdb` came to no result"):
+            verbs.search(Wanted("influxdb"))
