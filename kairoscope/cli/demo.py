@@ -61,8 +61,8 @@ _LOAD_OPTIONS = (
         "--kill-after",
         "kill_after_s",
         type=click.FloatRange(min=0, max=600),
-        help="Kill all servers (SIGKILL) so many seconds after the load's end, and look for its "
-        "points when they are back; target local alone",
+        help="Kill all servers (SIGKILL) so many seconds after the last acknowledgement, and look "
+        "for the load's points when they are back; target local alone",
     ),
     click.option(
         "--count-visible",

@@ -18,6 +18,7 @@ from kairoscope.hosts.inventory import Inventory
 from kairoscope.run.run import Then
 from kairoscope.run.state import State
 from kairoscope.stacks.stack import Session
+from kairoscope.verdict import outcomes
 
 BACK_S = 900
 """Three storage nodes that read their logs again, and KairosDB after them: on two cores that others
@@ -28,38 +29,63 @@ EVERY_S = 0.25
 
 
 def after(after_s: float, hosts: Inventory) -> Then:
-    """What kills every server so many seconds after a load. UserError on hosts of their own."""
+    """What kills every server so many seconds after a load's last acknowledgement.
+
+    UserError on hosts of their own.
+    """
     if hosts.managed:
         raise UserError(
             "--kill-after: is for target local. On the lab's hosts: kairoscope lab kill, and "
             "--until to end the load"
         )
-    return lambda state, session, console: kill(state, session, console, after_s, time.time())
+    return lambda state, session, console: kill(state, session, console, after_s)
 
 
-def kill(state: State, session: Session, console: Console, after_s: float, ended_s: float) -> None:
-    """Kill every server `after_s` seconds after the load ended (`ended_s`, epoch s), with SIGKILL
-    and all at once; return when they serve again, started by their supervisor.
+def kill(state: State, session: Session, console: Console, after_s: float) -> None:
+    """Kill every server, with SIGKILL and all at once; return when they serve again, started by
+    their supervisor.
 
-    What was done is in killed.json of the run folder. UserError if they do not come back.
+    It comes `after_s` seconds after the last acknowledgement, or now if that is later: the loaders
+    have to end before, which takes some tenths of a second. When it came, and what was done, is in
+    killed.json of the run folder. UserError if they do not come back.
     """
     assert state.schedule is not None  # there was a load
+    spec, ended_s = state.schedule.spec, time.time()
+    arrived_s = _last_arrived(state.folder / run_folder.LOAD, spec.workers)
     folder = Path(state.inventory.hosts[0].vars["supervisor_dir"])
     names = {name for host in state.inventory.hosts for name in host.processes}
-    time.sleep(max(0.0, ended_s + after_s - time.time()))
-    at = time.time()
-    state.at("kill")
+    since_s = ended_s if arrived_s is None else arrived_s
+    time.sleep(max(0.0, since_s + after_s - time.time()))
     # A server's children are its own: a database's, a pool of workers.
     ours = [p.pid for p in supervisor.processes(folder) or [] if p.name in names and p.pid]
+    state.at("kill")
+    at, began = time.time(), time.monotonic()
     killed = _kill(ours)
-    since = at - state.schedule.spec.end_ms / 1000
-    record = {"t": at, "after_load_s": at - ended_s, "after_due_s": since, "servers": sorted(names)}
+    record = {
+        "t": at,
+        "after_arrived_s": None if arrived_s is None else at - arrived_s,
+        "after_load_s": at - ended_s,
+        "after_due_s": at - spec.end_ms / 1000,
+        "servers": sorted(names),
+    }
     run_folder.write_json(state.folder / run_folder.KILLED, record)
-    told = f"{', '.join(sorted(names))} ({killed} processes) {at - ended_s:.1f} s after the load"
-    state.note("killed on purpose", told)
-    with live.stage(console, f"killed {told}; until they serve again"):
-        back_s = _back(session, BACK_S)
+    what = "acknowledgement" if spec.acknowledges else "point was sent"
+    what = "loader had ended, and no point arrived" if arrived_s is None else what
+    told = f"{', '.join(sorted(names))} ({killed} processes) {at - since_s:.1f} s after the last "
+    state.note("killed on purpose", told + what)
+    with live.stage(console, f"killed {told}{what}; until they serve again"):
+        back_s = _back(session, BACK_S, began)
     run_folder.write_json(state.folder / run_folder.KILLED, {**record, "serving_s": back_s})
+
+
+def _last_arrived(load: Path, workers: int) -> float | None:
+    """When the last points of a load were acknowledged (where nothing is: were sent), epoch s, by
+    the workers that came to their end; None if none were.
+
+    Target local has one clock, theirs and ours.
+    """
+    said = (final["arrived_t"] for final in outcomes.finals(load, workers))
+    return max((t for t in said if t is not None), default=None)
 
 
 def _kill(pids: list[int]) -> int:
@@ -81,10 +107,15 @@ def _kill(pids: list[int]) -> int:
 
 
 def _back(
-    session: Session, patience_s: float, pause: Callable[[float], None] = time.sleep
+    session: Session,
+    patience_s: float,
+    began: float,
+    pause: Callable[[float], None] = time.sleep,
 ) -> float:
-    """Seconds until the servers are well. UserError, with what is amiss, if they are not."""
-    began = time.monotonic()
+    """Seconds from the kill (`began`, of the monotonic clock) until the servers are well.
+
+    UserError, with what is amiss, if they are not.
+    """
     while True:
         try:
             session.check_ready()

@@ -28,8 +28,8 @@ FORMAT = 1
 
 LOAD, QUERIES, SEARCH, DURABLE = "load", "queries", "search", "durable "
 KILLS_S = (0, 5, 15)
-"""Seconds after the load's end at which all servers are killed: at once, and after what systems
-that write now and then have for an interval."""
+"""Seconds after the last acknowledgement at which all servers are killed: at once, and after what
+systems that write now and then have for an interval."""
 KILLED_LOAD_S, KILLED_WARMUP_S = 20, 5
 """Of a load before a kill. A kill takes what was acknowledged last, however much came before."""
 SEARCHED = "20%"

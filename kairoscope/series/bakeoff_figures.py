@@ -39,12 +39,13 @@ class Row:
 @dataclass(frozen=True)
 class Killed:
     """What a kill left: points claimed (acknowledged, or sent where nothing is), and those that
-    came back; seconds of the load; from the load's end to the kill; until servers served again."""
+    came back; seconds of the load; from the last acknowledgement to the kill (None: not told), and
+    from there until servers served again (None: they did not)."""
 
     claimed: int
     stored: int
     seconds: float
-    after_s: float
+    after_s: float | None
     serving_s: float | None
 
     @property
@@ -118,8 +119,8 @@ def _killed(run: Run, ledger: Mapping[str, Any] | None) -> Killed | None:
     if not path.exists() or stored is None or not run.manifest.get("load"):
         return None
     told = run_folder.read_object(path)
-    after_s = float(told["after_load_s"])
-    return Killed(claimed, stored, _seconds(run), after_s, told.get("serving_s"))
+    after_s, serving_s = told.get("after_arrived_s"), told.get("serving_s")
+    return Killed(claimed, stored, _seconds(run), after_s, serving_s)
 
 
 def rows(systems: Sequence[System], sensors: int) -> list[Row]:
@@ -151,7 +152,7 @@ def rows(systems: Sequence[System], sensors: int) -> list[Row]:
 
 
 def _when(after_s: int) -> str:
-    return f"{after_s} s after the load" if after_s else "as the load ends"
+    return f"{after_s} s after the last acknowledgement" if after_s else "as the load ends"
 
 
 def _none(why: str) -> Cell:
@@ -230,7 +231,11 @@ def _survival(step: str) -> Callable[[System], Cell]:
         killed = system.killed.get(step)
         if not killed:
             return _missing(system, step)
-        return _rate(killed.stored, killed.seconds, killed.claimed)
+        cell = _rate(killed.stored, killed.seconds, killed.claimed)
+        if killed.after_s is None:
+            return cell
+        # As it was: loaders have to end before all servers can be killed.
+        return Cell(f"{cell.text} after {killed.after_s:.1f} s", cell.value)
 
     return cell
 
@@ -239,7 +244,7 @@ def _serving(system: System) -> Cell:
     known = [k.serving_s for k in system.killed.values() if k.serving_s is not None]
     if not known:
         return _missing(system, kill_name(KILLS_S[0]))
-    least, most = (units.duration(round(pick(known), 1)) for pick in (min, max))
+    least, most = (units.duration(round(pick(known), 2)) for pick in (min, max))
     return Cell(least if least == most else f"{least} to {most}", max(known))
 
 

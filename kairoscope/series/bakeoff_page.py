@@ -19,6 +19,9 @@ FAIR = (
     "cores.",
     "Copies differ, as their row says: KairosDB's store keeps several, on as many nodes of this "
     "machine. CPU, memory and disk a point are of all copies.",
+    "A kill is counted from the last acknowledgement (where nothing is acknowledged, from when the "
+    "last point was sent), and comes when the loaders have ended: behind each share is how long "
+    "after. Until it serves again counts from the kill, and is looked at four times a second.",
     "A kill takes what was in the memory of the processes. A loss of power takes more, which no "
     "kill shows, and a lost machine takes everything of a system of one copy.",
     "Queries are asked in a load of their own, so that their cost is in no other row: each kind "
@@ -141,7 +144,8 @@ def _runs(system: System, titles: Mapping[str, str]) -> list[tuple[str, ...]]:
         word = run.word if run else system.odd.get(step, units.NONE)
         if step == SEARCH:
             word = str((system.searched or {}).get("sentence", "under way"))
-        after = f"{killed.after_s:.1f} s after the load's end" if killed else units.NONE
+        came_s = killed.after_s if killed else None
+        after = units.NONE if came_s is None else f"{came_s:.2f} s after the last acknowledgement"
         lines.append((titles[system.name], step, word, after, name))
     return lines
 
@@ -168,10 +172,11 @@ def survival(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | No
         id="survival",
         title="What survives kill -9 of all servers",
         summary="Share of acknowledged points (sent ones, where nothing is acknowledged) that are "
-        f"there afterwards; killed {' / '.join(map(str, KILLS_S))} s after the load: "
+        f"there afterwards; killed {' / '.join(map(str, KILLS_S))} s after the last "
+        "acknowledgement, or as soon as the loaders had ended (when it was, the table says): "
         f"{'; '.join(told)}.",
         x=x,
-        x_label="seconds from the load's end to the kill",
+        x_label="seconds from the last acknowledgement to the kill, as asked for",
         y_label="%",
         series=tuple(shown),
         time=False,

@@ -34,7 +34,7 @@ class Tally:
     `in_time` are points after the warm-up that were acknowledged (over telnet: handed over) within
     the latency limit of their planned time. `untimed` are those that have no latency: refused, or
     never begun as the worker was stopped. Those by node are of the node that a request was sent to
-    last.
+    last. `arrived_us` (epoch) is when the latest ones were acknowledged (over telnet: handed over).
     """
 
     taken: int = 0
@@ -44,6 +44,7 @@ class Tally:
     acknowledged_by_node: Counter[int] = field(default_factory=Counter)
     in_time: int = 0
     untimed: int = 0
+    arrived_us: int | None = None
     silences: Silences = field(default_factory=Silences)
     retries: int = 0
     errors: Counter[str] = field(default_factory=Counter)

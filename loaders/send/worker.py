@@ -272,6 +272,8 @@ class Worker:
         latency_us = ending.at_us - planned_us
         self._tally.settled[ending.outcome] += points
         arrived, measured = ending.arrived, batch.last >= self._spec.warmup_ticks
+        if arrived:
+            self._tally.arrived_us = ending.at_us
         if arrived and measured and latency_us <= self._limit_us:
             self._tally.in_time += points
         if not arrived and ending.refused:
@@ -350,6 +352,7 @@ class Worker:
             "stopped_early": stopped_early,
             "started_ms": started_ms,
             "ended_ms": self._clock.now_us() // 1000,
+            "arrived_t": None if tally.arrived_us is None else tally.arrived_us / 1e6,
         }
 
 

@@ -4,6 +4,7 @@ points counted until queries find them all."""
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,11 +51,72 @@ class Server:
 def test_it_waits_until_the_servers_are_well_or_says_what_is_amiss() -> None:
     pauses: list[float] = []
     slow: Any = Server(well_after=3)
-    assert killing._back(slow, 60, pauses.append) >= 0
+    # From the kill, however long that took.
+    assert killing._back(slow, 60, time.monotonic() - 5, pauses.append) >= 5
     assert len(pauses) == 3
     gone: Any = Server(well_after=10_000)
     with pytest.raises(UserError, match=r"not back 0 s after a kill: x-1 is not healthy"):
-        killing._back(gone, 0, pauses.append)
+        killing._back(gone, 0, time.monotonic(), pauses.append)
+
+
+@pytest.mark.parametrize(
+    ("arrived", "acknowledges", "came_s", "words"),
+    [
+        ([99.0, 98.5], True, 5.0, "5.0 s after the last acknowledgement"),
+        # They had ended too late for what was asked.
+        ([92.0, None], True, 8.25, "8.2 s after the last acknowledgement"),
+        ([99.0], False, 5.0, "5.0 s after the last point was sent"),
+        ([None], True, None, "5.0 s after the last loader had ended, and no point arrived"),
+    ],
+)
+def test_a_kill_is_counted_from_the_last_acknowledgement(
+    arrived: list[float | None],
+    acknowledges: bool,
+    came_s: float | None,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loaders have ended at 100.25."""
+    (tmp_path / run_folder.LOAD).mkdir()
+    for worker, t in enumerate(arrived):
+        final = {"arrived_t": t}
+        (tmp_path / run_folder.LOAD / f"worker-{worker}.json").write_text(json.dumps(final))
+    now = [100.25]
+    clock = SimpleNamespace(
+        time=lambda: now[0],
+        monotonic=lambda: now[0],
+        sleep=lambda s: now.__setitem__(0, now[0] + s),
+    )
+    monkeypatch.setattr(killing, "time", clock)
+    ours = [SimpleNamespace(name="x-1", pid=7), SimpleNamespace(name="other-1", pid=8)]
+    monkeypatch.setattr(killing.supervisor, "processes", lambda _: ours)
+    did: list[list[int]] = []
+
+    def kill(pids: list[int]) -> int:
+        did.append(pids)
+        clock.sleep(0.5)  # until all of them are gone
+        return 3
+
+    monkeypatch.setattr(killing, "_kill", kill)
+    notes: list[str] = []
+    spec = SimpleNamespace(workers=len(arrived), end_ms=98_000, acknowledges=acknowledges)
+    host = SimpleNamespace(vars={"supervisor_dir": "x"}, processes=["x-1"])
+    state: Any = SimpleNamespace(
+        schedule=SimpleNamespace(spec=spec),
+        folder=tmp_path,
+        inventory=SimpleNamespace(hosts=[host]),
+        at=lambda _: None,
+        note=lambda _, said: notes.append(said),
+    )
+    session: Any = Server(well_after=0)
+    killing.kill(state, session, Console(quiet=True), 5)
+    assert did == [[7]]
+    told = json.loads((tmp_path / run_folder.KILLED).read_text())
+    assert told["after_arrived_s"] == came_s
+    assert told["after_load_s"] == pytest.approx(told["t"] - 100.25)
+    assert told["serving_s"] == 0.5
+    assert notes == [f"x-1 (3 processes) {words}"]
 
 
 def test_hosts_of_their_own_are_refused() -> None:

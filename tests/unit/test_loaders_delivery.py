@@ -71,6 +71,7 @@ async def test_all_points_arrive_exactly_once(tmp_path: Path) -> None:
     assert result["first_errors"] == []
     assert result["retries"] == result["failovers"] == 0
     assert not result["stopped_early"]
+    assert spec.start_ms < result["arrived_t"] * 1000 <= result["ended_ms"] + 1
     assert measured(tmp_path).get_total_count() == 23 * (TICKS - 2)
     assert measured(tmp_path, warmup=True).get_total_count() == 23 * 2
     assert result["send_error_us"]["count"] == 23 * (TICKS - 2)
