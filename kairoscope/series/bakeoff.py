@@ -3,6 +3,7 @@
 Each step is an ordinary run (or search) of an ordinary experiment, of which the bake-off's folder
 has all: <system>.yml, and <system>.json with what its steps came to, written after each. So a
 bake-off that was interrupted, or whose time was up, goes on with the first step that is not there.
+A run that says nothing of its system is made once more.
 All systems are searched when all have been loaded and killed: the table is whole before what takes
 longest.
 """
@@ -18,6 +19,8 @@ import yaml
 from rich.console import Console
 
 from kairoscope import run_folder
+from kairoscope.compare import runs
+from kairoscope.compare.runs import Run
 from kairoscope.errors import UserError
 from kairoscope.experiment import files
 from kairoscope.series.driver import Wanted
@@ -126,6 +129,17 @@ class Driver(Protocol):
 
     def destroy(self) -> None:
         """End all of it."""
+
+
+def spoiled(run: Run) -> tuple[str, str] | None:
+    """Why a run says nothing of its system: invalid or incomplete, and the reason; None if it does.
+
+    Not what a part of the verdict lacks: a load before a kill is too short for some of them.
+    """
+    invalid = run.verdict.get("invalid") or [run.verdict["summary"]] * (run.word == "invalid")
+    if run.facts.incomplete:
+        return "incomplete", run.facts.incomplete[0]
+    return ("invalid", str(invalid[0])) if invalid else None
 
 
 def refuse_short(asked: Asked, windows_s: Mapping[str, float], others: Sequence[str]) -> None:
@@ -257,7 +271,8 @@ class BakeOff:
         return cls(folder)
 
     def system(self, entrant: Entrant) -> dict[str, Any]:
-        """What is known of a system: its steps' folders, and what went wrong."""
+        """What is known of a system: its steps' folders, those of runs that were made once more,
+        and what went wrong."""
         path = self.folder / f"{entrant.name}.json"
         if path.exists():
             return run_folder.read_object(path)
@@ -267,6 +282,7 @@ class BakeOff:
             "acknowledgement": entrant.acknowledgement,
             "durable": dict(entrant.durable),
             "steps": {},
+            "spoiled": {},
             "error": None,
         }
 
@@ -334,12 +350,12 @@ class Making:
         try:
             if self._bakeoff.document["deployed"] not in (None, entrant.name):
                 self._destroy()
-            deployed = ""
-            for step in left:
-                if not (enough := self._enough(step)):
-                    break
+            deployed, ahead = "", list(left)
+            while ahead and (enough := self._enough(ahead[0])):
                 self._bakeoff.note(deployed=entrant.name)
-                deployed = self._make(entrant, document, step, deployed)
+                deployed = self._make(entrant, document, ahead[0], deployed)
+                if ahead[0].name in document["steps"]:
+                    ahead.pop(0)
         except UserError as error:
             self._console.print(f"{entrant.name}: {error.message}", markup=False)
             document["error"] = error.message
@@ -354,7 +370,10 @@ class Making:
         self._bakeoff.note(deployed=None)
 
     def _make(self, entrant: Entrant, document: dict[str, Any], step: Step, deployed: str) -> str:
-        """Make one step; which experiment is deployed then."""
+        """Make one step; which experiment is deployed then.
+
+        The step is left where its run says nothing of the system, and was the first one.
+        """
         self._console.print(f"\n[bold]{entrant.name}: {step.name}[/]")
         began = time.monotonic()
         folder = self._bakeoff.folder
@@ -366,13 +385,25 @@ class Making:
         else:
             if step.file != deployed:
                 self._driver.deploy(Wanted(wanted.experiment))
-            document["steps"][step.name] = self._driver.load(wanted, folder).name
+            made = self._driver.load(wanted, folder)
+            if step.name not in document["spoiled"] and (why := self._spoiled(made)):
+                self._console.print(f"{why}: once more", markup=False)
+                document["spoiled"][step.name] = made.name
+            else:
+                document["steps"][step.name] = made.name
         document.setdefault("took_s", {})[step.name] = round(time.monotonic() - began, 1)
         self._steps += 1
         self._remember(document)
         self._bakeoff.keep(document)
         self._made()
         return step.file
+
+    def _spoiled(self, folder: Path) -> str:
+        try:
+            found = spoiled(runs.read(folder))
+        except UserError as error:
+            return error.message
+        return ": ".join(found) if found else ""
 
     def _remember(self, document: Mapping[str, Any]) -> None:
         for name, took_s in document.get("took_s", {}).items():

@@ -12,7 +12,7 @@ from kairoscope.compare.runs import Run
 from kairoscope.errors import UserError
 from kairoscope.report import units
 from kairoscope.series import bakeoff_queries, record
-from kairoscope.series.bakeoff import DURABLE, KILLS_S, LOAD, QUERIES, SEARCH, kill_name
+from kairoscope.series.bakeoff import DURABLE, KILLS_S, LOAD, QUERIES, SEARCH, kill_name, spoiled
 
 NOT_JUDGED = "not judged"
 
@@ -170,10 +170,34 @@ def _missing(system: System, step: str) -> Cell:
     return _none("it was not brought to its end" if system.document["error"] else "not run yet")
 
 
+def doubt(step: str, run: Run) -> tuple[str, str] | None:
+    """The word that figures of a run are marked with, and why; None if they stand for themselves.
+
+    What a kill took fails a run, and is what it was made for.
+    """
+    found = spoiled(run)
+    if found is None and step in (LOAD, QUERIES) and run.word != "pass":
+        found = run.word, str(run.verdict["summary"])
+    return found
+
+
+def _marked(cell: Cell, system: System, *steps: str) -> Cell:
+    """A figure with the word of the first of its runs that is to be doubted."""
+    if cell.value is None:
+        return cell
+    found = (doubt(step, system.runs[step]) for step in steps if step in system.runs)
+    word, why = next(filter(None, found), ("", ""))
+    if not word:
+        return cell
+    said = "; ".join(filter(None, (cell.why, f"its run is {word}: {why}")))
+    return Cell(f"{cell.text}, {word}", cell.value, said)
+
+
 def _of_load(get: Callable[[System, Run], Cell | None]) -> Callable[[System], Cell]:
     def cell(system: System) -> Cell:
         run = system.runs.get(LOAD)
-        return (get(system, run) if run else None) or _missing(system, LOAD)
+        found = (get(system, run) if run else None) or _missing(system, LOAD)
+        return _marked(found, system, LOAD)
 
     return cell
 
@@ -232,10 +256,10 @@ def _survival(step: str) -> Callable[[System], Cell]:
         if not killed:
             return _missing(system, step)
         cell = _rate(killed.stored, killed.seconds, killed.claimed)
-        if killed.after_s is None:
-            return cell
-        # As it was: loaders have to end before all servers can be killed.
-        return Cell(f"{cell.text} after {killed.after_s:.1f} s", cell.value)
+        if killed.after_s is not None:
+            # As it was: loaders have to end before all servers can be killed.
+            cell = Cell(f"{cell.text} after {killed.after_s:.1f} s", cell.value)
+        return _marked(cell, system, step)
 
     return cell
 
@@ -245,7 +269,8 @@ def _serving(system: System) -> Cell:
     if not known:
         return _missing(system, kill_name(KILLS_S[0]))
     least, most = (units.duration(round(pick(known), 2)) for pick in (min, max))
-    return Cell(least if least == most else f"{least} to {most}", max(known))
+    cell = Cell(least if least == most else f"{least} to {most}", max(known))
+    return _marked(cell, system, *system.killed)
 
 
 @_of_load
@@ -265,7 +290,7 @@ def _asked(kind: str) -> Callable[[System], Cell]:
         if run is None:
             return Cell(bakeoff_queries.NOT_MEASURED, why=_missing(system, QUERIES).why)
         records = run_folder.records(run.folder / run_folder.ASKED)
-        return Cell(*bakeoff_queries.figure(records, kind))
+        return _marked(Cell(*bakeoff_queries.figure(records, kind)), system, QUERIES)
 
     return cell
 

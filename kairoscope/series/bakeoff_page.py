@@ -139,6 +139,8 @@ def _acknowledges(system: System, titles: Mapping[str, str]) -> tuple[str, ...]:
 
 def _runs(system: System, titles: Mapping[str, str]) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = []
+    for step, name in system.document["spoiled"].items():
+        lines.append((titles[system.name], step, "made once more", units.NONE, name))
     for step, name in system.document["steps"].items():
         run, killed = system.runs.get(step), system.killed.get(step)
         word = run.word if run else system.odd.get(step, units.NONE)

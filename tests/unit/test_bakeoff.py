@@ -14,6 +14,7 @@ from kairoscope import paths, run_folder
 from kairoscope.cli import bakeoff as command
 from kairoscope.cli import known
 from kairoscope.errors import UserError
+from kairoscope.run_folder import Facts
 from kairoscope.series import bakeoff, bakeoff_figures, bakeoff_page, driver
 from kairoscope.series.bakeoff import Asked, BakeOff, Entrant
 from kairoscope.series.driver import Wanted
@@ -28,8 +29,11 @@ LIMITS = {"p99_ms": 1000}
 class Target:
     """What a bake-off does with a target, and run folders as loads leave them."""
 
-    def __init__(self, *, stops_at: int = 99, refuses: str = "") -> None:
+    def __init__(
+        self, *, stops_at: int = 99, refuses: str = "", words: dict[int, str] | None = None
+    ) -> None:
         self.did: list[str] = []
+        self.words = words or {}  # of verdicts, by number of the load
         self.stops_at, self.refuses = stops_at, refuses
         self.loads = 0
 
@@ -51,7 +55,12 @@ class Target:
         more = {"nodes": nodes, "captures": {"processes": ["one"], "not_judged": untold}}
         faster = 0.1 if "victoria" in name else 1.0
         number = len(list(into.iterdir()))
-        run = finished(into, f"run-{number}", experiment=name, manifest=more, cpu=faster)
+        word = self.words.get(self.loads, "pass")
+        run = finished(into, f"run-{number}", experiment=name, manifest=more, cpu=faster, word=word)
+        if word == "error":
+            Facts(incomplete=["the loader died"]).end(run)
+        elif word == "killed":
+            Facts().write(run)
         ledger = {"scheduled": 1000, "acknowledges": True, "acknowledged": claimed, "stored": kept}
         (run / run_folder.LEDGER).write_text(json.dumps(ledger))
         if wanted.options == ("--count-visible",):
@@ -392,3 +401,60 @@ def test_a_search_without_a_result_was_not_made(
     else:
         with pytest.raises(UserError, match=r"`kairoscope search influxdb` came to no result"):
             verbs.search(Wanted("influxdb"))
+
+
+def test_a_run_that_says_nothing_of_its_system_is_made_once_more(tmp_path: Path) -> None:
+    # The load, the first kill, the second.
+    target = Target(words={1: "invalid", 4: "error", 6: "killed", 8: "incomplete"})
+    found = opened(tmp_path, [OURS])
+    assert run(found, [OURS], target) == 0
+    document = found.system(OURS)
+    kills = [bakeoff.kill_name(s) for s in (0, 5, 15)]
+    assert list(document["spoiled"]) == ["load", kills[0], kills[1]]
+    assert target.did == [
+        *("deploy laptop.yml", "load laptop --count-visible", "load laptop --count-visible"),
+        *("load laptop --ask", "deploy laptop-killed.yml"),
+        *("load laptop-killed --kill-after 0", "load laptop-killed --kill-after 0"),
+        *("load laptop-killed --kill-after 5", "load laptop-killed --kill-after 5"),
+        # Too short for a part of its verdict, which is not what it is for.
+        *("load laptop-killed --kill-after 15", "destroy"),
+    ]
+    page = bakeoff_page.write(found, [OURS], OURS.name)
+    text = page.with_name("report.md").read_text()
+    assert f"| KairosDB | load | made once more | – | {document['spoiled']['load']} |" in text
+    assert "its run is" not in text
+
+
+def test_once_more_is_once_also_after_an_interruption(tmp_path: Path) -> None:
+    found = opened(tmp_path, [OURS])
+    with pytest.raises(KeyboardInterrupt):
+        run(found, [OURS], Target(words={1: "invalid"}, stops_at=2))
+    again, target = opened(tmp_path, [OURS]), Target(words={1: "invalid"})
+    assert run(again, [OURS], target) == 0
+    assert target.did.count("load laptop --count-visible") == 1
+    assert again.system(OURS)["steps"]["load"] != again.system(OURS)["spoiled"]["load"]
+
+
+@pytest.mark.parametrize(
+    ("words", "marked", "why"),
+    [
+        ({1: "invalid", 2: "invalid"}, "accepted", "invalid: It is invalid."),
+        ({1: "fail"}, "accepted", "fail: It is fail."),
+        ({2: "fail"}, "an hour of one sensor", "fail: It is fail."),
+        ({3: "error", 4: "error"}, "survives kill -9 as the load ends", "incomplete: the loader"),
+        ({3: "error", 4: "error"}, "serves again after a kill", "incomplete: the loader"),
+        ({3: "fail"}, "survives kill -9 as the load ends", ""),
+    ],
+)
+def test_a_figure_of_a_run_to_be_doubted_is_marked(
+    tmp_path: Path, words: dict[int, str], marked: str, why: str
+) -> None:
+    found = opened(tmp_path, [OURS])
+    run(found, [OURS], Target(words=words))
+    rows = bakeoff_figures.rows([bakeoff_figures.read(found.folder, found.system(OURS))], 100)
+    (cell,) = (row.cells["laptop"] for row in rows if row.label.startswith(marked))
+    word = why.partition(":")[0]
+    assert cell.text.endswith(f", {word}") == bool(why)
+    assert (f"its run is {why}" in cell.why) if why else not cell.why
+    others = [row.cells["laptop"].text for row in rows if row.label == "accepted"]
+    assert any(text.endswith(f", {word}") for text in others) == (marked == "accepted")
