@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import yaml
 from rich.console import Console
 
-from kairoscope import run_folder
+from kairoscope import __version__, run_folder
 from kairoscope.compare import runs
 from kairoscope.compare.runs import Run
 from kairoscope.errors import UserError
@@ -26,7 +26,7 @@ from kairoscope.experiment import files
 from kairoscope.series.driver import Wanted
 
 INDEX = "bakeoff.json"
-FORMAT = 1
+FORMAT = 2
 """Of bakeoff.json; raised when a reader of the old one would misread the new one."""
 
 LOAD, QUERIES, SEARCH, DURABLE = "load", "queries", "search", "durable "
@@ -224,12 +224,10 @@ def experiments(entrant: Entrant, asked: Asked, limits: Mapping[str, Any]) -> di
 class BakeOff:
     """A bake-off's folder: what was asked for, and each system's document."""
 
-    def __init__(self, folder: Path) -> None:
-        """One that is there. UserError if it is none that this version understands."""
+    def __init__(self, folder: Path, document: dict[str, Any]) -> None:
+        """One that is there, as its document says."""
         self.folder = folder
-        self.document = run_folder.read_object(folder / INDEX)
-        if self.document.get("format") != FORMAT:
-            raise UserError(f"{folder / INDEX}: made by another version of Kairoscope")
+        self.document = document
 
     @classmethod
     def open(
@@ -242,21 +240,20 @@ class BakeOff:
         *,
         anew: bool = False,
     ) -> "BakeOff":
-        """The newest one of the same that did not come to its end or in which a system failed,
-        which is tried again; or a new one. OSError if it cannot be written."""
+        """The newest one of the same, by this version, if it did not come to its end or a system
+        failed in it, which is tried again; or a new one. OSError if it cannot be written."""
         wanted = {
             "target": target,
             "systems": [entrant.name for entrant in entrants],
             "load": {"sensors": asked.sensors, "duration_s": asked.duration_s},
             "quick": asked.quick,
             "limits": dict(limits),
+            "version": __version__,
         }
-        newest = sorted(into.glob(f"*/{INDEX}"))[-1:]
-        if newest and not anew:
-            found = cls(newest[0].parent)
+        found = None if anew else cls._newest(into, wanted)
+        if found:
             failed = [each for each in map(found.system, entrants) if each["error"]]
-            left = failed or found.document["ended"] is None
-            if left and found.document["wanted"] == wanted:
+            if failed or found.document["ended"] is None:
                 for each in failed:
                     found.keep(each | {"error": None})
                 found.note(ended=None)
@@ -268,7 +265,19 @@ class BakeOff:
                 (folder / name).write_text(text)
         document = {"format": FORMAT, "wanted": wanted, "deployed": None, "ended": None}
         run_folder.write_json(folder / INDEX, document)
-        return cls(folder)
+        return cls(folder, document)
+
+    @classmethod
+    def _newest(cls, into: Path, wanted: Mapping[str, Any]) -> "BakeOff | None":
+        """The newest one of the same; others may have been made since."""
+        for path in sorted(into.glob(f"*/{INDEX}"), reverse=True):
+            try:
+                document = run_folder.read_object(path)
+            except (UserError, OSError):
+                continue
+            if document.get("format") == FORMAT and document["wanted"] == wanted:
+                return cls(path.parent, document)
+        return None
 
     def system(self, entrant: Entrant) -> dict[str, Any]:
         """What is known of a system: its steps' folders, those of runs that were made once more,

@@ -3,6 +3,7 @@ run folders."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +57,14 @@ class Killed:
 
 @dataclass(frozen=True)
 class System:
-    """A system's document with its runs, by step; `odd` are runs that cannot be read."""
+    """A system's document with its runs, by step, and the document of its search; `odd` are runs
+    that cannot be read."""
 
     document: Mapping[str, Any]
     runs: dict[str, Run]
     ledgers: dict[str, dict[str, Any]]
     killed: dict[str, Killed]
-    searched: Mapping[str, Any] | None
+    search: Mapping[str, Any]
     odd: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -70,10 +72,16 @@ class System:
         """Of its experiment."""
         return str(self.document["name"])
 
+    @property
+    def searched(self) -> Mapping[str, Any] | None:
+        """What its search came to."""
+        result: Mapping[str, Any] | None = self.search.get("result")
+        return result
+
 
 def read(folder: Path, document: Mapping[str, Any]) -> System:
     """A system's runs of a bake-off's folder."""
-    found = System(document, {}, {}, {}, _searched(document))
+    found = System(document, {}, {}, {}, _search(document))
     for step, name in document["steps"].items():
         if step == SEARCH:
             continue
@@ -90,12 +98,11 @@ def read(folder: Path, document: Mapping[str, Any]) -> System:
     return found
 
 
-def _searched(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _search(document: Mapping[str, Any]) -> Mapping[str, Any]:
     folder = document["steps"].get(SEARCH)
     if not folder or not (Path(folder) / record.FILE).exists():
-        return None
-    result: Mapping[str, Any] | None = run_folder.read_object(Path(folder) / record.FILE)["result"]
-    return result
+        return {}
+    return run_folder.read_object(Path(folder) / record.FILE)
 
 
 def _claimed(ledger: Mapping[str, Any] | None) -> tuple[int, int | None]:
@@ -347,6 +354,32 @@ def _drained(system: System, run: Run) -> Cell | None:
 @_of_load
 def _copies(system: System, run: Run) -> Cell:
     return Cell(str(runs.at(run.plan, "experiment", "cluster", "replication_factor")))
+
+
+def origins(system: System) -> dict[str, list[str]]:
+    """What its figures are of, all values of each: days (UTC), commits and machines."""
+    made = [(run.started, run.manifest) for run in system.runs.values()]
+    if conditions := system.search.get("conditions"):
+        began = datetime.fromtimestamp(system.search["started_s"], UTC)
+        made.append((began.isoformat(), conditions))
+    found: dict[str, set[str]] = {"day": set(), "code": set(), "machine": set()}
+    for started, manifest in made:
+        git = manifest.get("git") or {}
+        changed = " with changes" if git.get("dirty") else ""
+        version = runs.at(manifest, "versions", "kairoscope")
+        commit = str(git.get("commit") or "unknown")[:7]
+        found["day"].add(started[:10])
+        found["code"].add(f"{version}, {commit}{changed}")
+        found["machine"].add(machine(manifest["machine"]))
+    return {what: sorted(values) for what, values in found.items()}
+
+
+def machine(about: Mapping[str, Any]) -> str:
+    """A machine in words."""
+    return (
+        f"{about['cpus']} cores ({about['cpu_model']}), "
+        f"{units.byte_size(about['memory_bytes'])}, {about.get('os', 'system not known')}"
+    )
 
 
 def behind(rows: Sequence[Row], ours: str, titles: Mapping[str, str]) -> list[str]:

@@ -56,14 +56,13 @@ def _context(bakeoff: BakeOff, systems: Sequence[System], ours: str) -> dict[str
     wanted, titles = bakeoff.document["wanted"], _titles(systems)
     sensors, seconds = (wanted["load"][key] for key in ("sensors", "duration_s"))
     rows = figures.rows(systems, sensors)
-    run = next((s.runs[LOAD] for s in systems if LOAD in s.runs), None)
     command = (
         f"make bakeoff SENSORS={sensors} DURATION={seconds} ONLY={','.join(wanted['systems'])}"
     )
     return {
         "title": f"{len(systems)} system{'s' * (len(systems) > 1)} under {sensors:,} sensors",
         "what": f"A point a second each for {seconds} s, on target {wanted['target']}; "
-        f"{_machine(run.manifest['machine']) if run else 'nothing was run yet'}.",
+        f"{_where(systems)}.",
         "under_way": bakeoff.document["ended"] is None,
         "titles": titles,
         "ours": titles.get(ours, ""),
@@ -74,7 +73,7 @@ def _context(bakeoff: BakeOff, systems: Sequence[System], ours: str) -> dict[str
             ("System", "An acknowledgement", "Version", "Its durable setting"),
             tuple(_acknowledges(s, titles) for s in systems),
         ),
-        "fair": FAIR,
+        "fair": (*_mixed(systems, titles), *FAIR),
         "runs": Table(
             ("System", "Step", "Verdict", "Killed", "Run"),
             tuple(line for s in systems for line in _runs(s, titles)),
@@ -98,11 +97,39 @@ def _titles(systems: Sequence[System]) -> dict[str, str]:
     }
 
 
-def _machine(machine: Mapping[str, Any]) -> str:
-    return (
-        f"{machine['cpus']} cores ({machine['cpu_model']}), "
-        f"{units.byte_size(machine['memory_bytes'])}, {machine.get('os', 'system not known')}"
+_OF = {"day": "day", "code": "version and commit", "machine": "machine"}
+
+
+def _all_of(systems: Sequence[System]) -> dict[str, set[str]]:
+    """Days, commits and machines that any of the figures is of."""
+    each = [figures.origins(system) for system in systems]
+    return {what: {value for of in each for value in of[what]} for what in _OF}
+
+
+def _where(systems: Sequence[System]) -> str:
+    found = _all_of(systems)
+    if not found["machine"]:
+        return "nothing was run yet"
+    shown = {what: values.pop() if len(values) == 1 else "" for what, values in found.items()}
+    return ", ".join(
+        (
+            shown["machine"] or "on several machines",
+            shown["day"] or "on several days",
+            f"Kairoscope {shown['code']}" if shown["code"] else "of several commits",
+        )
     )
+
+
+def _mixed(systems: Sequence[System], titles: Mapping[str, str]) -> list[str]:
+    """What the columns' runs differ in beside the system, a sentence each."""
+    of = {titles[system.name]: figures.origins(system) for system in systems}
+    return [
+        f"Not all runs are of one {_OF[what]}: "
+        + "; ".join(f"{title} {' and '.join(found[what])}" for title, found in of.items())
+        + ". Between columns that differ in it the figures differ by that too."
+        for what, values in _all_of(systems).items()
+        if len(values) > 1
+    ]
 
 
 def _table(rows: Sequence[Row], titles: Mapping[str, str]) -> Table:

@@ -458,3 +458,49 @@ def test_a_figure_of_a_run_to_be_doubted_is_marked(
     assert (f"its run is {why}" in cell.why) if why else not cell.why
     others = [row.cells["laptop"].text for row in rows if row.label == "accepted"]
     assert any(text.endswith(f", {word}") for text in others) == (marked == "accepted")
+
+
+def test_another_one_in_between_does_not_hide_what_is_not_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = iter("abcd")
+    monkeypatch.setattr(run_folder, "stamp", lambda _: next(names))
+    whole, other = opened(tmp_path, [OURS, OTHER]), opened(tmp_path, [OTHER])
+    run(other, [OTHER], Target())
+    assert opened(tmp_path, [OURS, OTHER]).folder == whole.folder
+    # One that has come to its end is not gone on with, nor one before it.
+    run(whole, [OURS, OTHER], Target())
+    assert opened(tmp_path, [OURS, OTHER]).folder.name == "c"
+    # Nor one by another version, of another format, or of which the document was cut off.
+    for name, text in (("format", '{"format": 1}'), ("cut", "{")):
+        (tmp_path / f"z-{name}").mkdir()
+        (tmp_path / f"z-{name}" / "bakeoff.json").write_text(text)
+    assert opened(tmp_path, [OURS, OTHER]).folder.name == "c"
+    monkeypatch.setattr(bakeoff, "__version__", "9.9")
+    assert opened(tmp_path, [OURS, OTHER]).folder.name == "d"
+
+
+def test_columns_of_different_days_and_code_say_so(tmp_path: Path) -> None:
+    entrants = [OURS, OTHER]
+    found = opened(tmp_path, entrants)
+    assert "nothing was run yet" in bakeoff_page.write(found, entrants, OURS.name).read_text()
+    run(found, entrants, Target())
+    page = bakeoff_page.write(found, entrants, OURS.name).with_name("report.md")
+    assert "system not known, 2026-11-18, Kairoscope 0.1.0, 0123456." in page.read_text()
+    assert "Not all runs" not in page.read_text()
+    path = found.folder / found.system(OTHER)["steps"]["load"] / run_folder.MANIFEST
+    told = json.loads(path.read_text())
+    told |= {"started": "2026-11-20T10:00:00+00:00", "git": {"commit": "fedcba98", "dirty": True}}
+    path.write_text(json.dumps(told))
+    bakeoff_page.write(found, entrants, OURS.name)
+    text = page.read_text()
+    assert "on several days, of several commits." in text
+    assert (
+        "Not all runs are of one day: KairosDB 2026-11-18; VictoriaMetrics 2026-11-18 and "
+        "2026-11-20."
+    ) in text
+    assert (
+        "Not all runs are of one version and commit: KairosDB 0.1.0, 0123456; VictoriaMetrics "
+        "0.1.0, 0123456 and 0.1.0, fedcba9 with changes."
+    ) in text
+    assert "of one machine" not in text
