@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kairoscope import paths
+from kairoscope import paths, ready
 from kairoscope.cli.options import console, target_option
 from kairoscope.errors import UserError
 
@@ -69,6 +69,10 @@ def bakeoff(
     asked = bakeoffs.Asked(sensors, duration_s, quick)
     entrants, limits, ours = _entered(only, asked)
     into = paths.results_dir() / "bakeoff"
+    if problem := ready.home_problem(paths.home()) or ready.folder_problem(
+        into, "the bake-offs' folder", "Make it writable."
+    ):
+        raise UserError(problem)
     into.mkdir(parents=True, exist_ok=True)
     refusal = "Another bake-off runs here: each would destroy what the other measures."
     with operation.hold(into / "lock", refusal):

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kairoscope import paths
+from kairoscope import paths, ready
 from kairoscope.errors import UserError
 
 REPLACE_OVER = (
@@ -46,8 +46,16 @@ def _note(target: str) -> Path:
 
 @contextlib.contextmanager
 def hold(path: Path, refusal: str) -> Iterator[None]:
-    """Hold a lock file to the end of the block. UserError with `refusal` if somebody else does."""
-    with path.open("w") as lock:
+    """Hold a lock file to the end of the block.
+
+    Raises:
+        UserError: with `refusal` if somebody else does; the file cannot be written.
+    """
+    try:
+        file = path.open("w")
+    except OSError as error:
+        raise UserError(f"{path} cannot be written ({error.strerror})") from None
+    with file as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -60,10 +68,14 @@ def alone(target: str) -> Iterator[None]:
     """Nothing else changes the target meanwhile: no deploy, no other verb.
 
     Raises:
-        UserError: something does.
+        UserError: something does; nothing can be written there.
     """
     folder = paths.target_dir(target)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        problem = ready.home_problem(paths.home())
+        raise UserError(problem or f"{folder} cannot be made ({error.strerror})") from None
     path = folder / "change.lock"
     refusal = f"Target {target} is being changed by another deploy or verb. Wait for its end."
     with hold(path, refusal):

@@ -3,12 +3,16 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from kairoscope import paths
 from kairoscope.cli.main import main
 from kairoscope.cli.roles import role_commands
+from kairoscope.errors import UserError
+from kairoscope.hosts import operation
 
 
 def called_by_ansible() -> set[str]:
@@ -48,3 +52,24 @@ def test_what_a_command_needs_it_imports_itself() -> None:
     loaded = set(done.stdout.split())
     assert "click" in loaded
     assert not loaded & {"aiohttp", "cassandra", "matplotlib", "numpy", "pydantic", "scipy", "yaml"}
+
+
+@pytest.mark.parametrize("verb", ["destroy", "bakeoff"])
+def test_a_home_that_cannot_be_written_is_a_sentence(
+    verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAIROSCOPE_HOME", "/proc/nix")
+    done = CliRunner().invoke(main, [verb])
+    assert done.exit_code == 2
+    assert "KAIROSCOPE_HOME /proc/nix: /proc cannot be written" in done.output
+    assert "Set KAIROSCOPE_HOME= to a folder of yours." in done.output
+
+
+def test_a_lock_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "change.lock"
+    path.mkdir()
+    with (
+        pytest.raises(UserError, match=r"change.lock cannot be written \(Is a directory\)"),
+        operation.hold(path, "somebody"),
+    ):
+        pass
