@@ -46,6 +46,10 @@ from there to what it sustains are two or three rungs of the ladder."""
 METRIC, TAGS = "temperature", {"sensor": "{n}"}
 """What all can store: a metric is a table in one of them, and a path in another."""
 PER_REQUEST = 100
+FOLLOWED = {"rate": 1}
+"""Queries beside the load that is asked, where a stack has them: with any, a few sensors are asked
+for each second, and so it is known when their points could be found. For whom counting all points
+would have all stored that waits."""
 QUEUE_S, QUEUE_WINDOWS = 60, 4
 """What of a load must be measured so that whether a queue grows can be told: seconds, and windows
 of a queue that keeps points for one. Of 30 s, which were two windows of KairosDB's, it was
@@ -61,12 +65,14 @@ class Entrant:
         title: as its makers write it.
         acknowledgement: what one means, a sentence.
         durable: its settings with which a kill takes less; none if there are none.
+        follows: whether it can be asked for a few sensors beside a load (`queries`).
     """
 
     experiment: str
     title: str
     acknowledgement: str
     durable: Mapping[str, Any]
+    follows: bool = False
 
     @property
     def name(self) -> str:
@@ -175,7 +181,8 @@ def steps(entrant: Entrant, asked: Asked) -> list[Step]:
     kills = [(kill_name(after_s), ("--kill-after", str(after_s))) for after_s in KILLS_S]
     own = f"{entrant.name}.yml"
     # The same load twice: answering takes CPU, and what it takes is no point's.
-    found = [Step(LOAD, own, ("--count-visible",)), Step(QUERIES, own, ("--ask",))]
+    asked_for = f"{entrant.name}-asked.yml" if entrant.follows else own
+    found = [Step(LOAD, own, ("--count-visible",)), Step(QUERIES, asked_for, ("--ask",))]
     found += [Step(name, killed, options) for name, options in kills]
     if entrant.durable:
         found += [Step(DURABLE + name, durable, options) for name, options in kills]
@@ -215,6 +222,8 @@ def experiments(entrant: Entrant, asked: Asked, limits: Mapping[str, Any]) -> di
         f"{entrant.name}-killed.yml": killed,
         f"{entrant.name}-searched.yml": {**document, "load": {**document["load"], **trial}},
     }
+    if entrant.follows:
+        found[f"{entrant.name}-asked.yml"] = {**document, "queries": FOLLOWED}
     if entrant.durable:
         system = {**document.get("system", {}), **entrant.durable}
         found[f"{entrant.name}-durable.yml"] = {**killed, "system": system}

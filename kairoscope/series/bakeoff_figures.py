@@ -16,6 +16,7 @@ from kairoscope.series import bakeoff_queries, record
 from kairoscope.series.bakeoff import DURABLE, KILLS_S, LOAD, QUERIES, SEARCH, kill_name, spoiled
 
 NOT_JUDGED = "not judged"
+NOT_RUN = "not run yet"
 
 
 @dataclass(frozen=True)
@@ -174,7 +175,7 @@ def _missing(system: System, step: str) -> Cell:
         return _none(f"its run says: {system.runs[step].verdict['summary']}")
     if step in system.document["steps"]:
         return _none("it has no such figure: see there")
-    return _none("it was not brought to its end" if system.document["error"] else "not run yet")
+    return _none("it was not brought to its end" if system.document["error"] else NOT_RUN)
 
 
 def doubt(step: str, run: Run) -> tuple[str, str] | None:
@@ -333,7 +334,7 @@ def _bytes(system: System, run: Run) -> Cell | None:
 def _visible(system: System, run: Run) -> Cell | None:
     path = run.folder / run_folder.VISIBLE
     if not path.exists():
-        return _none("what its queries find cannot be counted without changing it")
+        return _followed(system)
     told = run_folder.read_object(path)
     if told["after_due_s"] is None:
         there = f"{units.count(told['found'])} of {units.count(told['wanted'])}"
@@ -341,6 +342,20 @@ def _visible(system: System, run: Run) -> Cell | None:
     # All that the first look tells is that it was not later.
     most = "at most " if told["looks"] == 1 else ""
     return Cell(f"{most}{units.duration(told['after_due_s'])}", float(told["after_due_s"]))
+
+
+def _followed(system: System) -> Cell:
+    """Of a few sensors' points, each: until the first answer to a query that had it."""
+    run = system.runs.get(QUERIES)
+    told = run.verdict.get("followed") if run else None
+    if not told or told.get("max_ms") is None:
+        return _none("what its queries find cannot be counted without changing it")
+    text = (
+        f"at most {units.milliseconds(told['max_ms'])} ({units.count(told['count'])} points of a "
+        f"few sensors, from each one's acknowledgement, asked for every "
+        f"{units.duration(told['every_s'])})"
+    )
+    return _marked(Cell(text, told["max_ms"] / 1000), system, QUERIES)
 
 
 @_of_load
@@ -383,7 +398,8 @@ def machine(about: Mapping[str, Any]) -> str:
 
 
 def behind(rows: Sequence[Row], ours: str, titles: Mapping[str, str]) -> list[str]:
-    """Where another system has a better figure than ours, a sentence each, the best one named."""
+    """Where another system has a better figure than ours, or ours has none, a sentence each, the
+    best one named."""
     found = []
     for row in rows:
         own = row.cells.get(ours)
@@ -392,11 +408,15 @@ def behind(rows: Sequence[Row], ours: str, titles: Mapping[str, str]) -> list[st
             for name, cell in row.cells.items()
             if cell.value is not None and name != ours
         }
-        if row.less_is_better is None or own is None or own.value is None or not others:
+        if row.less_is_better is None or own is None or not others:
+            continue
+        if own.value is None and (not own.why or own.why == NOT_RUN):
             continue
         pick = min if row.less_is_better else max
         best = pick(others, key=lambda name: others[name].value or 0.0)
         value = others[best].value or 0.0
-        if value < own.value if row.less_is_better else value > own.value:
+        if own.value is None:
+            found.append(f"{row.label}: {own.text} ({own.why}); {titles[best]} {others[best].text}")
+        elif value < own.value if row.less_is_better else value > own.value:
             found.append(f"{row.label}: {own.text}; {titles[best]} {others[best].text}")
     return found

@@ -227,16 +227,19 @@ def test_a_system_that_cannot_be_had_does_not_end_it(tmp_path: Path) -> None:
 
 def test_all_get_the_same_load_under_the_same_limits(tmp_path: Path) -> None:
     loads = []
-    for name in known.BAKE_OFF:
-        stack = known.stack(experiments.load(name).stack)
-        entrant = Entrant(name, stack.title, stack.acknowledgement, stack.durable)
+    follow = []
+    for entrant in command._entered(None, Asked(100, 90, quick=True))[0]:
         for file, text in bakeoff.experiments(entrant, ASKED, LIMITS).items():
             (tmp_path / file).write_text(text)
             plan = known.plan(experiments.load(str(tmp_path / file)))
             assert plan.experiment.limits.p99_ms == 1000
+            if plan.load["queries"]:
+                assert plan.load["queries"]["followed"]
+                follow.append(file)
             if not file.endswith(("-killed.yml", "-durable.yml", "-searched.yml")):
                 loads.append(yaml.safe_load(text)["load"])
-    assert len(loads) == len(known.BAKE_OFF)
+    assert follow == [f"{name}-asked.yml" for name in ("laptop", "laptop-stock", "laptop-cql")]
+    assert len(loads) == len(known.BAKE_OFF) + len(follow)
     protocols = {load.pop("protocol") for load in loads}
     assert len(protocols) > 1
     assert all(load == loads[0] for load in loads)
@@ -504,3 +507,51 @@ def test_columns_of_different_days_and_code_say_so(tmp_path: Path) -> None:
         "0.1.0, 0123456 and 0.1.0, fedcba9 with changes."
     ) in text
     assert "of one machine" not in text
+
+
+def test_time_to_visible_is_that_of_followed_sensors_where_all_cannot_be_counted(
+    tmp_path: Path,
+) -> None:
+    ours = Entrant("laptop", "KairosDB", "in a file", {}, follows=True)
+    entrants, target = [ours, OTHER], Target()
+    found = opened(tmp_path, entrants)
+    run(found, entrants, target)
+    assert "load laptop-asked --ask" in target.did
+    assert "load victoriametrics --ask" in target.did
+    asked = yaml.safe_load((found.folder / "laptop-asked.yml").read_text())
+    loaded = yaml.safe_load((found.folder / "laptop.yml").read_text())
+    assert asked.pop("queries") == {"rate": 1}
+    assert asked == loaded
+    label = "queries find all points, after the last was due"
+    titles = {"laptop": "KairosDB", "victoriametrics": "VictoriaMetrics"}
+
+    def shown() -> tuple[bakeoff_figures.Cell, list[str]]:
+        systems = [bakeoff_figures.read(found.folder, found.system(one)) for one in entrants]
+        rows = bakeoff_figures.rows(systems, 100)
+        (cell,) = (row.cells["laptop"] for row in rows if row.label == label)
+        return cell, [
+            text for text in bakeoff_figures.behind(rows, "laptop", titles) if label in text
+        ]
+
+    steps = found.system(ours)["steps"]
+    (found.folder / steps["load"] / run_folder.VISIBLE).unlink()
+    why = "what its queries find cannot be counted without changing it"
+    # What ours cannot show is where it is behind, too.
+    assert shown() == (
+        bakeoff_figures.Cell("not judged", why=why),
+        [f"{label}: not judged ({why}); VictoriaMetrics at most 500 ms"],
+    )
+    verdict = found.folder / steps["queries"] / run_folder.VERDICT
+    told = {"max_ms": 1250.0, "count": 480, "every_s": 1.02}
+    verdict.write_text(json.dumps(json.loads(verdict.read_text()) | {"followed": told}))
+    cell, behind = shown()
+    assert cell.value == 1.25
+    assert cell.text == (
+        "at most 1.25 s (480 points of a few sensors, from each one's acknowledgement, asked for "
+        "every 1.02 s)"
+    )
+    assert behind == [f"{label}: {cell.text}; VictoriaMetrics at most 500 ms"]
+    # What was not run yet is neither.
+    new = opened(tmp_path / "new", entrants)
+    system = [bakeoff_figures.read(new.folder, new.system(one)) for one in entrants]
+    assert bakeoff_figures.behind(bakeoff_figures.rows(system, 100), "laptop", titles) == []
