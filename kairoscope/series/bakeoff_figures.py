@@ -235,6 +235,16 @@ def _sustained(system: System) -> Cell:
     return _none(str(found["sentence"]))
 
 
+def throughput(system: System) -> tuple[float, bool] | None:
+    """Points/s that a system sustains at most, or else that were accepted of its load; whether it
+    is the first. None if neither is known."""
+    sustained = _sustained(system).value
+    if sustained:
+        return sustained, True  # each sensor sends one a second
+    claimed, _ = _claimed(system.ledgers.get(LOAD))
+    return (claimed / _seconds(system.runs[LOAD]), False) if claimed else None
+
+
 def _rate(points: float, seconds: float, of: float) -> Cell:
     share = points / of if of else 0.0
     return Cell(f"{units.count(points / seconds)}/s ({units.percent(share)})", share)

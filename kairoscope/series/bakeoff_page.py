@@ -40,9 +40,9 @@ def write(bakeoff: BakeOff, entrants: Sequence[Entrant], ours: str) -> Path:
     """
     systems = [figures.read(bakeoff.folder, bakeoff.system(entrant)) for entrant in entrants]
     context = _context(bakeoff, systems, ours)
-    chart = survival(systems, context["titles"])
+    charts = (throughput(systems, context["titles"]), survival(systems, context["titles"]))
     html, text = (bakeoff.folder / name for name in ("report.html", "report.md"))
-    made = {chart.id: chart} if chart else {}
+    made = {chart.id: chart for chart in charts if chart}
     run_folder.replace(
         {
             html: [pages.page("bakeoff.html.j2", made, **context)],
@@ -177,6 +177,47 @@ def _runs(system: System, titles: Mapping[str, str]) -> list[tuple[str, ...]]:
         after = units.NONE if came_s is None else f"{came_s:.2f} s after the last acknowledgement"
         lines.append((titles[system.name], step, word, after, name))
     return lines
+
+
+def throughput(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | None:
+    """Points/s by the share that survives a kill at once: a dot for each system as it is planned,
+    and a line to one with its durable setting; None before both are known of a system."""
+    found = []
+    for number, system in enumerate(systems):
+        kills = [system.killed.get(prefix + kill_name(KILLS_S[0])) for prefix in ("", DURABLE)]
+        kept = {100 * killed.share for killed in kills if killed}
+        rate = figures.throughput(system)
+        if kept and rate:
+            label = titles[system.name] + ("" if rate[1] else ", accepted")
+            colour = charts.COLOURS[number % len(charts.COLOURS)]
+            found.append((label, rate[0], kept, colour))
+    if not found:
+        return None
+    x = tuple(sorted({0.0, 100.0}.union(*(kept for _, _, kept, _ in found))))
+    shares = (" and ".join(units.percent(at / 100) for at in sorted(kept)) for *_, kept, _ in found)
+    told = "; ".join(
+        f"{label} {units.count(rate)}/s, {share}"
+        for (label, rate, *_), share in zip(found, shares, strict=True)
+    )
+    return Chart(
+        id="throughput",
+        title="Throughput against survival",
+        summary="Points/s that each system sustains at most, or where no search was made those "
+        "that were accepted, by the share of acknowledged points (sent ones, where nothing is "
+        "acknowledged) that survives kill -9 as the load ends; where a durable setting keeps more, "
+        f"a line to that. What the table marks is in it too. {told}.",
+        x=x,
+        x_label="% of the points survive a kill as the load ends",
+        y_label="points/s",
+        series=tuple(
+            Series(label, tuple(rate if at in kept else None for at in x), colour)
+            for label, rate, kept, colour in found
+        ),
+        time=False,
+        log=True,
+        sparse=True,
+        ticks=tuple((at, f"{at:g}") for at in (0.0, 25.0, 50.0, 75.0, 100.0)),
+    )
 
 
 def survival(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | None:

@@ -555,3 +555,32 @@ def test_time_to_visible_is_that_of_followed_sensors_where_all_cannot_be_counted
     new = opened(tmp_path / "new", entrants)
     system = [bakeoff_figures.read(new.folder, new.system(one)) for one in entrants]
     assert bakeoff_figures.behind(bakeoff_figures.rows(system, 100), "laptop", titles) == []
+
+
+def test_throughput_is_drawn_against_what_survives(tmp_path: Path) -> None:
+    entrants, asked = [OURS, OTHER], Asked(100, 60, quick=False)
+    titles = {one.name: one.title for one in entrants}
+    found = opened(tmp_path, entrants, asked)
+
+    def drawn() -> bakeoff_page.Chart | None:
+        systems = [bakeoff_figures.read(found.folder, found.system(one)) for one in entrants]
+        return bakeoff_page.throughput(systems, titles)
+
+    assert drawn() is None
+    run(found, entrants, Target(), asked)
+    # No search of it was made yet.
+    other = found.system(OTHER)
+    other["steps"].pop("search")
+    found.keep(other)
+    chart = drawn()
+    assert chart
+    assert chart.log
+    assert chart.x == (0.0, 40.0, 100.0)
+    # As planned, and by a line the durable setting.
+    assert {line.label: line.values for line in chart.series} == {
+        "KairosDB": (None, None, 500.0),
+        "VictoriaMetrics, accepted": (None, 1000 / 120, 1000 / 120),
+    }
+    assert "VictoriaMetrics, accepted 8/s, 40 % and 100 %." in chart.summary
+    page = bakeoff_page.write(found, entrants, OURS.name).read_text()
+    assert 'id="chart-throughput"' in page
