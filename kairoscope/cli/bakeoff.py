@@ -127,8 +127,9 @@ def _entered(only: str | None, asked: Asked) -> tuple[list[Entrant], dict[str, A
     entrants, windows_s, others = [], dict[str, float](), []
     for name in dict.fromkeys(names):
         stack = known.stack(experiments.load(name).stack)
-        told = (stack.title, stack.acknowledgement, stack.durable, "queries" not in stack.unused)
-        entrants.append(bakeoffs.Entrant(name, *told))
+        told = (stack.title, stack.acknowledgement, stack.durable)
+        follows = "queries" not in stack.unused
+        entrants.append(bakeoffs.Entrant(name, *told, follows, stack.fair))
     with tempfile.TemporaryDirectory() as made:
         for entrant in entrants:
             for name, text in bakeoffs.experiments(entrant, asked, limits).items():

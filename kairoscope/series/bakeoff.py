@@ -66,6 +66,7 @@ class Entrant:
         acknowledgement: what one means, a sentence.
         durable: its settings with which a kill takes less; none if there are none.
         follows: whether it can be asked for a few sensors beside a load (`queries`).
+        fair: what makes its figures fair beside others', or not.
     """
 
     experiment: str
@@ -73,6 +74,7 @@ class Entrant:
     acknowledgement: str
     durable: Mapping[str, Any]
     follows: bool = False
+    fair: str = ""
 
     @property
     def name(self) -> str:
@@ -299,6 +301,7 @@ class BakeOff:
             "title": entrant.title,
             "acknowledgement": entrant.acknowledgement,
             "durable": dict(entrant.durable),
+            "fair": entrant.fair,
             "steps": {},
             "spoiled": {},
             "error": None,

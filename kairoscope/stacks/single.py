@@ -98,6 +98,8 @@ class Single(ABC):
     playbooks = paths.ANSIBLE / "systems"
     bundles = ()
     durable: ClassVar[Mapping[str, Any]] = {}
+    fair: ClassVar[str]
+    """Of its figures beside others'; see `kairoscope.stacks.stack.Stack`."""
     unused = _UNUSED
     scraped: tuple[Scraped, ...] = ()
 

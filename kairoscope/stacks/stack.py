@@ -79,6 +79,11 @@ class Stack(Planned, Protocol):
         """Settings of section `system` with which more of what was acknowledged survives a killed
         process than with those that are planned; none where these keep as much as it can."""
 
+    @property
+    def fair(self) -> str:
+        """What of its settings and its release makes its figures fair beside others' on the same
+        load, or not; a sentence or two for who compares."""
+
     def not_judged(self, plan: Plan) -> Mapping[str, str]:
         """Parts of a run's verdict that it has no figure for, and why."""
 

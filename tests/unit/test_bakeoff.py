@@ -584,3 +584,14 @@ def test_throughput_is_drawn_against_what_survives(tmp_path: Path) -> None:
     assert "VictoriaMetrics, accepted 8/s, 40 % and 100 %." in chart.summary
     page = bakeoff_page.write(found, entrants, OURS.name).read_text()
     assert 'id="chart-throughput"' in page
+
+
+def test_each_stack_says_once_what_makes_it_fair(tmp_path: Path) -> None:
+    entrants = command._entered(None, Asked(100, 90, quick=True))[0]
+    found = opened(tmp_path, entrants)
+    text = bakeoff_page.write(found, entrants, "laptop").with_name("report.md").read_text()
+    for entrant in entrants:
+        assert entrant.fair.startswith(entrant.title)
+        assert text.count(f"- {entrant.fair}\n") == 1
+    assert "A request has 100 points" in text
+    assert "Series are there already when servers are killed" in text

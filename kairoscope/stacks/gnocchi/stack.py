@@ -43,6 +43,11 @@ class Gnocchi(Single):
     python = True
     program = Program(name, VERSION, (_INDEX, _REDIS))
     listens = {"REST": 8041, "postgresql": 5432, "redis": 6379}  # noqa: RUF012
+    fair = (
+        "Gnocchi keeps no point as it came, but two aggregates of each second (last, count), and "
+        "writes a metric's files anew each time it comes to it: loads of many metrics with few "
+        "points each are its worst. One API, one metricd, PostgreSQL and Redis share the cores."
+    )
     told = Told(
         acknowledgement=(
             "Gnocchi acknowledges (202) what is in Redis and not aggregated yet: no query finds "

@@ -43,6 +43,12 @@ class Graphite(Single):
     python = True
     program = Program(name, VERSION, (topology.C_RELAY, "haproxy"))
     listens = {}  # noqa: RUF012 (`ports` has them)
+    fair = (
+        "Graphite is one carbon-cache here where the experiment says no more, which is a process "
+        "of Python and has one core: its makers' answer to more load is more caches behind relays, "
+        "which are experiments of their own. Nothing is acknowledged, so its rates are of points "
+        "sent. A file of each series is as long as its retention from its first point on."
+    )
     told = Told(
         acknowledgement=(
             "Graphite acknowledges nothing: what carbon has read it keeps in memory until its "

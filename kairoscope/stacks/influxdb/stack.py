@@ -33,6 +33,11 @@ class InfluxDB(Single):
     targets = ("local", "lab")
     program = Program(name, "1.6")
     listens = {"HTTP": 8086, "backup": 8088}  # noqa: RUF012
+    fair = (
+        "InfluxDB is the old release that Debian has: of its makers' later ones, which store in "
+        "other ways, nothing is measured here. Its log is forced to the disk with each request, "
+        "its makers' default, which is more than a killed process asks for."
+    )
     told = Told(
         acknowledgement=(
             "InfluxDB acknowledges (204) what is in its write-ahead log: it survives a killed "

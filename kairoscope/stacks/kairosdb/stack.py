@@ -64,6 +64,13 @@ class KairosDB:
         "the store that acknowledges, as many replicas as kairosdb.write_consistency says."
     )
     durable: ClassVar[Mapping[str, Any]] = {}
+    fair = (
+        "KairosDB has more memory than most: each of its storage nodes has the heap that the "
+        "experiment says, and KairosDB its own, on the same cores. It stores what waits of a "
+        "series when that is asked for: questions that come twice a second for all series undo "
+        "what its queue gathers, and a few series are asked for beside them, for the time until "
+        "their points are visible."
+    )
     roles: ClassVar = {"storage": "storage", "kairosdb": "kairosdb"}
     taker = "KairosDB node"
     unused = ()

@@ -35,6 +35,11 @@ class QuestDB(Single):
     java = True
     program = Program(name, VERSION)
     listens = {"HTTP": 9000, "metrics": 9003}  # noqa: RUF012
+    fair = (
+        f"QuestDB has a heap of {_HEAP_MIB} MiB here. Each request is a commit of its own in its "
+        "log, which is then applied to the table: many small ones are dear, and with larger ones a "
+        "point costs less than the figures here say."
+    )
     told = Told(
         acknowledgement=(
             "QuestDB acknowledges (204) what is in its write-ahead log: it survives a killed "
