@@ -1,14 +1,15 @@
 """Systems in turn on one target and on the same sensors: deployed, loaded, killed, destroyed.
 
 Each step is an ordinary run (or search) of an ordinary experiment, of which the bake-off's folder
-has all: <system>.yml, and <system>.json with what its steps came to, written after each. So a
-bake-off that was interrupted, or whose time was up, goes on with the first step that is not there.
-A run that says nothing of its system is made once more.
-All systems are searched when all have been loaded and killed: the table is whole before what takes
-longest.
+has all: <system>.yml, and <system>.json with what its steps came to, written after each. A search
+is among other searches, and its path from here is written down. So a bake-off that was interrupted,
+or whose time was up, goes on with the first step that is not there. A run that says nothing of its
+system is made once more. All systems are searched when all have been loaded and killed: the table
+is whole before what takes longest.
 """
 
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -402,7 +403,8 @@ class Making:
         if step.name == SEARCH:
             begin = ("--from", str(begin_at(folder, document, self._asked)))
             made = self._driver.search(Wanted(wanted.experiment, step.options + begin))
-            document["steps"][step.name] = str(made)
+            # Among the searches: what is moved together still finds it.
+            document["steps"][step.name] = os.path.relpath(made, folder)
         else:
             if step.file != deployed:
                 self._driver.deploy(Wanted(wanted.experiment))

@@ -82,7 +82,7 @@ class System:
 
 def read(folder: Path, document: Mapping[str, Any]) -> System:
     """A system's runs of a bake-off's folder."""
-    found = System(document, {}, {}, {}, _search(document))
+    found = System(document, {}, {}, {}, _search(folder, document))
     for step, name in document["steps"].items():
         if step == SEARCH:
             continue
@@ -99,11 +99,11 @@ def read(folder: Path, document: Mapping[str, Any]) -> System:
     return found
 
 
-def _search(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    folder = document["steps"].get(SEARCH)
-    if not folder or not (Path(folder) / record.FILE).exists():
+def _search(folder: Path, document: Mapping[str, Any]) -> Mapping[str, Any]:
+    made = document["steps"].get(SEARCH)
+    if not made or not (folder / made / record.FILE).exists():
         return {}
-    return run_folder.read_object(Path(folder) / record.FILE)
+    return run_folder.read_object(folder / made / record.FILE)
 
 
 def _claimed(ledger: Mapping[str, Any] | None) -> tuple[int, int | None]:

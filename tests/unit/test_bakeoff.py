@@ -1,6 +1,7 @@
 """A bake-off: which steps it makes, how it goes on, and what its pages say of the runs."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,8 @@ class Target:
 
     def search(self, wanted: Wanted) -> Path:
         self.did.append(" ".join(("search", Path(wanted.experiment).name, *wanted.options)))
-        folder = Path(wanted.experiment).parent / "search"
-        folder.mkdir(exist_ok=True)
+        folder = Path(wanted.experiment).parent.parent / "series" / "search"
+        folder.mkdir(exist_ok=True, parents=True)
         capacity = {"median": 500.0, "low": 400.0, "high": 600.0}
         (folder / "search.json").write_text(json.dumps({"result": {"capacity": capacity}}))
         return folder
@@ -306,6 +307,13 @@ def test_a_search_gives_an_interval(tmp_path: Path) -> None:
         if row.label == "sensors sustained at most"
     )
     assert row.cells["laptop"].text == "500 (400 to 600)"
+    # Also for who has only what was measured, elsewhere.
+    assert found.system(OURS)["steps"]["search"] == "../series/search"
+    moved = shutil.copytree(tmp_path, tmp_path.with_name("moved")) / found.folder.name
+    read = bakeoff_figures.read(moved, found.system(OURS))
+    assert read.searched == {"capacity": {"median": 500.0, "low": 400.0, "high": 600.0}}
+    shutil.rmtree(tmp_path / "series")
+    assert bakeoff_figures.read(moved, found.system(OURS)).searched
 
 
 def test_a_deployment_that_is_not_its_own_is_left_alone(
