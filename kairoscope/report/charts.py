@@ -403,7 +403,7 @@ def flows(run: RunData) -> Chart | None:
         lines[str(label)] = [
             (float(look["t"]), sum(found) if found else None)
             for look in run.counters
-            for found in [_of_counter(look, str(counter))]
+            for found in [of_counter(look, str(counter))]
             if number(look.get("t")) is not None
         ]
     x, rows = _on_grid(lines, run)
@@ -427,7 +427,7 @@ def flows(run: RunData) -> Chart | None:
     )
 
 
-def _of_counter(look: Json, counter: str) -> list[float]:
+def of_counter(look: Json, counter: str) -> list[float]:
     """A counter's values, of each process that has it (`process/counter`, or alone)."""
     return [
         value

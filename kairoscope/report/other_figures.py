@@ -2,13 +2,15 @@
 
 A figure in results/reference/ says what of a run stands beside it: `points_per_request`, a rate by
 which points were taken in such requests; `taken`, the same in whatever requests; `cpu_of`, a rate
-of one core of a role; `cores_of`, the CPU of a process of a role; `probed`, what `load --probe`
-measured under that name.
+of one core of a role; `cores_of`, the CPU of a process of a role; `counter`, the most of a counter
+of its own; `took`, how long a history took to be taken; `probed`, what `load --probe` measured
+under that name.
 """
 
 from collections.abc import Iterator
 
 from kairoscope.report import units
+from kairoscope.report.charts import of_counter
 from kairoscope.report.data import Json, RunData, part
 from kairoscope.report.published import Comparable, Line, figure
 from kairoscope.report.units import NONE, number
@@ -52,7 +54,7 @@ def _unpublished(figures: Json, run: RunData) -> Iterator[Line]:
             yield Line(what, NONE, ours, "no", f"not published; {how}")
 
 
-def _beside(of: Json, run: RunData) -> _Beside:
+def _beside(of: Json, run: RunData) -> _Beside:  # noqa: PLR0911 - one return per kind
     """What the run has of it, whether that may be compared, and why."""
     if "points_per_request" in of:
         return _taken(number(of["points_per_request"]), run)
@@ -60,6 +62,10 @@ def _beside(of: Json, run: RunData) -> _Beside:
         return _rate(run), "no", "theirs is the most, ours what this run came to"
     if name := of.get("probed"):
         return _probed(str(name), run)
+    if counter := of.get("counter"):
+        return _most(str(counter), run)
+    if of.get("took"):
+        return _took(run)
     if role := of.get("cores_of"):
         return _cores(str(role), run)
     if role := of.get("cpu_of"):
@@ -94,6 +100,22 @@ def _probed(name: str, run: RunData) -> _Beside:
 def _rate(run: RunData) -> str:
     achieved = number(part(run.measurements, "points_per_s").get("achieved"))
     return NONE if achieved is None else f"{units.count(achieved)} points/s"
+
+
+def _most(counter: str, run: RunData) -> _Beside:
+    """A counter of its own at its most, of all processes that have it together."""
+    looks = [found for look in run.counters if (found := of_counter(look, counter))]
+    if not looks:
+        return NONE, "no", "not captured"
+    return units.count(max(map(sum, looks))), "no", f"{counter} at its most, at this run's load"
+
+
+def _took(run: RunData) -> _Beside:
+    """Until all of a history was acknowledged, or handed over."""
+    start, end = (number(part(run.manifest, "load").get(key)) for key in ("start_ms", "end_ms"))
+    if not run.load.get("replay") or start is None or end is None:
+        return NONE, "no", "this load is no history"
+    return units.duration((end - start) / 1000), "no", "each of as many points as it had"
 
 
 def _cores(role: str, run: RunData) -> _Beside:

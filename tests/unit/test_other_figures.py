@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from kairoscope import experiment as experiments
 from kairoscope import paths
 from kairoscope.report import data as report_data
 from kairoscope.report import reference
@@ -77,7 +78,32 @@ def test_graphites_processes_stand_beside_theirs() -> None:
     assert told["CPU of a cache"] == ("20 % of a core", "20 % of a core", "no")
     assert told["CPU of a relay"] == ("above 90 % of a core", "–", "no")
     unnamed = replace(run, plan={"stack": "graphite"})
-    assert len(reference.compare(unnamed, paths.REFERENCE)) == 3
+    assert len(reference.compare(unnamed, paths.REFERENCE)) == 4
+
+
+def test_a_replayed_day_stands_beside_the_one_that_was_published() -> None:
+    named = experiments.load("graphite-replay").reference
+    looks = tuple({"counters": {"a/cache.size": n, "b/cache.size": 1}} for n in (7, 90, 0))
+    run = replace(
+        RUN,
+        plan={
+            "stack": "graphite",
+            "experiment": {"reference": named, "load": {"replay": True}},
+        },
+        manifest={"load": {"start_ms": 1_000, "end_ms": 13_500}},
+        counters=looks,
+    )
+    (found,) = reference.compare(run, paths.REFERENCE)
+    told = {line.figure: (line.published, line.ours, line.comparable) for line in found.lines}
+    assert told["Points in the cache at most"] == ("about 19 million points", "91", "no")
+    assert told["Until the 24 hours were taken"] == ("about 2 hours", "12.5 s", "no")
+    burst = told["Points received at first, while CPU credits lasted"]
+    assert burst == ("around 5 million/min", "123,456 points/s", "no")
+    live = replace(run, plan={**run.plan, "experiment": {"reference": named}}, counters=())
+    (found,) = reference.compare(live, paths.REFERENCE)
+    told = {line.figure: (line.published, line.ours, line.comparable) for line in found.lines}
+    assert told["Until the 24 hours were taken"][1] == "–"
+    assert told["Points in the cache at most"][1] == "–"
 
 
 def test_what_a_core_does_is_of_its_role_alone() -> None:
