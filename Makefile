@@ -135,7 +135,7 @@ faults: tools ## One fault after the other under load on TARGET, each in a run o
 	  $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(SEED),--seed '$(SEED)') $(ARGS)
 
 .PHONY: ab
-ab: $(VENV)/installed ## Run two experiments in turn and compare: A=<experiment> WITH=<experiment> (docs/comparing.md)
+ab: tools ## Run two experiments in turn and compare: A=<experiment> WITH=<experiment> (docs/comparing.md)
 	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(HOSTS) $(ARGS)
 
 .PHONY: bakeoff
@@ -174,11 +174,15 @@ lab-down: $(VENV)/installed ## End the lab's hosts and remove everything of them
 setup: tools ## Install what is missing: virtual environment, Java 17, Maven, run-time bundles
 	@$(KAIROSCOPE) bundles $(if $(filter-out local,$(TARGET)),--with-java)
 
+# What is looked at before there is a package; `ab` has its experiments elsewhere.
+GIVEN = $(foreach name,TARGET EXPERIMENT VERB SENSORS RATE DURATION PROTOCOL ENGINE SCYLLA INVENTORY ACCOUNT BACKEND \
+  $(if $(filter ab,$(MAKECMDGOALS)),A WITH),'$(name)=$($(name))')
+READY_FOR = $(if $(filter demo deploy search,$(MAKECMDGOALS)),deploy,$(if $(filter ab bakeoff faults,$(MAKECMDGOALS)),series,setup))
+
 # What can refuse refuses first; `deploy` then refuses what takes the plan to know, and builds bundles itself.
 .PHONY: ready
 ready:
-	@scripts/ready 'java maven $(NEEDS_$(TARGET))' $(if $(filter demo deploy search,$(MAKECMDGOALS)),deploy,setup) '$(TARGET)' '$(EXPERIMENT)' '$(VERB)' \
-	  '$(SENSORS)' '$(RATE)' '$(DURATION)' '$(ENGINE)'
+	@scripts/ready 'java maven $(NEEDS_$(TARGET))' $(READY_FOR) $(GIVEN)
 
 .PHONY: tools
 tools: ready $(VENV)/installed
@@ -278,7 +282,7 @@ help: ## Show this help
 # Everything pinned, with checksums; done anew when a pin changes.
 $(VENV)/installed: requirements.lock pyproject.toml scripts/need
 	@scripts/need python
-	@scripts/ready '' setup '$(TARGET)' '$(EXPERIMENT)' '$(VERB)' scaled
+	@scripts/ready '' setup $(GIVEN)
 	@"$$(scripts/need --print-python)" -m venv $(VENV)
 	@scripts/narrate 'installing Python packages into $(VENV), one to three minutes' $(VENV)/install.log \
 	  $(BIN)/pip install --disable-pip-version-check --require-hashes -r requirements.lock

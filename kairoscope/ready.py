@@ -3,15 +3,18 @@
 So nothing but the standard library may be imported here, of Python 3.11. What needs the plan or the
 driver is in `preflight`, which has these checks too.
 
-    python3 kairoscope/ready.py setup|deploy TARGET EXPERIMENT VERB [WHAT SCALES IT …]
+    python3 kairoscope/ready.py setup|deploy|series TARGET=local EXPERIMENT=laptop SENSORS= …
+
+`deploy` is of EXPERIMENT, `series` of something else or of more. What has no value was not given.
 """
 
+import math
 import os
 import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -38,6 +41,28 @@ VERBS = (
     "upgrade-system",
 )
 
+ENGINES = ("cassandra", "scylla")
+PROTOCOLS = (
+    "rest",
+    "rest-gzip",
+    "telnet-put",
+    "telnet-putm",
+    "line",
+    "remote-write",
+    "plaintext",
+    "pickle",
+    "measures",
+    "cql",
+)
+
+NUMBERS = {
+    "SENSORS": "of sensors, such as 2000",
+    "RATE": "of points a second of each sensor, such as 0.5",
+    "DURATION": "of seconds, such as 300",
+}
+"""What scales an experiment by a number, and what that is of; their bounds are the schema's."""
+SCALING = (*NUMBERS, "PROTOCOL", "ENGINE")
+
 SETUP_DISK_MIB = 1_500
 """Packages (710 MiB), run-time bundles (320) and Maven's cache (165), as on 2026-11-25."""
 
@@ -52,6 +77,12 @@ PORTS = {9042: "CQL", 7000: "node-to-node", 8778: "counts", 8080: "REST", 4242: 
 
 # The longest path of a Unix socket on Linux is 107 bytes; supervisord appends its process id.
 SOCKET_PATH_MAX = 107 - len(".4194304")
+
+_EXAMPLES = {
+    "INVENTORY": "ansible/inventory-sample.yml",
+    "ACCOUNT": "terraform/account.tfvars.example",
+    "BACKEND": "terraform/backend.hcl.example",
+}
 
 _LISTENING = "0A"
 _ODD = re.compile(r"[^\w./+@,=-]")
@@ -114,7 +145,7 @@ def folder_problem(folder: Path, what: str, instead: str) -> str | None:
 
 def home_problem(folder: Path) -> str | None:
     """Why deployments cannot be kept in this folder, or None."""
-    given = "KAIROSCOPE_HOME" in os.environ
+    given = os.environ.get("KAIROSCOPE_HOME")
     what = "KAIROSCOPE_HOME" if given else "the folder of deployments"
     return folder_problem(folder, what, "Set KAIROSCOPE_HOME= to a folder of yours.")
 
@@ -125,19 +156,69 @@ def _near(word: str, known: list[str], what: str) -> str | None:
     return f"{what} {word!r} is not known. There are: {', '.join(sorted(known))}"
 
 
-def name_problems(target: str, experiment: str, verb: str) -> Iterator[str]:
-    """Names that nothing has, each with those that there are."""
-    if problem := _near(target, list(TARGETS), "TARGET"):
+def name_problems(given: Mapping[str, str]) -> Iterator[str]:
+    """Names that nothing has, each with those that there are; numbers that are none."""
+    if problem := _near(given["TARGET"], list(TARGETS), "TARGET"):
         yield problem
-    folder = CHECKOUT / "experiments"
-    known = [path.stem for path in folder.glob("*.yml")]
+    for variable in ("EXPERIMENT", "A", "WITH"):
+        if variable in given and (problem := _experiment_problem(given[variable], variable)):
+            yield problem
+    for variable, known in (("VERB", VERBS), ("ENGINE", ENGINES), ("PROTOCOL", PROTOCOLS)):
+        name = given.get(variable)
+        if name and (problem := _near(name, list(known), variable)):
+            yield problem
+    for variable, what in NUMBERS.items():
+        text = given.get(variable)
+        if text and not _is_number(text):
+            yield f"{variable} {text!r} is no number {what}"
+
+
+def _experiment_problem(experiment: str, variable: str) -> str | None:
     if "/" not in experiment and not experiment.endswith((".yml", ".yaml")):
-        if problem := _near(experiment, known, "EXPERIMENT"):
-            yield problem + "; or the path of a file of yours"
-    elif not Path(experiment).is_file():
-        yield f"EXPERIMENT {experiment}: there is no such file"
-    if verb and (problem := _near(verb, list(VERBS), "VERB")):
-        yield problem
+        known = [path.stem for path in (CHECKOUT / "experiments").glob("*.yml")]
+        problem = _near(experiment, known, variable)
+        return problem and problem + "; or the path of a file of yours"
+    if not Path(experiment).is_file():
+        return f"{variable} {experiment}: there is no such file"
+    return None
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is one above 0. Some verbs take 1,000,000 and 1e6, which the others refuse."""
+    try:
+        return 0 < float(text.replace(",", "")) < math.inf
+    except ValueError:
+        return False
+
+
+def given_problems(given: Mapping[str, str], *, first: bool) -> Iterator[str]:
+    """What a deploy of the target takes, and is not given; `first`: nothing is deployed yet.
+
+    Who deploys it anew has to be root, and gives hosts or an account, the first time or not.
+    """
+    target, server = given["TARGET"], given.get("SCYLLA")
+    if target == "lab" and os.geteuid() != 0:
+        yield (
+            "TARGET lab makes hosts, with mounts and networks: it needs root. Run the same command "
+            "with sudo, or use TARGET=local, which does not"
+        )
+    if target == "hosts" and not given.get("INVENTORY"):
+        yield "TARGET hosts needs INVENTORY=, a file that says where they are (docs/hosts.md)"
+    of_target = {"hosts": ("INVENTORY",), "aws": ("ACCOUNT", "BACKEND")}.get(target, ())
+    for variable in of_target:
+        file = given.get(variable)
+        if file and not Path(file).is_file():
+            example = _EXAMPLES[variable]
+            yield f"{variable} {file}: there is no such file. {example} is one to copy and change"
+    if server and not Path(server).exists():
+        yield f"SCYLLA {server}: there is no such file or folder"
+    here = target in ("local", "lab")
+    if here and first and given.get("ENGINE") == "scylla" and not server:
+        yield (
+            f"ENGINE scylla on target {target} needs a ScyllaDB server of yours: make deploy "
+            "ENGINE=scylla SCYLLA=its maker's archive, or a folder in which it was unpacked "
+            "(docs/scylla.md)"
+        )
 
 
 def free_mib(folder: Path) -> int:
@@ -221,11 +302,10 @@ def machine_problems(*, default: bool) -> Iterator[str]:
         )
 
 
-def problems(
-    target: str, experiment: str, verb: str, *, deploying: bool, default: bool
-) -> list[str]:
-    """All that is in the way, a sentence each."""
-    found = list(name_problems(target, experiment, verb))
+def problems(what_for: str, given: Mapping[str, str]) -> list[str]:
+    """All that is in the way of `what_for` (setup, deploy, series), a sentence each."""
+    target = given["TARGET"]
+    found = list(name_problems(given))
     found += [text for text in (checkout_problem(CHECKOUT), home_problem(home())) if text]
     if problem := folder_problem(Path.home(), "your home folder", "Set HOME= to one."):
         found.append(f"{problem} pip and Maven keep what they fetch there.")
@@ -235,18 +315,22 @@ def problems(
         found.append(odd)
     if problem := setup_problem():
         found.append(problem)
+    if what_for == "setup":
+        return found
     first = not (home() / target / "plan.json").exists()
-    if not found and deploying and target == "local" and first:
-        found += machine_problems(default=default)
+    found += given_problems(given, first=first)
+    if not found and target == "local" and first:
+        scaled = any(given.get(variable) for variable in SCALING)
+        default = given.get("EXPERIMENT") == DEFAULT_EXPERIMENT and not scaled
+        found += machine_problems(default=what_for == "deploy" and default)
     return found
 
 
 def main(arguments: list[str]) -> int:
     """Say what is in the way on stderr: 2 if anything is, else 0."""
-    what_for, target, experiment, verb, *scaled = arguments
-    default = experiment == DEFAULT_EXPERIMENT and not any(scaled)
-    deploying = what_for == "deploy"
-    found = problems(target, experiment, verb, deploying=deploying, default=default)
+    what_for, *given = arguments
+    values = {name: value for name, _, value in (each.partition("=") for each in given)}
+    found = problems(what_for, values)
     for problem in found:
         print(f"error: {problem}", file=sys.stderr)
     return 2 if found else 0

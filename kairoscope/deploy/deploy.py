@@ -75,7 +75,7 @@ def deploy(plan: Plan, of: Deployment) -> None:
     with operation.alone(plan.target):
         operation.check_none_unfinished(plan.target)
         check_shape(plan, of.target)
-        _brought(plan, of)  # Refused before anything takes long.
+        _check_given(plan, of)
         if of.target.shared:
             _check_here(plan, of)
         with steps.told(plan.target) as told:
@@ -84,6 +84,12 @@ def deploy(plan: Plan, of: Deployment) -> None:
             told.stage("Hosts, logins, secrets")
             prepare(plan, of)
             apply(plan, of.stack, "deploy", told)
+
+
+def _check_given(plan: Plan, of: Deployment) -> None:
+    """Refuse what is not given, or does not fit, before anything takes long."""
+    of.target.check_given(of.options, plan)
+    _brought(plan, of)
 
 
 def _brought(plan: Plan, of: Deployment) -> Any:
@@ -153,8 +159,9 @@ def provision(plan: Plan, of: Deployment) -> Path:
         raise UserError(
             f"Target {plan.target} has no hosts to provision: its servers are processes here."
         )
-    _bundles(of)
     check_shape(plan, of.target)
+    _check_given(plan, of)
+    _bundles(of)
     return _machines(plan, of, _brought(plan, of))
 
 

@@ -23,9 +23,12 @@ class Own(Reached):
         """What INVENTORY= says."""
         return given(plan, _file(options))
 
-    def check_given(self, options: Options) -> None:
-        """INVENTORY=."""
-        _file(options)
+    def check_given(self, options: Options, plan: Plan | None = None) -> None:
+        """INVENTORY=: that it is there, has who is to watch, and as many hosts as the plan."""
+        file = _file(options)
+        self.watched(options)
+        if plan is not None:
+            given(plan, file)
 
     def watched(self, options: Options) -> bool:
         """What INVENTORY= says. UserError if it says no, and MONITORING= yes."""

@@ -106,8 +106,12 @@ class Target(ABC):
         `begin` is called once that is known to be possible, before anything costs.
         """
 
-    def check_given(self, options: Options) -> None:
-        """UserError if `provision` would refuse what it is given, or lacks, whatever is there."""
+    def check_given(self, options: Options, plan: Plan | None = None) -> None:
+        """UserError if `provision` would refuse what it is given, or lacks, whatever is there.
+
+        Takes no longer than a look, so that it comes before what takes minutes. `plan`: that is
+        to be had, where the verb knows it by then.
+        """
 
     def ready(self) -> None:
         """Called when all was checked, before anything is changed on the machines."""

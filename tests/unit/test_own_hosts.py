@@ -76,6 +76,17 @@ def test_no_such_file(tmp_path: Path) -> None:
         own.Own().check_given(Options(tmp_path))
 
 
+def test_too_few_hosts_are_refused_when_it_is_asked_what_was_given(tmp_path: Path) -> None:
+    two = {name: STORAGE[name] for name in ("storage-1", "storage-2")}
+    options = Options(tmp_path, inventory=given(tmp_path / "mine.yml", storage=two))
+    own.Own().check_given(options)
+    with pytest.raises(UserError, match="group storage has 2 hosts"):
+        own.Own().check_given(options, planned())
+    watched = Options(tmp_path, inventory=options.inventory, monitoring=True)
+    with pytest.raises(UserError, match="no host in the group monitoring"):
+        own.Own().check_given(watched)
+
+
 def test_the_sample_fits_the_experiment_that_it_names(tmp_path: Path) -> None:
     sample = paths.ANSIBLE / "inventory-sample.yml"
     assert "EXPERIMENT=single-60k" in sample.read_text()

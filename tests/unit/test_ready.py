@@ -4,17 +4,25 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner
+from pydantic import BaseModel
+from rich.console import Console
 
 from kairoscope import experiment, paths, ready
 from kairoscope.cli import known
 from kairoscope.cli.main import main
 from kairoscope.cli.operate import operate_commands
 from kairoscope.deploy import deploy, preflight
+from kairoscope.errors import UserError
+from kairoscope.experiment import schema
 from kairoscope.hosts.inventory import GROUPS, Inventory
+from kairoscope.plan import Plan
 from kairoscope.targets.target import Options
+
+LAPTOP = ("TARGET=local", "EXPERIMENT=laptop")
 
 
 def refused(*arguments: str, **environment: str) -> str:
@@ -32,7 +40,7 @@ def refused(*arguments: str, **environment: str) -> str:
 
 
 def test_unknown_names_are_told_with_the_known_ones():
-    said = refused("setup", "lokal", "lapptop", "rebalance")
+    said = refused("setup", "TARGET=lokal", "EXPERIMENT=lapptop", "VERB=rebalance")
     assert "TARGET 'lokal' is not known. There are: aws, hosts, lab, local" in said
     assert "EXPERIMENT 'lapptop' is not known. There are:" in said
     assert "laptop" in said.splitlines()[1].partition("There are: ")[2]
@@ -43,6 +51,103 @@ def test_it_knows_the_names_that_the_program_knows():
     assert sorted(ready.TARGETS) == sorted(one.name for one in known.TARGETS)
     verbs = {name for name, command in operate_commands.commands.items() if not command.hidden}
     assert sorted(ready.VERBS) == sorted(verbs)
+    engines, _none = get_args(_allowed(schema.Storage, "engine"))
+    assert sorted(ready.ENGINES) == sorted(get_args(engines))
+    assert sorted(ready.PROTOCOLS) == sorted(get_args(_allowed(schema.Load, "protocol")))
+
+
+def _allowed(section: type[BaseModel], field: str) -> Any:
+    return section.model_fields[field].annotation
+
+
+def test_what_is_no_number_and_no_name_is_told_before_anything_is_set_up():
+    wrong = ("SENSORS=abc", "RATE=-1", "DURATION=90s", "ENGINE=foo", "PROTOCOL=http")
+    said = refused("setup", *LAPTOP, *wrong).splitlines()
+    assert len(said) == len(wrong)
+    assert "SENSORS 'abc' is no number of sensors, such as 2000" in said[2]
+    assert "ENGINE 'foo' is not known. There are: cassandra, scylla" in said[0]
+    assert "PROTOCOL 'http' is not known. There are: cql, line" in said[1]
+    fine = ("SENSORS=1,000,000", "RATE=0.5", "DURATION=", "ENGINE=scylla", "PROTOCOL=rest")
+    given = dict(each.split("=") for each in (*LAPTOP, *fine))
+    assert list(ready.name_problems(given)) == []
+
+
+def test_of_two_experiments_each_is_looked_for():
+    said = refused("series", *LAPTOP, "A=laptop", "WITH=lapptop")
+    assert said.startswith("error: WITH 'lapptop' is not known.")
+    assert said.count("error:") == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (["TARGET=hosts"], "TARGET hosts needs INVENTORY="),
+        (["TARGET=hosts", "INVENTORY=/no.yml"], "INVENTORY /no.yml: there is no such file"),
+        (["TARGET=aws", "ACCOUNT=/no.tfvars"], "ACCOUNT /no.tfvars: there is no such file"),
+        (["TARGET=local", "SCYLLA=/no.tar.gz"], "SCYLLA /no.tar.gz: there is no such file"),
+        (["TARGET=local", "ENGINE=scylla"], "ENGINE scylla on target local needs a ScyllaDB"),
+    ],
+)
+def test_what_a_deploy_takes_and_was_not_given(tmp_path, given, said):
+    given = ["EXPERIMENT=laptop", *given]
+    assert said in refused("deploy", *given, KAIROSCOPE_HOME=str(tmp_path))
+    values = dict(each.split("=") for each in given)
+    assert said not in "\n".join(ready.problems("setup", values))
+
+
+def test_a_lab_is_made_by_root(monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    (said,) = ready.given_problems({"TARGET": "lab"}, first=True)
+    assert "it needs root" in said
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert list(ready.given_problems({"TARGET": "lab"}, first=True)) == []
+
+
+def test_a_deployed_target_remembers_its_server():
+    given = {"TARGET": "local", "ENGINE": "scylla", "SCYLLA": ""}
+    assert list(ready.given_problems(given, first=False)) == []
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "asked"),
+    [
+        ("deploy", {}, [True]),
+        ("deploy", {"SENSORS": "10"}, [False]),
+        ("series", {}, [False]),
+        ("setup", {}, []),
+    ],
+)
+def test_memory_and_disk_are_asked_for_the_default_experiment_alone(
+    monkeypatch, tmp_path, what, given, asked
+):
+    seen = []
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    monkeypatch.setattr(ready, "machine_problems", lambda *, default: seen.append(default) or ())
+    ready.problems(what, {"TARGET": "local", "EXPERIMENT": "laptop", **given})
+    assert seen == asked
+
+
+@pytest.mark.parametrize("target", known.TARGETS, ids=lambda target: target.name)
+def test_what_is_not_given_is_refused_before_anything_is_built(tmp_path, monkeypatch, target):
+    def refuse(_: Options, plan: Plan | None = None) -> None:
+        raise UserError("not given")
+
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(target, "check_given", refuse)
+    monkeypatch.setattr(deploy, "_bundles", lambda _: pytest.fail("built"))
+    made = known.plan(experiment.load("laptop"), "hosts").model_copy(update={"target": target.name})
+    of = deploy.Deployment(target, known.stack(made.stack), Options(tmp_path), Console())
+    with pytest.raises(UserError, match="not given"):
+        deploy.deploy(made, of)
+    if target.managed:
+        with pytest.raises(UserError, match="not given"):
+            deploy.provision(made, of)
+
+
+def test_the_lab_asks_for_root_where_it_is_asked_what_it_lacks(monkeypatch, tmp_path):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(UserError, match="it needs root"):
+        known.target("lab").check_given(Options(tmp_path))
 
 
 def test_it_asks_of_the_default_experiment_what_the_preflight_asks():
@@ -103,21 +208,19 @@ def test_a_home_that_is_a_file(tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     for home in (file, file / "below"):
-        said = refused("setup", "local", "laptop", "", KAIROSCOPE_HOME=str(home))
+        said = refused("setup", *LAPTOP, KAIROSCOPE_HOME=str(home))
         assert f"{file} is a file, and no folder" in said
         assert "Traceback" not in said
     assert file.read_text() == ""
 
 
 def test_a_home_that_cannot_be_written():
-    said = refused("setup", "local", "laptop", "", KAIROSCOPE_HOME="/proc/kairoscope")
+    said = refused("setup", *LAPTOP, KAIROSCOPE_HOME="/proc/kairoscope")
     assert "/proc cannot be written" in said
 
 
 def test_a_home_folder_that_is_none(tmp_path):
-    said = refused(
-        "setup", "local", "laptop", "", HOME="/proc/nobody", KAIROSCOPE_HOME=str(tmp_path)
-    )
+    said = refused("setup", *LAPTOP, HOME="/proc/nobody", KAIROSCOPE_HOME=str(tmp_path))
     assert "your home folder /proc/nobody" in said
 
 
@@ -127,7 +230,7 @@ def test_nothing_is_left_where_it_could_be_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "command", [["plan"], ["status"], ["operate", "repair"], ["queue", "show"]]
+    "command", [["plan"], ["status"], ["operate", "repair"], ["queue", "inspect"]]
 )
 def test_every_command_refuses_a_home_that_is_a_file(tmp_path, monkeypatch, command):
     file = tmp_path / "file"

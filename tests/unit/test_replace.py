@@ -152,7 +152,7 @@ def test_a_machine_that_is_gone_is_made_anew(site):
 
 
 def test_what_cannot_be_had_made_is_refused_before_anything_is_marked(site, monkeypatch):
-    def refuse(options: Options) -> None:
+    def refuse(options: Options, plan: Any = None) -> None:
         raise UserError("account.tfvars: missing")
 
     monkeypatch.setattr(site, "check_given", refuse)

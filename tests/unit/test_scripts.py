@@ -2,6 +2,8 @@
 
 import subprocess
 
+import pytest
+
 from kairoscope import paths
 
 SCRIPTS = paths.CHECKOUT / "scripts"
@@ -55,3 +57,22 @@ def test_a_target_that_is_none_is_refused_before_anything_is_set_up():
     ready = next(i for i, line in enumerate(lines) if "scripts/ready" in line and "lokal" in line)
     setting_up = ("venv", "pip", "kairoscope deploy")
     assert not any(word in line for line in lines[:ready] for word in setting_up)
+
+
+@pytest.mark.parametrize(
+    ("verb", "what_for"),
+    [
+        *(("demo", "deploy"), ("deploy", "deploy"), ("search", "deploy"), ("setup", "setup")),
+        *(("ab", "series"), ("bakeoff", "series"), ("faults", "series")),
+    ],
+)
+def test_each_verb_that_deploys_is_refused_before_anything_is_set_up(verb, what_for):
+    done = subprocess.run(
+        ["make", "-C", str(paths.CHECKOUT), "-n", verb, "TARGET=hosts", "INVENTORY=my.yml"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first = next(line for line in done.stdout.splitlines() if "scripts/ready" in line)
+    assert f"' {what_for} 'TARGET=hosts'" in first
+    assert "'INVENTORY=my.yml'" in first

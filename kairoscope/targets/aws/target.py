@@ -82,7 +82,7 @@ class Aws(Reached):
         known_hosts.learn(reached, outputs["region"], say, self.boot_s)
         return made
 
-    def check_given(self, options: Options) -> None:
+    def check_given(self, options: Options, plan: Plan | None = None) -> None:
         """The account's variables, and the backend that the state is in."""
         working_folder().check_given(options.account, options.backend)
 

@@ -8,7 +8,7 @@ from kairoscope.experiment.faults import Fault
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.plan import Plan
-from kairoscope.targets.lab import Lab, LabHost, servers
+from kairoscope.targets.lab import Lab, LabHost, servers, system
 from kairoscope.targets.target import Options, Say, Target
 
 # One /24; its first address is the control machine's.
@@ -105,6 +105,10 @@ class LabTarget(Target):
                 "mitogen_ssh_compression": False,
             },
         )
+
+    def check_given(self, options: Options, plan: Plan | None = None) -> None:
+        """Root, and what this machine must have for a lab."""
+        system.check()
 
     def enter(self) -> None:
         """Go on in the lab's network, where its hosts can be reached."""
