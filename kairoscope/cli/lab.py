@@ -7,11 +7,12 @@ from collections.abc import Callable
 import click
 
 from kairoscope import paths
+from kairoscope.cli.options import Verbs, console
 from kairoscope.targets.lab.host import Lab
 from kairoscope.targets.lab.system import check_root
 
 
-@click.group()
+@click.group(cls=Verbs)
 @click.pass_context
 def lab(ctx: click.Context) -> None:
     """Hosts of target lab: look, log in, and let things happen to them (docs/lab.md).
@@ -48,11 +49,12 @@ def exec_(lab: Lab, host: str, command: tuple[str, ...]) -> None:
 
 
 @lab.command()
-@click.pass_obj
-def down(lab: Lab) -> None:
-    """End all hosts and remove everything of the lab but the base image."""
-    lab.down()
-    click.echo("lab: hosts ended, nothing of them left")
+def down() -> None:
+    """End all hosts and remove everything of the lab but the base image, as destroy does."""
+    from kairoscope.cli import known
+    from kairoscope.deploy import deploy
+
+    deploy.destroy(known.target("lab"), console, str)
 
 
 def _for_each_host(name: str, verb: Callable[[Lab, str], str]) -> None:

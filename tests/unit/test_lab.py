@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kairoscope.cli import lab as cli_lab
+from kairoscope.cli.main import main
 from kairoscope.errors import UserError
+from kairoscope.hosts import operation, secret_files
 from kairoscope.targets.lab import Lab, LabHost, check, host, image, system
 from kairoscope.targets.lab.network import Faults
 
@@ -216,6 +218,24 @@ def test_a_file_that_is_as_wanted_is_not_written_again(tmp_path):
 def test_a_tool_that_fails_is_named_with_what_it_said():
     with pytest.raises(UserError, match=r"`ls /nowhere` failed: .*No such file"):
         system.call("ls", "/nowhere")
+
+
+def test_down_is_a_destroy(monkeypatch, tmp_path):
+    """It went past the lock, and left passwords and certificates."""
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "secrets"))
+    ended = []
+    monkeypatch.setattr(Lab, "down", lambda self: ended.append(self.folder))
+    held = secret_files.ensure("lab", {"storage-1": ["10.77.0.11"]})
+    with operation.alone("lab"):
+        done = CliRunner().invoke(main, ["lab", "down"])
+    assert "is being changed by another deploy" in done.output
+    assert not ended
+    assert held.exists()
+    done = CliRunner().invoke(main, ["lab", "down"])
+    assert done.exit_code == 0, done.output
+    assert len(ended) == 1
+    assert not held.exists()
 
 
 @pytest.mark.parametrize("end_of_ours", [[], ["--"]])
