@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from kairoscope import __version__, paths
+from kairoscope import __version__, paths, ready
 from kairoscope.cli.bakeoff import bakeoff
 from kairoscope.cli.compare import compare_commands
 from kairoscope.cli.demo import demo, deploy, load
@@ -53,10 +53,10 @@ class _Group(Verbs):
 def main() -> None:
     """Deploy KairosDB on ScyllaDB, load it with sensors, prove what it sustains."""
     if (home := paths.home()).exists() and not home.is_dir():
-        raise UserError(f"KAIROSCOPE_HOME {home} is a file: give a folder of yours.")
+        raise UserError(ready.home_problem(home) or "")
 
 
-@main.group("experiment")
+@main.group("experiment", cls=Verbs)
 def experiment_commands() -> None:
     """Look up what an experiment may say (experiments/README.md)."""
 

@@ -20,7 +20,7 @@ console = Console(highlight=False, soft_wrap=True)
 
 
 class Verbs(click.Group):
-    """Of a verb that is none, names the ones there are."""
+    """Of a verb that is none, names the ones there are; not those that only roles call."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -31,9 +31,10 @@ class Verbs(click.Group):
         except click.UsageError:
             if not args or args[0].startswith("-"):
                 raise
-            known = ", ".join(name for name in self.list_commands(ctx))
+            commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+            known = [name for name, command in commands.items() if command and not command.hidden]
             raise UserError(
-                f"{ctx.command_path}: there is no verb {args[0]!r}. There are: {known}"
+                f"{ctx.command_path}: there is no verb {args[0]!r}. There are: {', '.join(known)}"
             ) from None
 
 

@@ -241,11 +241,27 @@ def test_every_command_refuses_a_home_that_is_a_file(tmp_path, monkeypatch, comm
     assert f"{file} is a file" in done.output
 
 
-@pytest.mark.parametrize("group", [[], ["operate"], ["queue"]])
+def test_a_home_that_is_a_file_is_called_what_it_is(tmp_path, monkeypatch):
+    """It was called KAIROSCOPE_HOME where nobody had set that."""
+    (tmp_path / "home").write_text("")
+    monkeypatch.delenv("KAIROSCOPE_HOME", raising=False)
+    monkeypatch.setattr(paths, "home", lambda: tmp_path / "home")
+    done = CliRunner().invoke(main, ["plan"])
+    assert done.exit_code == 2
+    assert f"the folder of deployments {tmp_path / 'home'}: " in done.output
+    assert "is a file" in done.output
+
+
+@pytest.mark.parametrize("group", [[], ["operate"], ["queue"], ["lab"], ["experiment"]])
 def test_a_verb_that_is_none_is_told_with_those_that_are(group):
     done = CliRunner().invoke(main, [*group, "frobnicate"])
     assert done.exit_code == 2
     assert "there is no verb 'frobnicate'. There are: " in done.output
+    told = done.output.partition("There are: ")[2].strip().split(", ")
+    there = operate_commands if group == ["operate"] else main
+    only_of_roles = {name for name, command in there.commands.items() if command.hidden}
+    assert only_of_roles
+    assert not only_of_roles & set(told)
 
 
 @pytest.mark.parametrize("command", [["plan"], ["status"], ["operate", "repair"]])
