@@ -140,7 +140,7 @@ ab: tools ## Run two experiments in turn and compare: A=<experiment> WITH=<exper
 
 .PHONY: bakeoff
 bakeoff: tools ## Deploy, load, kill and destroy every system in turn on the same sensors: one table (ONLY=, SENSORS=, DURATION=, MINUTES=, QUICK=1; docs/systems.md)
-	@$(KAIROSCOPE) bakeoff $(if $(ONLY),--only '$(ONLY)') $(if $(SENSORS),--sensors '$(SENSORS)') \
+	@$(KAIROSCOPE) bakeoff --target '$(TARGET)' $(if $(ONLY),--only '$(ONLY)') $(if $(SENSORS),--sensors '$(SENSORS)') \
 	  $(if $(DURATION),--duration '$(DURATION)') $(if $(MINUTES),--minutes '$(MINUTES)') \
 	  $(if $(QUICK),--quick) $(ARGS)
 

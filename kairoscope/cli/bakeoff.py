@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kairoscope import paths, ready
-from kairoscope.cli.options import console, target_option
+from kairoscope.cli.options import console, leave, target_option
 from kairoscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def bakeoff(
     if left:
         console.print(f"MINUTES={minutes} are up, {left} steps are left: the same command goes on")
     failed = any(found.system(entrant)["error"] for entrant in entrants)
-    sys.exit(1 if failed else 2 if left else 0)
+    leave(1 if failed else 2 if left else 0, "a system failed" if failed else "it is not whole yet")
 
 
 def _check_free(target: str, ours: str | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from kairoscope.cli.options import (
     empty_option,
     host_arguments,
     host_options,
+    leave,
     make_plan,
     scale_options,
 )
@@ -123,7 +123,7 @@ def compare(
         raise UserError(f"The comparison could not be written to {folder}: {error}") from error
     page.show(found, console)
     console.print(f"page: {html}")
-    sys.exit(found.exit_status)
+    leave(found.exit_status, f"the comparison's word is {found.word}")
 
 
 @click.command()
@@ -217,7 +217,7 @@ def ab(
         ) from None
     page.show(found, console)
     console.print(f"page: {folder / page.HTML}")
-    sys.exit(found.exit_status)
+    leave(found.exit_status, f"the comparison's word is {found.word}")
 
 
 def _experiment(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from kairoscope.cli.options import (
     deployment,
     enter,
     host_options,
+    leave,
     make_plan,
     plan_options,
     port_option,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from kairoscope.plan import Plan
+    from kairoscope.run.run import Ran
     from kairoscope.serve.beside import Beside
 
 
@@ -128,8 +129,8 @@ def load(*, port: int | None, serve: bool, **given: Any) -> None:
     _check(**how)
     made = make_plan(**given)
     with _page(port, serve=serve) as page:
-        status = _load(made, page, **how)
-    sys.exit(status)
+        ran = _load(made, page, **how)
+    leave(ran.status, f"the verdict is {ran.verdict}")
 
 
 @click.command()
@@ -151,8 +152,8 @@ def demo(*, port: int | None, serve: bool, **given: Any) -> None:
         if page:
             page.show_target(made.target, absolute(then["into"]) or paths.runs_dir())
         _deploy(made, **how)
-        status = _load(make_plan(**given), page, **then)
-    sys.exit(status)
+        ran = _load(make_plan(**given), page, **then)
+    leave(ran.status, f"the verdict is {ran.verdict}")
 
 
 def _page(port: int | None, *, serve: bool) -> AbstractContextManager[Beside | None]:
@@ -198,7 +199,7 @@ def _load(
     count_visible: bool,
     ask: bool,
     probe: bool,
-) -> int:
+) -> Ran:
     from kairoscope.cli import known
     from kairoscope.hosts import inventory
     from kairoscope.run import asking, killing, run, visible
@@ -221,4 +222,4 @@ def _load(
         beside=asking.of_plan(made) if ask else None,
         then=then,
         probe=probe,
-    ).status
+    )

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kairoscope import paths, run_folder
-from kairoscope.cli.options import console, host_arguments, host_options, scale_options
+from kairoscope.cli.options import console, host_arguments, host_options, leave, scale_options
 from kairoscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -101,7 +100,11 @@ def faults(
         ) from None
     fault_page.show(record, console)
     console.print(f"page: {folder / fault_page.HTML}", soft_wrap=True)
-    sys.exit(record.exit_status)
+    lost = record.exit_status == 1
+    leave(
+        record.exit_status,
+        "a point was lost, or a run passed that should not" if lost else "not all faults were held",
+    )
 
 
 def _started(folder: Path, wanted: Experiment, target: str, asked: dict[str, Any]) -> Record:

@@ -26,6 +26,7 @@ from kairoscope.cli.options import (
     enter,
     enter_kairosdb,
     host_options,
+    leave,
     make_plan,
     plan_options,
     port_option,
@@ -139,7 +140,8 @@ def rehearse(**wanted: Any) -> None:
     """Run EXPERIMENT's sensors against a sink that discards all; exit 1 if it is too much."""
     from kairoscope.run import rehearse
 
-    sys.exit(0 if rehearse.rehearse(make_plan(**wanted), console) else 1)
+    carried = rehearse.rehearse(make_plan(**wanted), console)
+    leave(0 if carried else 1, "this machine's loaders cannot carry it")
 
 
 @main.command()
@@ -151,7 +153,8 @@ def status(target: str) -> None:
     from kairoscope.hosts.deployed import deployed_stack
 
     enter(target)
-    sys.exit(0 if status.show(target, known.stack(deployed_stack(target)), console) else 1)
+    well = status.show(target, known.stack(deployed_stack(target)), console)
+    leave(0 if well else 1, "not all is well")
 
 
 @main.command()
@@ -161,7 +164,7 @@ def verify(target: str) -> None:
     from kairoscope.deploy import verify
 
     enter_kairosdb(target)
-    sys.exit(0 if verify.show(target, console) else 1)
+    leave(0 if verify.show(target, console) else 1, "not all is as it should be")
 
 
 @main.command()
@@ -225,7 +228,7 @@ def judge(run_dir: Path | None) -> None:
 
     judged = conclude.again(_run_folder(run_dir)).verdict
     show(judged, console)
-    sys.exit(sustained.EXIT_STATUS[judged.verdict])
+    leave(sustained.EXIT_STATUS[judged.verdict], f"the verdict is {judged.verdict}")
 
 
 @main.command()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 from rich.console import Console
@@ -210,6 +211,14 @@ def enter_kairosdb(target: str) -> None:
             "docs/systems.md has what works with other stacks"
         )
     enter(target)
+
+
+def leave(status: int, why: str) -> NoReturn:
+    """End the command with a status. Of one that is not 0 `why` is said: make says no more than
+    that there was an error."""
+    if status:
+        console.print(f"exit status {status}: {why}")
+    sys.exit(status)
 
 
 def enter(target: str) -> None:

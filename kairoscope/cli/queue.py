@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from kairoscope.cli.options import Verbs, console, enter_kairosdb, target_option
+from kairoscope.cli.options import Verbs, console, enter_kairosdb, leave, target_option
 
 
 @click.group("queue", cls=Verbs)
@@ -34,7 +33,8 @@ def inspect(target: str, node: str | None) -> None:
     from kairoscope.deploy.operate import queue
 
     enter_kairosdb(target)
-    sys.exit(0 if queue.inspect(target, node, console) else 1)
+    whole = queue.inspect(target, node, console)
+    leave(0 if whole else 1, "what waits is not whole")
 
 
 @queue_commands.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,16 @@ from kairoscope.cli.options import (
     empty_option,
     enter,
     host_options,
+    leave,
     target_option,
 )
 from kairoscope.errors import UserError
+
+_UNFOUND = {
+    1: "points were lost, nothing was sustained, or what was found did not hold",
+    2: "how much at most is not known: everything tried was sustained, or could not be judged",
+}
+"""Exit statuses of `kairoscope.series.record`."""
 
 
 def _vary(context: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -99,11 +105,10 @@ def search(
     wanted = experiments.load(experiment, experiments.Overrides(engine=engine))
     stored_in = deployed.deployed_engine(target, wanted.stack)
     enter(target)
-    sys.exit(
-        command.search(
-            wanted,
-            command.Asked(confirm_s=confirm_s if confirm else None, **asked),
-            lambda at: known.plan(at, target, deployed_engine=stored_in),
-            deployment(target, wanted.stack, console, account, backend, inventory),
-        )
+    status = command.search(
+        wanted,
+        command.Asked(confirm_s=confirm_s if confirm else None, **asked),
+        lambda at: known.plan(at, target, deployed_engine=stored_in),
+        deployment(target, wanted.stack, console, account, backend, inventory),
     )
+    leave(status, _UNFOUND.get(status, ""))

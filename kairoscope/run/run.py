@@ -61,12 +61,16 @@ Then = Callable[[State, Session, Console], None]
 
 @dataclass(frozen=True)
 class Ran:
-    """A run that has ended: where it is, the exit status of its verdict, whether it was interrupted
-    by Ctrl-C or SIGTERM."""
+    """A run that has ended: where it is, its verdict, whether Ctrl-C or SIGTERM interrupted it."""
 
     folder: Path
-    status: int
+    verdict: str
     interrupted: bool
+
+    @property
+    def status(self) -> int:
+        """The exit status of its verdict."""
+        return sustained.EXIT_STATUS[self.verdict]
 
 
 def load(
@@ -521,8 +525,8 @@ def _probe(state: State, session: Session, console: Console) -> None:
         run_folder.write_json(state.folder / run_folder.PROBED, document)
 
 
-def _finish(state: State, console: Console) -> int:
-    """Judge what there is, write it, and tell where it is."""
+def _finish(state: State, console: Console) -> str:
+    """Judge what there is, write it, and tell where it is; the verdict."""
     # A second Ctrl-C now would lose what the first one left; this takes seconds.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -545,11 +549,7 @@ def _finish(state: State, console: Console) -> int:
         ) from error
     show(conclusion.verdict, console)
     console.print(f"report: {html}", soft_wrap=True)
-    status = sustained.EXIT_STATUS[conclusion.verdict.verdict]
-    if status:
-        # make says no more than that there was an error.
-        console.print(f"exit status {status}: the verdict is {conclusion.verdict.verdict}")
-    return status
+    return conclusion.verdict.verdict
 
 
 def _remember(state: State) -> None:

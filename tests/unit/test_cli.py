@@ -37,6 +37,13 @@ def test_what_roles_call_is_there_and_hidden() -> None:
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
 
 
+def test_every_command_says_why_its_status_is_not_0() -> None:
+    """All of them end by `leave`, as make says no more than that there was an error."""
+    of_people = {path.name for path in (paths.CHECKOUT / "kairoscope" / "cli").glob("*.py")}
+    for name in of_people - {"options.py"}:
+        assert "sys.exit(" not in (paths.CHECKOUT / "kairoscope" / "cli" / name).read_text(), name
+
+
 def test_fields_of_an_experiment() -> None:
     done = CliRunner().invoke(main, ["experiment", "fields", "limits"])
     assert done.exit_code == 0

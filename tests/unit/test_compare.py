@@ -228,6 +228,7 @@ def test_command(home: Path, rng: np.random.Generator) -> None:
     assert "chart-compared-percentiles" in html
     assert '"bands":[{' in html
     assert done.output.count("worse") > 3
+    assert done.output.endswith("exit status 1: the comparison's word is worse\n")
 
 
 def bad_input(folder: Path) -> dict[str, tuple[list[object], str]]:

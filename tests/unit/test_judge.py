@@ -112,6 +112,9 @@ def test_judged_again_it_says_the_same(tmp_path, made, capsys):
     assert first.exit_code == STATUS[said["verdict"]]
     assert first.output == second.output
     assert f"verdict: {said['verdict']}  " in first.output
+    # make says no more than that there was an error.
+    last = f"exit status {first.exit_code}: the verdict is {said['verdict']}"
+    assert (first.output.splitlines()[-1] == last) == (first.exit_code != 0)
     for part in said["parts"].values():
         assert part["text"] in first.output
 

@@ -60,6 +60,7 @@ def test_a_stub_runs_from_experiment_to_verdict(
         code, output = call("demo", experiment, "--target", "stub")
         assert (home / "stub" / "deployed").exists()
     assert (code, f"verdict: {word}" in output) == (status, True), output
+    assert output.count(f"exit status {status}: the verdict is {word}") == bool(status)
     run = home / "runs" / "latest"
     told = [json.loads(line)["stage"] for line in (run / "progress.jsonl").open()]
     stages = ["before", "starting", "load", "drain", "after", "read-back", "judging"]

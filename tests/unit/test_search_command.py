@@ -65,7 +65,7 @@ class Loads:
                 "queued": 0,
             },
         )
-        return run.Ran(folder, 0 if good else 1, stopped)
+        return run.Ran(folder, "pass" if good else "fail", stopped)
 
 
 @pytest.fixture
