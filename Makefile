@@ -293,7 +293,7 @@ $(VENV)/installed: requirements.lock pyproject.toml scripts/need
 # In a virtual environment of its own: checkov pins versions of what Kairoscope uses too.
 $(CHECKOV_VENV)/installed: requirements-checkov.lock
 	@scripts/need python
-	@echo "installing checkov into $(CHECKOV_VENV)"
 	@"$$(scripts/need --print-python)" -m venv $(CHECKOV_VENV)
-	@$(CHECKOV_VENV)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements-checkov.lock
+	@scripts/narrate 'installing checkov into $(CHECKOV_VENV), about a minute' $(CHECKOV_VENV)/install.log \
+	  $(CHECKOV_VENV)/bin/pip install --disable-pip-version-check --require-hashes -r requirements-checkov.lock
 	@touch $@

@@ -9,7 +9,7 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-LINE_EVERY_S = 10.0
+LINE_EVERY_S = 5.0
 """Without a terminal, where nothing can be written over: a line so often, in s."""
 
 _BAR_WIDTH = 12

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from kairoscope import paths
+from kairoscope import live, paths
 from kairoscope.deploy import bundles, inventory_vars, monitoring, preflight
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, secret_files, steps
@@ -308,7 +308,10 @@ def destroy(target: Target, console: Console, ask: Callable[[str], str]) -> None
     idle = operation.without_load(target.name, "its servers are what it measures")
     with operation.alone(target.name), idle:
         held = secret_files.folder(target.name)
-        target.destroy(console.print)
+        # Of others what ends them (Terraform) writes by itself.
+        shown = console if target.shared else None
+        with live.stage(shown, f"ending target {target.name}", usual="a minute at most"):
+            target.destroy(console.print)
         folder = paths.target_dir(target.name)
         shutil.rmtree(folder, ignore_errors=True)
         if folder.exists():

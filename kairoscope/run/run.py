@@ -107,14 +107,13 @@ def load(
     refusal = f"Another load runs on target {plan.target}: each would measure the other."
     with operation.hold(operation.load_lock(plan.target), refusal):
         limit_ms = plan.experiment.limits.clock_offset_ms
-        # Before there is a run folder: a host that is not fit leaves no run.
-        with (
-            terminated_as_interrupted(),
-            stack.connect(plan, hosts) as session,
-            loader_hosts.connect(hosts.loader, limit_ms) as fleet,
-        ):
-            session.check_ready()
-            state = _open(plan, hosts, session, into, levers)
+        with terminated_as_interrupted(), contextlib.ExitStack() as ways:
+            # Before there is a run folder: a host that is not fit leaves no run.
+            with live.stage(console, "servers, loader hosts, and how fast the machines are"):
+                session = ways.enter_context(stack.connect(plan, hosts))
+                fleet = ways.enter_context(loader_hosts.connect(hosts.loader, limit_ms))
+                session.check_ready()
+                state = _open(plan, hosts, session, into, levers)
             more = (always_read_back, until, on_folder, beside, then, probe)
             return _run(state, session, fleet, console, *more)
 
@@ -530,18 +529,18 @@ def _finish(state: State, console: Console) -> str:
     # A second Ctrl-C now would lose what the first one left; this takes seconds.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    console.print("judging, and drawing the report …")
     state.at("judging")
     try:
-        state.end()
-        conclusion = conclude.judge(state.folder)
-        conclusion.write()
-        manifest = run_folder.read_object(state.folder / run_folder.MANIFEST)
-        manifest["ended"] = datetime.now(UTC).isoformat()
-        manifest["load"] = conclusion.times
-        run_folder.write_json(state.folder / run_folder.MANIFEST, manifest)
-        _remember(state)
-        html, _ = report.write(state.folder, paths.REFERENCE)
+        with live.stage(console, "judging, and drawing the report", usual="some seconds"):
+            state.end()
+            conclusion = conclude.judge(state.folder)
+            conclusion.write()
+            manifest = run_folder.read_object(state.folder / run_folder.MANIFEST)
+            manifest["ended"] = datetime.now(UTC).isoformat()
+            manifest["load"] = conclusion.times
+            run_folder.write_json(state.folder / run_folder.MANIFEST, manifest)
+            _remember(state)
+            html, _ = report.write(state.folder, paths.REFERENCE)
     except OSError as error:
         raise UserError(
             f"The run's results could not be written to {state.folder}: {error}. What was captured "

@@ -17,7 +17,7 @@ from typing import Protocol
 from rich.console import Console
 
 from kairoscope import experiment as experiments
-from kairoscope import paths, run_folder
+from kairoscope import live, paths, run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
 from kairoscope.hosts.inventory import Inventory
@@ -140,7 +140,9 @@ class Verbs:
             # Ctrl-C is passed on below, once: a terminal would send a second one by itself.
             start_new_session=True,
         )
-        with _interrupts_passed_on(process):
+        # What is quiet says at least that it goes on.
+        shown = self._console if quiet else None
+        with live.stage(shown, " ".join(arguments[:2])), _interrupts_passed_on(process):
             said, _ = process.communicate()
         if process.returncode not in ends:
             text = f": {said.strip()[-1500:]}" if said else ""

@@ -1,6 +1,8 @@
 """Two experiments that take turns, on a deployment that is made up."""
 
+import io
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -193,6 +195,16 @@ def test_the_store_is_emptied_once_its_servers_are_as_wanted(
     )
     verbs.prepare(OURS)
     assert calls == ["deploy ours.yml --inventory /mine.yml", "empty ours.yml"]
+
+
+def test_a_quiet_verb_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "kairoscope"
+    program.write_text("#!/bin/sh\necho of its own\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    out = io.StringIO()
+    driver.Verbs("nowhere", Console(file=out))._call("deploy", "ours.yml", "--engine", quiet=True)
+    assert out.getvalue() == "deploy ours.yml …\n"
 
 
 @pytest.mark.parametrize(

@@ -234,6 +234,7 @@ def test_down_is_a_destroy(monkeypatch, tmp_path):
     assert held.exists()
     done = CliRunner().invoke(main, ["lab", "down"])
     assert done.exit_code == 0, done.output
+    assert done.output.startswith("ending target lab …\n")
     assert len(ended) == 1
     assert not held.exists()
 

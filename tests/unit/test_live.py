@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from kairoscope import live
+from kairoscope import live, paths
 
 
 @given(st.integers(1, 10**9), st.floats(0.02, 1), st.floats(2, 10**5))
@@ -31,6 +31,12 @@ def test_what_a_stage_says():
     assert shown.text(10) == "1,000 of 3,000 points, 10 s, about 20 s left"
     usual = live.Stage("Maven", None, "", "one to four minutes with empty caches")
     assert usual.text(125) == "2:05 min, one to four minutes with empty caches"
+
+
+def test_nothing_is_silent_for_longer_than_five_seconds():
+    assert live.LINE_EVERY_S <= 5
+    script = (paths.CHECKOUT / "scripts" / "narrate").read_text()
+    assert "SECONDS - told)) -ge 5 ]" in script
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(monkeypatch):

@@ -61,6 +61,10 @@ def test_a_stub_runs_from_experiment_to_verdict(
         assert (home / "stub" / "deployed").exists()
     assert (code, f"verdict: {word}" in output) == (status, True), output
     assert output.count(f"exit status {status}: the verdict is {word}") == bool(status)
+    # Before there is a run folder, and at the end, it says what takes a while.
+    said = re.findall(r"^(.*) …$", output, re.MULTILINE)
+    assert "servers, loader hosts, and how fast the machines are" in said
+    assert said[-1] == "judging, and drawing the report"
     run = home / "runs" / "latest"
     told = [json.loads(line)["stage"] for line in (run / "progress.jsonl").open()]
     stages = ["before", "starting", "load", "drain", "after", "read-back", "judging"]

@@ -36,7 +36,7 @@ def test_a_line_tells_the_worst_second_since_the_last() -> None:
     lines = tell.Lines()
     looks = [dataclasses.replace(NOTHING, elapsed_s=t, p99_ms=slow.get(t, 5.0)) for t in range(25)]
     told = [(line.elapsed_s, line.p99_ms) for now in looks if (line := lines.due(now))]
-    assert told == [(0, 5.0), (10, 900.0), (20, 40.0)]
+    assert told == [(0, 5.0), (5, 900.0), (10, 5.0), (15, 40.0), (20, 5.0)]
 
 
 @given(

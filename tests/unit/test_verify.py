@@ -589,7 +589,9 @@ class TestGoingOn:
             [host("loader-1", "loader")],
             [host("monitoring-1", "monitoring", **WATCHING)],
         )
-        found = verify.verify("local", hosts, planned())
+        made: list[int] = []
+        found = verify.verify("local", hosts, planned(), made.append)
+        assert made == [number + 1 for number in range(len(checks.CHECKS))]
         assert [f.where for f in found if f.check == "reached"] == [
             "storage-1",
             "kairosdb-1",
@@ -632,6 +634,7 @@ def test_the_table_shows_what_was_found_and_the_status_follows_it(monkeypatch, t
     monkeypatch.setattr(verify, "verify", lambda *_: found)
     assert not verify.show("local", Console(file=sys.stdout, width=120))
     said = capsys.readouterr().out
+    assert said.startswith("looking at target local …\n")
     assert "10.0.0.2 [DN]" in said
     assert "1 ok, 1 FAIL, 1 checks not made" in said
     found.pop(0)

@@ -20,11 +20,10 @@ DOCUMENTATION = """
 name: narrate
 type: aggregate
 short_description: which task a playbook is at, where one takes long
-description: A line for a task that has gone on for five seconds, and another every ten.
+description: A line for a task that goes on, every five seconds.
 """
 
-_FIRST_S = 5.0
-_THEN_S = 10.0
+_EVERY_S = 5.0
 _LOOK_S = 0.5
 
 
@@ -65,7 +64,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def _begin(self, name: str) -> None:
         self._task = name
         self._began = time.monotonic()
-        self._due = self._began + _FIRST_S
+        self._due = self._began + _EVERY_S
         _step(task=name)
         if self._thread is None:
             self._thread = threading.Thread(target=self._tell, daemon=True)
@@ -76,7 +75,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
             time.sleep(_LOOK_S)
             now, task = time.monotonic(), self._task
             if task and now >= self._due:
-                self._due = now + _THEN_S
+                self._due = now + _EVERY_S
                 # Not by Ansible's display: its lock must not be held when a worker is forked.
                 line = f"  … {task}: {now - self._began:.0f} s\n"
                 os.write(sys.stdout.fileno(), line.encode())

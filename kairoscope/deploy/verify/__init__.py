@@ -3,10 +3,13 @@
 All checks run, whatever the ones before found. What each does is said at its function in `checks`.
 """
 
+from collections.abc import Callable
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from kairoscope import live
 from kairoscope.deploy.verify.checks import CHECKS, Context
 from kairoscope.deploy.verify.finding import Finding, State, passed
 from kairoscope.errors import UserError
@@ -25,7 +28,8 @@ def show(target: str, console: Console) -> bool:
     """
     hosts = inventory.load(target)
     plan = deployed.deployed_plan(target)
-    findings = verify(target, hosts, plan)
+    with live.stage(console, f"looking at target {target}", len(CHECKS), "checks") as shown:
+        findings = verify(target, hosts, plan, shown)
     table = Table("check", "where", "found", "wanted", "", title=f"target {target}")
     for one in findings:
         style = _STYLE[one.state]
@@ -41,14 +45,19 @@ def show(target: str, console: Console) -> bool:
     return passed(findings)
 
 
-def verify(target: str, hosts: Inventory, plan: Plan) -> list[Finding]:
-    """All findings of a target. Hosts that do not answer are one each, and are left alone then."""
+def verify(
+    target: str, hosts: Inventory, plan: Plan, made: Callable[[int], None] = lambda _: None
+) -> list[Finding]:
+    """All findings of a target. Hosts that do not answer are one each, and are left alone then.
+
+    `made` is told how many checks were made, of `CHECKS`.
+    """
     findings = ssh.on_all(hosts.all, _reach)
     reached = {f.where for f in findings if f.state is State.OK}
     context = Context(target, hosts, plan, reached)
     try:
         with context.connected():
-            for check in CHECKS:
+            for check in live.counted(CHECKS, made):
                 findings += check.findings(context)
     except UserError as error:
         findings.append(Finding.of("way to the servers", "", error.message, "open", False))
