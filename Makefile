@@ -38,7 +38,7 @@ SERVE ?=
 KEY ?=
 ARGS ?=
 VERSION ?=
-RAN ?= $(wildcard .kairoscope/tests/*.xml)
+RAN ?= $(wildcard .kairoscope/tests/test*.xml)
 
 # What a target needs on this machine beside Java and Maven.
 NEEDS_aws := ssh terraform
@@ -192,9 +192,12 @@ tools: ready $(VENV)/installed
 # test has a line, so that one that hangs is known by its name.
 PYTEST = $(BIN)/python -m pytest $(if $(CI),-v) --durations=20 --dist loadgroup --no-loadscope-reorder
 
+# A record of what was run for a release, by its name; with ARGS it may be of one test alone, which is none.
+JUNIT = --junitxml=.kairoscope/tests/$(if $(ARGS),part,$@$(if $(ONLY),-$(ONLY))).xml
+
 .PHONY: test
 test: test-needs ## Run what fits into 20 minutes on two cores (ONLY=unit|cluster|lab|cloud for one layer, ARGS= for pytest)
-	@$(PYTEST) -n $(if $(ONLY),$(if $(filter unit,$(ONLY)),2,0),3) --junitxml=.kairoscope/tests/test.xml \
+	@$(PYTEST) -n $(if $(ONLY),$(if $(filter unit,$(ONLY)),2,0),3) $(JUNIT) \
 	  --long=no $(if $(ONLY),tests/$(ONLY)) $(ARGS)
 
 # What kinds of it need beside what all do.
@@ -206,7 +209,7 @@ LONG_NEEDS_ = panels strace
 .PHONY: test-long
 test-long: test-needs ## Run the other tests, hours (ONLY=day_two|faults|secured|scylla|lab|aws|alerts|panels for one kind; SCYLLA= a ScyllaDB server)
 	@scripts/need $(LONG_NEEDS_$(ONLY)) || true
-	@$(PYTEST) -n $(if $(ONLY),0,2) --junitxml=.kairoscope/tests/test-long.xml --long=$(or $(ONLY),all) $(ARGS)
+	@$(PYTEST) -n $(if $(ONLY),0,2) $(JUNIT) --long=$(or $(ONLY),all) $(ARGS)
 
 CAN_LAB = $(BIN)/python -c 'from kairoscope.targets import lab; lab.check()' 2>/dev/null
 

@@ -6,10 +6,11 @@ it writes the version where it stands, builds the run-time bundles from nothing,
 results/releases/<version>.md with their checksums and with what ran before, commits and tags. It
 pushes nothing. What fails on the way leaves the files as they were.
 
-    .venv/bin/python scripts/release.py 0.2.0 .kairoscope/tests/*.xml
+    .venv/bin/python scripts/release.py 0.2.0 .kairoscope/tests/test*.xml
 
 Every file after the version is a record of what was run: JUnit XML of pytest, or a text (.md, .txt)
-that says so.
+that says so. Its name says of what: `test` and `test-long` are the whole of these verbs,
+`test-lab` and `test-long-faults` what they run with ONLY=; all of both must have been run.
 """
 
 import argparse
@@ -30,6 +31,11 @@ VERSIONED = ("pyproject.toml", "loaders/pyproject.toml", "kairoscope/__init__.py
 _VERSION_LINE = re.compile(r'^((?:__)?version(?:__)? = )"[^"]*"$', re.MULTILINE)
 BUNDLES = Path(".kairoscope/bundles")
 RECORDS = Path("results/releases")
+PARTS = {
+    "test": ("unit", "cluster", "lab", "cloud"),
+    "test-long": ("day_two", "faults", "secured", "scylla", "lab", "aws", "alerts", "panels"),
+}
+"""What the verbs run with ONLY=; a test holds the long ones and tests/conftest.py equal."""
 
 
 class Refused(Exception):
@@ -64,8 +70,11 @@ def release(version: str, ran: list[Path]) -> Path:
     check(version)
     tested = git("rev-parse", "HEAD")
     rows = [was_run(path) for path in ran]
-    if not rows:
-        raise Refused("no record of what was run: first make test test-long, or name it in RAN=")
+    if left := not_run(ran):
+        raise Refused(
+            f"no record that these were run: {', '.join(left)}. Run them, or name one in RAN=; "
+            "what was run elsewhere is a text of the record's name, such as test-long-lab.md"
+        )
     print("make lint")
     if subprocess.run(["make", "lint"], check=False).returncode != 0:
         raise Refused("make lint complains; nothing was changed")
@@ -122,6 +131,19 @@ def check(version: str) -> None:
             raise Refused(f'{path} has no line version = "…"')
 
 
+def not_run(ran: list[Path]) -> list[str]:
+    """The verbs that no record is of, each with its ONLY= where others of it are there."""
+    names = {path.stem for path in ran}
+    left = []
+    for verb, parts in PARTS.items():
+        if verb in names:
+            continue
+        missing = [part for part in parts if f"{verb}-{part}" not in names]
+        whole = len(missing) == len(parts)
+        left += [f"make {verb}"] if whole else [f"make {verb} ONLY={part}" for part in missing]
+    return left
+
+
 def was_run(path: Path) -> str:
     """A row of the record. Refused if tests failed, or ran before the commit that is released."""
     if not path.exists():
@@ -142,7 +164,10 @@ def was_run(path: Path) -> str:
         raise Refused(f"{path}: no test was run")
     committed = datetime.fromisoformat(git("log", "-1", "--format=%cI"))
     if began.astimezone(UTC) < committed:
-        raise Refused(f"{path}: ran before the last commit ({committed:%Y-%m-%d %H:%M}); run again")
+        raise Refused(
+            f"{path}: ran before the last commit ({committed:%Y-%m-%d %H:%M}); run again, or "
+            "remove it where other records are of the same"
+        )
     of_layers = ", ".join(f"{name} {count}" for name, count in sorted(passed.items()))
     seconds = sum(float(suite.get("time", 0)) for suite in suites)
     return (

@@ -1,15 +1,30 @@
 """`make release`, in a checkout of its own."""
 
+import importlib.util
 import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from kairoscope import __version__, paths
 
+
+def loaded(path: Path) -> Any:
+    """A file of Python that is in no package."""
+    spec = importlib.util.spec_from_file_location(f"{path.stem}_loaded", path)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+LONG: dict[str, str] = loaded(paths.CHECKOUT / "tests" / "conftest.py").LONG
 SCRIPT = paths.CHECKOUT / "scripts" / "release.py"
 FILES = {
     "CHANGELOG.md": "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-11-25\n\n- More.\n",
@@ -57,7 +72,7 @@ def checkout(tmp_path: Path) -> Path:
 
 def junit(checkout: Path, *, failures: int = 0, after: timedelta = timedelta(minutes=1)) -> str:
     began = (datetime.now(UTC) + after).isoformat()
-    path = checkout / "junit" / "unit.xml"
+    path = checkout / "junit" / "test.xml"
     path.parent.mkdir(exist_ok=True)
     cases = [
         '<testcase classname="tests.unit.test_plan" name="a"/>',
@@ -70,10 +85,17 @@ def junit(checkout: Path, *, failures: int = 0, after: timedelta = timedelta(min
         f'<testsuites><testsuite time="12.3" timestamp="{began}">{"".join(cases)}</testsuite>'
         "</testsuites>"
     )
-    return "junit/unit.xml"
+    return "junit/test.xml"
 
 
 def release(checkout: Path, *ran: str, version: str = "0.2.0") -> subprocess.CompletedProcess[str]:
+    """Make a release; what was run beside `ran` stands in a text."""
+    (checkout / "junit").mkdir(exist_ok=True)
+    (checkout / "junit" / "test-long.md").write_text("on a quiet machine:\nall passed\n")
+    return told(checkout, *ran, "junit/test-long.md", version=version)
+
+
+def told(checkout: Path, *ran: str, version: str = "0.2.0") -> subprocess.CompletedProcess[str]:
     return run(checkout, sys.executable, str(SCRIPT), version, *ran)
 
 
@@ -99,18 +121,56 @@ def test_a_release_is_a_tag_with_its_record(checkout: Path) -> None:
             assert digest in run(bundles, "sha256sum", path).stdout
     assert [name for name, *_ in sums] == ["loader-0.2.0.tar"]  # Not the one of before.
     assert re.search(
-        r"^\| unit.xml \| \S+ \S+ \| cluster 1, unit 2 \| 1 \| 12 \|$", record, re.MULTILINE
+        r"^\| test.xml \| \S+ \S+ \| cluster 1, unit 2 \| 1 \| 12 \|$", record, re.MULTILINE
     )
     assert state(checkout)[1] == ""
     assert record in run(checkout, "git", "tag", "-n99", "--format=%(contents)").stdout
 
 
 def test_a_statement_of_what_was_run_is_a_record_too(checkout: Path) -> None:
-    (checkout / "junit").mkdir()
-    (checkout / "junit/ran.md").write_text("make test-long on a quiet machine:\nall passed\n")
-    assert release(checkout, "junit/ran.md").returncode == 0
+    assert release(checkout, junit(checkout)).returncode == 0
     record = (checkout / "results/releases/0.2.0.md").read_text()
-    assert "| ran.md | make test-long on a quiet machine: all passed |" in record
+    assert "| test-long.md | on a quiet machine: all passed |" in record
+
+
+def test_each_kind_of_long_test_must_have_been_run(checkout: Path) -> None:
+    whole, before = junit(checkout), state(checkout)
+    of_each = [f"junit/test-long-{kind}.md" for kind in LONG]
+    for path in of_each:
+        (checkout / path).write_text("all passed\n")
+    done = told(checkout, whole, *of_each[:-2])
+    assert done.returncode == 1
+    missing = ", ".join(f"make test-long ONLY={kind}" for kind in [*LONG][-2:])
+    assert f"no record that these were run: {missing}. " in done.stderr
+    assert "these were run: make test, make test-long. " in told(checkout).stderr
+    assert state(checkout) == before
+    assert told(checkout, whole, *of_each).returncode == 0
+    record = (checkout / "results/releases/0.2.0.md").read_text()
+    assert all(f"| {Path(path).name} |" in record for path in of_each)
+
+
+def test_the_kinds_that_a_release_asks_for_are_those_that_there_are() -> None:
+    parts = loaded(SCRIPT).PARTS
+    assert parts["test-long"] == tuple(LONG)
+    assert all((paths.CHECKOUT / "tests" / layer).is_dir() for layer in parts["test"])
+
+
+def test_each_verb_has_records_of_its_own() -> None:
+    """`make test-long ONLY=lab` wrote over what `make test-long` and all others had written."""
+    for arguments, name in (
+        (["test"], "test"),
+        (["test", "ONLY=unit"], "test-unit"),
+        (["test-long"], "test-long"),
+        (["test-long", "ONLY=lab"], "test-long-lab"),
+        (["test-long", "ARGS=-k one"], "part"),
+    ):
+        done = run(paths.CHECKOUT, "make", "-n", *arguments)
+        assert f"--junitxml=.kairoscope/tests/{name}.xml " in done.stdout, done.stderr
+
+
+def test_ci_runs_every_kind_of_long_test() -> None:
+    jobs = yaml.safe_load((paths.CHECKOUT / ".github/workflows/ci.yml").read_text())["jobs"]
+    assert jobs["test-long"]["strategy"]["matrix"] == {"only": list(LONG)}
 
 
 @pytest.mark.parametrize(
@@ -118,8 +178,8 @@ def test_a_statement_of_what_was_run_is_a_record_too(checkout: Path) -> None:
     [
         (lambda c: (c / "CHANGELOG.md").write_text("changed"), "files are changed"),
         (lambda c: run(c, "git", "tag", "v0.2.0"), "there is a tag v0.2.0 already"),
-        (lambda c: (c / "junit/unit.xml").unlink(), "there is no such file"),
-        (lambda c: (c / "junit/unit.xml").write_text("<testsuites>"), "no JUnit XML of pytest"),
+        (lambda c: (c / "junit/test.xml").unlink(), "there is no such file"),
+        (lambda c: (c / "junit/test.xml").write_text("<testsuites>"), "no JUnit XML of pytest"),
         (lambda c: junit(c, failures=1), "1 of 5 tests failed"),
         (lambda c: junit(c, after=timedelta(hours=-1)), "ran before the last commit"),
         (lambda c: (c / ".venv/broken").touch(), "bundles could not be built"),
@@ -154,10 +214,6 @@ def test_untidy_code_is_not_released(checkout: Path) -> None:
     done = release(checkout, junit(checkout))
     assert "make lint complains" in done.stderr
     assert state(checkout) == before
-
-
-def test_no_record_of_what_was_run(checkout: Path) -> None:
-    assert "no record of what was run" in release(checkout).stderr
 
 
 def test_the_version_stands_at_each_place() -> None:
