@@ -4,12 +4,15 @@ Everything goes to the run folder as it happens; whatever ends the run, the fold
 """
 
 import contextlib
+import multiprocessing
 import platform
 import signal
 import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -540,7 +543,7 @@ def _finish(state: State, console: Console) -> str:
             manifest["load"] = conclusion.times
             run_folder.write_json(state.folder / run_folder.MANIFEST, manifest)
             _remember(state)
-            html, _ = report.write(state.folder, paths.REFERENCE)
+            html = _draw(state.folder)
     except OSError as error:
         raise UserError(
             f"The run's results could not be written to {state.folder}: {error}. What was captured "
@@ -549,6 +552,20 @@ def _finish(state: State, console: Console) -> str:
     show(conclusion.verdict, console)
     console.print(f"report: {html}", soft_wrap=True)
     return conclusion.verdict.verdict
+
+
+def _draw(folder: Path) -> Path:
+    """Write the report, in a process of its own; its page.
+
+    Charts take a library and memory that a load has no use for, nor a search, of which the next
+    trial comes. OSError if it cannot be written.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+        try:
+            html, _ = alone.submit(report.write, folder, paths.REFERENCE).result()
+        except BrokenProcessPool as error:
+            raise OSError(f"what draws the report was killed ({error})") from error
+    return html
 
 
 def _remember(state: State) -> None:

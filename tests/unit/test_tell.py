@@ -4,17 +4,19 @@ import dataclasses
 import io
 import subprocess
 import sys
+from pathlib import Path
 
 import load_samples
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from run_samples import run_of
 
 from kairoscope import live
 from kairoscope.report.advice import ADVICE
 from kairoscope.report.first import PARTS
-from kairoscope.run import tell
+from kairoscope.run import run, tell
 from kairoscope.verdict import sustained
 from kairoscope.verdict.show import show
 from loaders.emulator import Progress
@@ -137,8 +139,19 @@ def test_a_pass_is_told_as_it_is():
     assert "means:" not in said
 
 
-@pytest.mark.parametrize("module", ["kairoscope.run.run"])
-def test_a_load_imports_no_chart_library(module):
-    code = f"import sys, {module}; sys.exit('matplotlib' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+def test_a_load_imports_no_chart_library_to_its_end(tmp_path):
+    folder = run_of(tmp_path / "run").folder
+    code = (
+        "import sys; from pathlib import Path; from kairoscope.run import run;"
+        "print(run._draw(Path(sys.argv[1]))); sys.exit('matplotlib' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, folder], capture_output=True, check=False, text=True
+    )
     assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).read_text().startswith("<!doctype html>")
+
+
+def test_a_report_that_cannot_be_drawn_says_why(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no run folder at"):
+        run._draw(tmp_path / "nowhere")
