@@ -33,11 +33,6 @@ def host_workers(hosts: int, workers_per_host: int, host: int) -> range:
     return range(host * workers_per_host, (host + 1) * workers_per_host)
 
 
-def node_of(sensor: int, nodes: int) -> int:
-    """Index of the KairosDB node that gets the points of a sensor while it is up."""
-    return sensor % nodes
-
-
 def cell(sensors: int, workers: int, worker: int, nodes: int, node: int) -> npt.NDArray[np.int64]:
     """Sensors of one worker that go to one node, ascending, as int64[n]; may be empty."""
     block = worker_range(sensors, workers, worker)

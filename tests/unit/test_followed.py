@@ -239,7 +239,7 @@ def test_each_host_follows_sensors_of_its_own_on_all_nodes(spec: LoadSpec, wante
         assert len(places) == min(wanted, len(own))
         assert set(places) <= set(own)
         assert places == sorted(set(places))
-        nodes = {shard.node_of(place, len(spec.nodes)) for place in places}
+        nodes = {place % len(spec.nodes) for place in places}
         assert len(nodes) == min(len(places), len(spec.nodes))
 
 

@@ -40,7 +40,7 @@ def test_cells_partition_the_sensors_evenly(sensors: int, workers: int, count: i
     for w, row in enumerate(per_worker):
         block = shard.worker_range(sensors, workers, w)
         for n, cell in enumerate(row):
-            assert all(s in block and shard.node_of(s, count) == n for s in cell.tolist())
+            assert all(s in block and s % count == n for s in cell.tolist())
         sizes = [len(cell) for cell in row]
         assert max(sizes) - min(sizes) <= 1
     for totals in (
