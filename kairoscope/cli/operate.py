@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kairoscope import paths
 from kairoscope.cli.options import (
     Verbs,
     absolute,
@@ -50,7 +51,7 @@ def _to_be(name: str, account: Path, backend: Path | None, inventory: Path | Non
 
 def _as_is(name: str) -> Deployed:
     """The same for verbs that leave the hosts what they are."""
-    return _to_be(name, Path("terraform/account.tfvars"), None, None)
+    return _to_be(name, paths.TERRAFORM / "account.tfvars", None, None)
 
 
 @operate_commands.command("rolling-restart")

@@ -1,18 +1,26 @@
 """What `kairoscope --help` has, and what it leaves to Ansible's roles."""
 
+import os
 import re
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import click
+import psutil
 import pytest
+import yaml
 from click.testing import CliRunner
 
-from kairoscope import paths
+from kairoscope import live, paths
+from kairoscope.cli import operate
 from kairoscope.cli.main import main
 from kairoscope.cli.roles import role_commands
+from kairoscope.deploy import bundles
 from kairoscope.errors import UserError
-from kairoscope.hosts import operation
+from kairoscope.hosts import deployed, operation
 
 
 def called_by_ansible() -> set[str]:
@@ -35,6 +43,47 @@ def test_what_roles_call_is_there_and_hidden() -> None:
     assert not called - {"operate"} & listed
     for name in called:
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
+
+
+def test_a_build_ends_with_the_command_that_waits_for_it(tmp_path: Path) -> None:
+    """By SIGTERM alone, which a terminal does not tell the build as well."""
+
+    @click.command("build")
+    def build() -> None:
+        script = f"echo $$ > {tmp_path}/pid; kill -TERM {os.getpid()}; exec sleep 600"
+        how = partial(live.stage, None, "building")
+        bundles._logged(["sh", "-c", script], tmp_path / "log", how)
+
+    before = signal.getsignal(signal.SIGTERM)
+    main.add_command(build)
+    try:
+        done = CliRunner().invoke(main, ["build"])
+    finally:
+        del main.commands["build"]
+    assert (done.exit_code, "interrupted; what was done stays" in done.output) == (2, True)
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_an_account_that_nobody_names_is_in_the_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was looked for below the folder that the command was called from."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(operate, "enter_kairosdb", lambda _: None)
+    monkeypatch.setattr(deployed, "deployed_stack", lambda _: "kairosdb")
+    account = operate._as_is("lab").of.options.account
+    assert account == paths.CHECKOUT / "terraform" / "account.tfvars"
+
+
+def test_what_lint_looks_at_a_commit_looks_at_too() -> None:
+    makefile = (paths.CHECKOUT / "Makefile").read_text()
+    lint = makefile.partition("\nlint:")[2].partition("\n\n")[0]
+    tools = [*re.findall(r"\$\(BIN\)/(?:python )?([\w/.-]+)", lint), "lint-terraform"]
+    assert {"ruff", "mypy", "scripts/holes.py", "ansible-lint"} <= set(tools)
+    hooks = yaml.safe_load((paths.CHECKOUT / ".pre-commit-config.yaml").read_text())["repos"]
+    entries = [hook["entry"] for repo in hooks for hook in repo["hooks"]]
+    assert not [tool for tool in tools if not any(tool in entry for entry in entries)]
 
 
 def test_every_command_says_why_its_status_is_not_0() -> None:
