@@ -232,8 +232,8 @@ def texts() -> list[str]:
     "lock",
     [
         str(path.relative_to(paths.CHECKOUT))
-        for folder in (paths.CHECKOUT, paths.LOADERS)
-        for path in sorted(folder.glob("requirements*.lock"))
+        for pattern in ("requirements*.lock", "kairoscope/stacks/*/requirements.lock")
+        for path in sorted(paths.CHECKOUT.glob(pattern))
     ],
 )
 def test_the_update_bot_understands_how_a_lock_is_made(lock: str) -> None:
@@ -249,3 +249,7 @@ def test_the_update_bot_understands_how_a_lock_is_made(lock: str) -> None:
     )
     options = [word for word in command.split() if word.startswith("-")]
     assert all(option.startswith(known) for option in options), options
+    # Run where the lock is, of a file that is there.
+    path = paths.CHECKOUT / lock
+    assert f"--output-file={path.name}" in options
+    assert (path.parent / command.split()[-1]).exists()
