@@ -324,11 +324,11 @@ class ClockOffset:
 
 @dataclass(frozen=True)
 class Drain:
-    """How KairosDB's queues emptied once the load had ended.
+    """How what waited on the servers was stored once the load had ended.
 
     Attributes:
-        left: points that waited when no more was watched, 0 once all were empty; None: a node did
-            not tell.
+        left: points that waited when no more was watched, 0 once none did; None: a node did not
+            tell.
         watched_until: epoch s.
     """
 

@@ -56,6 +56,8 @@ def make(
         experiment_file=experiment.source.shown,
         target=target.name,
         stack=stack.name,
+        title=stack.title,
+        taker=stack.taker,
         roles=dict(stack.roles),
         engine=draft.engine,
         # A fresh copy: line numbers belong to the file, not to the plan.

@@ -70,6 +70,10 @@ class Stack(Protocol):
         in `kairosdb`, those that only store in `storage`, where it has such."""
 
     @property
+    def title(self) -> str:
+        """As its makers write it."""
+
+    @property
     def taker(self) -> str:
         """A server that takes points, in words, such as "KairosDB node"."""
 

@@ -42,6 +42,10 @@ class Plan(BaseModel):
     target: str
     stack: str = "kairosdb"
     """The system under test; the default is that of plans from before there was a choice."""
+    title: str = ""
+    """The system as its makers write it; "" in plans from before that was said, as the next."""
+    taker: str = ""
+    """A server of it that takes points, in words."""
     roles: dict[str, str] = {"storage": "storage", "kairosdb": "kairosdb"}
     """What the stack's servers are called, by their group of the inventory."""
     engine: str

@@ -18,24 +18,25 @@ ADVICE = {
         "more points than the limit allows were not taken when they were due: this load is more "
         "than the servers take, some were away for a while, or the run was cut short",
         "in the report, throughput and the CPU of each process: which of them has none left? Then "
-        "events.jsonl for servers that ended, and KairosDB's log for what it refused",
+        "events.jsonl for servers that ended, and the log of those that take points for what they "
+        "refused",
     ),
     "latency": Advice(
         "of a hundred points one waited longer than the limit for its acknowledgement, from the "
         "time at which it was due",
-        "in the report, client latency over time: peaks at regular times are Java's collector or "
-        "a capture, a steady rise is a server with too much to do; then its CPU",
+        "in the report, client latency over time: peaks at regular times are a garbage collector "
+        "or a capture, a steady rise is a server with too much to do; then its CPU",
     ),
     "queue": Advice(
-        "KairosDB takes points faster than the store does: it would fill its disk if the load went "
-        "on, however well the sensors are served meanwhile",
-        "in the report, queue depth over time, the CPU of the storage nodes, and proxyhistograms "
-        "for how long a write takes there",
+        "points are taken faster than they are stored: what waits would fill the servers' disks if "
+        "the load went on, however well the sensors are served meanwhile",
+        "in the report, queue depth over time, the CPU of the processes that store, and, of "
+        "storage nodes, proxyhistograms for how long a write takes there",
     ),
     "drain": Advice(
-        "points that were acknowledged still waited in KairosDB after the load; they are on its "
-        "disk, and not in the store",
-        "whether all storage nodes and KairosDB are up (make status), and KairosDB's log for "
+        "points that were acknowledged still waited after the load; they are where the server "
+        "that took them keeps what waits, and not in the store",
+        "whether all servers are up (make status), and the log of those that take points for "
         "writes that the store refuses; the queue depth over time in the report",
     ),
     "readback": Advice(

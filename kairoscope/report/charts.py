@@ -367,7 +367,7 @@ def store_latency(run: RunData) -> Chart | None:
 
 
 def queue(run: RunData) -> Chart | None:
-    """Points per KairosDB node that wait to be written to the store.
+    """Points that wait to be stored, of each server that takes them.
 
     Not what a restart would write again (`since_checkpoint`): that is a saw-tooth of the
     checkpoints, large enough to hide a queue that grows.
@@ -381,8 +381,8 @@ def queue(run: RunData) -> Chart | None:
     holes = f" {failed} sample(s) failed and show as holes." if failed else ""
     return Chart(
         id="queue",
-        title="KairosDB queue depth",
-        summary="Points waiting in KairosDB to be written to the store; "
+        title=f"{run.title} queue depth",
+        summary=f"Points waiting in {run.title} to be stored; "
         f"at most {units.count(max(depths))} on one node.{holes}",
         x=x,
         x_label="since the start of the load (min:s)",

@@ -37,7 +37,7 @@ _EXPECTED = {
     run_folder.MEASUREMENTS: "CPU per point and bytes per point",
     run_folder.LATENCY_MERGED: "client latency",
     run_folder.CAPTURES: "latency at the store, but for raw captures",
-    run_folder.QUEUE: "KairosDB's queue depth over time",
+    run_folder.QUEUE: "how many points waited in the servers",
     run_folder.PROCESSES: "CPU and memory of the processes",
     run_folder.SHARDS: "how busy the store's shards were, and what each was asked",
     run_folder.QUERIES: "what became of the queries beside the load",
@@ -138,9 +138,15 @@ class RunData:
         return self.stack == _KAIROSDB
 
     @property
+    def title(self) -> str:
+        """The system as its makers write it; older plans do not say."""
+        return str(self.plan.get("title") or ("KairosDB" if self.of_kairosdb else self.stack))
+
+    @property
     def taker(self) -> str:
         """A server that takes points, in words."""
-        return "KairosDB node" if self.of_kairosdb else f"{self.stack} server"
+        told = self.plan.get("taker")
+        return str(told or ("KairosDB node" if self.of_kairosdb else f"{self.title} server"))
 
     @property
     def server_roles(self) -> dict[str, str]:

@@ -242,8 +242,7 @@ def _queue(run: RunData) -> Row:
     waiting = [v for r in looks if (v := number(r.get("waiting"))) is not None]
     oldest = [v for r in looks if (v := number(r.get("oldest_ms"))) is not None]
     nodes = len({r.get("node") for r in looks})
-    whose = "KairosDB" if run.of_kairosdb else f"the {run.taker}"
-    beside = [f"waiting in {whose}" if nodes < 2 else f"waiting on one of {nodes} nodes"]
+    beside = [f"waiting in {run.title}" if nodes < 2 else f"waiting on one of {nodes} nodes"]
     if oldest:
         beside.append(f"the oldest {units.duration(max(oldest) / 1000)} old")
     drained = part(run.verdict, "parts", "drain")

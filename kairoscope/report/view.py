@@ -245,7 +245,7 @@ def _clock(host: Json) -> str:
 
 
 def balance(run: RunData) -> Table:
-    """How the load was spread over the KairosDB nodes; nothing if it is not known."""
+    """How the load was spread over the servers that take points; nothing if it is not known."""
     nodes = [part(node) for node in items(run.measurements, "kairosdb_nodes")]
     total = sum(number(node.get("points_sent")) or 0 for node in nodes)
     rows = []
@@ -350,7 +350,7 @@ _COUNTS = (
     ("scheduled", "points that the schedule asked for"),
     ("not_sent", "never left the loader"),
     ("sent", "left the loader"),
-    ("acknowledged", "the server answered 204"),
+    ("acknowledged", "the server answered that it took them"),
     ("rejected", "the server refused them"),
     ("unknown", "no answer: may or may not be stored"),
     ("stored", "acknowledged and read back with the right value"),
@@ -480,7 +480,7 @@ def _percentiles(latency: Json, what: str) -> Table:
 
 
 def latency_parts(run: RunData) -> Table:
-    """Where the latency is: of each KairosDB node and loader host, in the loader and in KairosDB.
+    """Where the latency is: of each server and loader host, in the loader and behind it.
 
     What there is one of is the whole, and has no line.
     """

@@ -180,8 +180,9 @@ def _check_deployed(plan: Plan, hosts: Inventory) -> None:
         other = [k for k in wanted if was.get(k) != wanted[k]]
         if other:
             details = ", ".join(f"{k} is {was.get(k)}, wanted {wanted[k]}" for k in other[:4])
+            whose = plan.roles.get(part, part)
             raise UserError(
-                f"Target {plan.target} is deployed with other {part} settings ({details}). "
+                f"Target {plan.target} is deployed with other {whose} settings ({details}). "
                 f"First: make deploy with the same EXPERIMENT=, SENSORS=, RATE=, DURATION=, ENGINE="
             )
     if len(hosts.loader) != plan.load["hosts"]:
@@ -502,7 +503,7 @@ def _settle(state: State, session: Session, console: Console) -> None:
     try:
         read_back.rows_by_cql = way.rows()
     except Exception as error:
-        read_back.notes.append(f"rows could not be counted by CQL: {error}")
+        read_back.notes.append(f"rows could not be counted in the store: {error}")
         state.note("row count failed", str(error))
     read_back.write(state.folder)
     left = state.facts.drain.left if state.facts.drain else None

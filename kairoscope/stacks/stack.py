@@ -67,10 +67,6 @@ class Stack(Planned, Protocol):
     """What stands on the hosts: all that deployment and run ask of it."""
 
     @property
-    def title(self) -> str:
-        """As its makers write it."""
-
-    @property
     def acknowledgement(self) -> str:
         """What its acknowledgement means, a sentence."""
 

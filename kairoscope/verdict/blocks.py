@@ -89,7 +89,7 @@ class Captured:
         machines: what all that used the machines did.
         queue: records of queue.jsonl.
         load: folder of the workers' files.
-        nodes: how many KairosDB nodes there are.
+        nodes: how many servers take points.
     """
 
     usage: Usage

@@ -389,7 +389,7 @@ def _unseen_replicas(run: Inputs) -> int:
 
 def _disturbances(run: Inputs, schedule: Schedule) -> list[str]:
     """Sentences on processes that ended (and were started again) while the run went on, and on
-    KairosDB nodes that workers took for down."""
+    servers that workers took for down."""
     sentences = []
     ended = {
         e["detail"].split(":")[0]

@@ -1,4 +1,4 @@
-"""Whether KairosDB's queue emptied after the load: the verdict's part *drain*. Pure.
+"""Whether what waited on the servers was stored after the load: the verdict's part *drain*. Pure.
 
 The clock starts when the last point was due, whatever the loaders still have to do then: a point
 that is sent again for a minute is stored a minute later.
@@ -24,7 +24,7 @@ def empty_at(told: Mapping[str, Looks], ended: float) -> float | None:
 def drain_part(
     drain: Drain | None, told: Mapping[str, Looks], due: float, ended: float, limit_s: float
 ) -> Part:
-    """Time until KairosDB's queues were empty after the last point was due.
+    """Time until the servers' queues were empty after the last point was due.
 
     Args:
         drain: how the run watched them; None: not to the end.
@@ -49,7 +49,7 @@ def drain_part(
         return Part(None, limit_s, "s", "unknown", text)
     after = f"{watched_s:.0f} s after the last point was due"
     if drain.left is None:
-        text = f"a KairosDB node did not tell its queue depth {after}"
+        text = f"not every node told how much waits on it {after}"
     else:
         text = f"{drain.left:,} points still waited {after}"
     return Part(None, limit_s, "s", "fail", text)

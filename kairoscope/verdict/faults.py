@@ -2,7 +2,7 @@
 
 *As before* is said of a second: points were acknowledged in it, the 99th percentile of their
 latency is at most `LATENCY_SHARE` times the highest of the seconds before the first fault, and
-KairosDB's queues together are at most `QUEUE_SHARE` times as deep as they were then, and a second
+the servers' queues together are at most `QUEUE_SHARE` times as deep as they were then, and a second
 of the load. All is as before from the first of `HOLD_S` such seconds in a row on. Where the load
 ends before, or another fault begins, it is not known to have been.
 """
@@ -53,7 +53,7 @@ class Seen:
     Attributes:
         start, warm, end: epoch s; of the load, of the end of its warm-up, of its last point.
         p99_ms: of each second since the start that had an acknowledgement.
-        depths: what each KairosDB node told of its queue; {} where they have none.
+        depths: what each server told of its queue; {} where they have none.
         silences: when all workers were silent together, epoch s; None: not known of all.
         rate: points/s that are due.
     """

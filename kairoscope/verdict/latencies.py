@@ -107,7 +107,7 @@ def of_load(
 ) -> dict[str, Any]:
     """The content of latency/merged.json: of all workers, with each one's side of the equation.
 
-    `nodes`, `hosts`: names of the KairosDB nodes and of the loader hosts, in order.
+    `nodes`, `hosts`: names of the servers that take points and of the loader hosts, in order.
     """
     spec = schedule.spec
     said_last = outcomes.finals(folder / run_folder.LOAD, spec.workers)
@@ -214,7 +214,7 @@ def latency_part(
     )
     least = LEAST_REQUESTS * points_per_request
     worst = [
-        _Worst.of(found["nodes"], "KairosDB node", "node", least),
+        _Worst.of(found["nodes"], "node", "node", least),
         _Worst.of(found["hosts"], "loader host", "host", least),
     ]
     figure = p99_ms

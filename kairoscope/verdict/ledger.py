@@ -181,10 +181,9 @@ def balance(
 ) -> Ledger:
     """The ledger of a run that was read back.
 
-    `queued_points`: what still waits in KairosDB's queues (None: it does not tell, taken as 0).
-    `failed`: points that KairosDB says it gave up. A point that must be there and did not come back
-    is logged as failed if KairosDB says so, else queued as far as the queues hold as many, else
-    missing.
+    `queued_points`: what still waits on the servers (None: they do not tell, taken as 0).
+    `failed`: points that the servers say they gave up. A point that must be there and did not come
+    back is logged as failed if they say so, else queued, up to as many as wait, else missing.
     """
     ledger = open_ledger(outcomes)
     counts = Counter(found.counts)
@@ -214,12 +213,12 @@ def balance(
     ledger.gaps = [*wrong, *missing]
     if missing and ledger.queued:
         ledger.notes.append(
-            f"{ledger.queued:,} points wait in KairosDB's queue: which of the points that did "
-            "not come back they are cannot be told from outside, so all are named"
+            f"{ledger.queued:,} points still wait on the servers: which of the points that "
+            "did not come back they are cannot be told from outside, so all are named"
         )
     if given_up:
         ledger.notes.append(
-            f"{given_up.total():,} points were given up by KairosDB: {reasons(ledger)}"
+            f"{given_up.total():,} points were given up by the servers: {reasons(ledger)}"
         )
     if found.passes > 1:
         ledger.notes.append(f"read-back took {found.passes} passes until nothing more turned up")
@@ -228,7 +227,7 @@ def balance(
 
 
 def _without(missing: list[Gap], failed: Iterable[FailedPoint]) -> tuple[list[Gap], Counter[str]]:
-    """The missing points that KairosDB does not say it gave up, and how many it does, by why.
+    """The missing points that no server says it gave up, and how many others, by why.
 
     A point that was given up more than once is one.
     """
@@ -293,7 +292,7 @@ def not_read_back(ledger: Ledger, why: str) -> Ledger:
 
 def lost(document: Mapping[str, Any]) -> int:
     """Points of a ledger.json that must be in the store and are neither there nor in a queue; those
-    with a wrong value, and those that KairosDB gave up, are among them. 0 if nobody looked."""
+    with a wrong value, and those that the servers gave up, are among them. 0 if nobody looked."""
     claimed, stored = "unknown", "unknown_stored"
     if document.get("acknowledges"):
         claimed, stored = "acknowledged", "stored"

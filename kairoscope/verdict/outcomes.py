@@ -57,7 +57,7 @@ class Outcomes:
     Attributes:
         counts: points of all workers.
         acknowledges: whether the protocol tells that a point has arrived.
-        sent_by_node, acknowledged_by_node: points by index of the KairosDB node that took them or,
+        sent_by_node, acknowledged_by_node: points by index of the server that took them or,
             if none did, was tried last; without those of workers that died.
         died: per worker that did not end by itself, its counts when it was last heard of.
     """
@@ -96,7 +96,7 @@ class Outcomes:
 
 @dataclass
 class NodeEvent:
-    """A KairosDB node (by its index) that workers found down or up again, at `t` (epoch s)."""
+    """A server (by its index) that workers found down or up again, at `t` (epoch s)."""
 
     t: float
     event: str

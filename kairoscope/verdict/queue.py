@@ -1,4 +1,4 @@
-"""Whether KairosDB's queue grew: the verdict's part *queue*. Pure.
+"""Whether what waits on the servers grew: the verdict's part *queue*. Pure.
 
 Every node's depth is put on one grid, and must be known throughout: a node that did not tell for a
 while may have been growing then. The growth has its uncertainty (`stats.series`), and what that
@@ -125,7 +125,7 @@ def untold(told: Looks, window: Span, excused: Sequence[Span] = ()) -> str:
 
 
 def queue_part(told: Mapping[str, Looks], asked: Asked, excused: Mapping[str, list[Span]]) -> Part:
-    """Growth of KairosDB's queues over the window, and whether they hold too much at its end.
+    """Growth of the servers' queues over the window, and whether they hold too much at its end.
 
     A queue that grows by more than the limit of what comes in would fill the disk, however small
     it still is.

@@ -45,7 +45,7 @@ class SeriesResult:
 
 
 class FailedPoint(NamedTuple):
-    """A point that KairosDB says it gave up: its series by `label`, and why."""
+    """A point that a server says it gave up: its series by `label`, and why."""
 
     series: str
     timestamp_ms: int
@@ -331,7 +331,7 @@ class Settlement:
 
 
 def failed_points(folder: Path) -> Iterator[FailedPoint]:
-    """This run's points that KairosDB gave up, of failed.jsonl. UserError if a line is cut off."""
+    """The run's points that servers gave up, of failed.jsonl. UserError if a line is cut off."""
     path = folder / run_folder.FAILED_POINTS
     if not path.exists():
         return

@@ -117,7 +117,7 @@ def readback_part(
         (ledger.claimed_missing, f"missing{_at_all(ledger)}"),
         (ledger.wrong_value, "with a wrong value"),
         (ledger.queued, "still queued"),
-        (ledger.failed_logged, f"given up by KairosDB{_why(ledger)}"),
+        (ledger.failed_logged, f"given up by the servers{_why(ledger)}"),
         (ledger.unexpected, "at times or with tags that were never scheduled"),
     ):
         text += f", {count:,} {how}" if count else ""

@@ -27,7 +27,7 @@ class Silence:
             the warm-up.
         from_t: when it began, epoch s.
         worker: whose it was.
-        node: name of the KairosDB node; None: the worker had no acknowledgement from any.
+        node: name of the server; None: the worker had no acknowledgement from any.
         of_all_s: the longest that all workers had at the same time; those under a quarter of a
             second count as 0.
         by_node: the longest of each node in s, in order.
@@ -47,7 +47,7 @@ class Silence:
     @property
     def text(self) -> str:
         """In a few words."""
-        where = f"KairosDB node {self.node}" if self.node else "all nodes"
+        where = f"node {self.node}" if self.node else "all nodes"
         return f"longest silence {self.seconds:,.1f} s (worker {self.worker}, {where})"
 
 

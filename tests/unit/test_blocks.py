@@ -122,7 +122,7 @@ def test_an_unknown_part_has_no_precision():
 
 def test_the_interval_of_the_whole_is_not_said_of_the_worst_node():
     found = {"p99_ms": 20.0, "requests": 40_000, "sure": {"p99_ms": [18.0, 600.0]}}
-    part = Part(20_000.0, 500, "ms", "fail", "worst KairosDB node kairosdb-7 20,000.0 ms")
+    part = Part(20_000.0, 500, "ms", "fail", "worst node kairosdb-7 20,000.0 ms")
     text = blocks.with_precision(part, found).text
     assert "40,000 requests in all; the 99th percentile of the whole is between 18.0 and" in text
     assert "how sure the worst one's is, is not known" in text

@@ -270,7 +270,7 @@ def test_the_longest_silence_is_measured_and_limited(tmp_path):
     run.change("load/worker-1.json", silence=silence)
     judged = run.judge()
     assert judged.verdict == "fail"
-    assert "longest silence 7.5 s (worker 1, KairosDB node kairosdb-2)" in judged.reasons[0]
+    assert "longest silence 7.5 s (worker 1, node kairosdb-2)" in judged.reasons[0]
     found = run.json("measurements.json")["longest_silence"]
     assert (found["seconds"], found["from_t"], found["node"]) == (7.5, NOW_S + 9.0, "kairosdb-2")
     run.limit(longest_silence_s=8.0)

@@ -2,6 +2,7 @@
 is in its own folder."""
 
 import asyncio
+import io
 import json
 import re
 import socket
@@ -14,13 +15,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import load_samples
 import numpy as np
 import pytest
 from loads import STORE, load_spec
 from rich.console import Console
+from run_samples import NODES, run_of
 
 from kairoscope import experiment as experiments
-from kairoscope import paths
+from kairoscope import paths, report
 from kairoscope.cli import known
 from kairoscope.cli.options import enter_kairosdb
 from kairoscope.deploy import deploy
@@ -34,6 +37,7 @@ from kairoscope.report import charts, first, reference
 from kairoscope.report import data as report_data
 from kairoscope.report import topology as drawing
 from kairoscope.run import load_spec as load_specs
+from kairoscope.run_folder import JsonLines
 from kairoscope.stacks import asked, compared, single_session
 from kairoscope.stacks.graphite import cache, files, topology, whisper
 from kairoscope.stacks.influxdb import server as influxdb_server
@@ -41,7 +45,8 @@ from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics import server as victoriametrics_server
 from kairoscope.targets.lab.target import hosts as lab_hosts
 from kairoscope.targets.local import local_net
-from kairoscope.verdict import completeness, measurements, remarks
+from kairoscope.verdict import completeness, measurements, remarks, settlement
+from kairoscope.verdict.show import show
 from loaders.schedule import spec as specs
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import Step
@@ -107,6 +112,7 @@ def test_a_plan_says_what_an_acknowledgement_is_and_what_is_not_judged(name: str
     made = plan(EXPERIMENTS[name])
     stack: Any = known.stack(name)
     assert made.roles == {"kairosdb": name}
+    assert (made.title, made.taker) == (stack.title, f"{stack.title} server")
     assert stack.told.acknowledgement in made.notices
     for part, why in stack.told.not_judged.items():
         assert f"The verdict's part {part} is not judged: {why}." in made.notices
@@ -901,6 +907,40 @@ def test_the_report_has_no_storage_tier_where_there_is_none() -> None:
     assert rows["CPU a point, servers"] == ("3 µs", beside)
     questions = {part.key: part.question for part in first.verdict(run).parts}
     assert questions["queue"] == "what waits in the server does not grow"
+
+
+def test_a_run_that_failed_is_not_told_of_kairosdb(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "run")
+    settings = {"queue": None, "batch_size": 1}
+    of_other = {"stack": "influxdb", "title": "InfluxDB", "taker": "InfluxDB server"}
+    run.change("plan.json", **of_other, settings=[], notices=[], kairosdb=settings)
+    queue = JsonLines(run.folder / "queue.jsonl")
+    for second in range(30):
+        for node in NODES:
+            queue.write(t=run.began_s + second + 0.1, node=node, waiting=900 * second)
+    quiet = run.json("load/worker-1.json")["silence"]
+    long = {"longest_s": 7.5, "from_t": run.began_s}
+    run.change("load/worker-1.json", silence=quiet | {"by_node": [long, quiet["by_node"][1]]})
+    run.drained(after_s=60, left=None)
+    series = next(iter(run.schedule.series()))
+    (t, _), *_ = load_samples.points_of(run.schedule, series)
+    name = run.schedule.spec.metric_name(series.number)
+    run.read_back({series.number: 5}, [settlement.FailedPoint(name, t, "no room")])
+    judged = run.judge()
+    failed = [name for name, part in judged.parts.items() if part.outcome == "fail"]
+    assert failed == ["schedule", "queue", "drain", "readback"]
+    assert "not every node told how much waits on it" in judged.parts["drain"].text
+    assert "1 given up by the servers (1 × no room)" in judged.parts["readback"].text
+    screen = Console(file=io.StringIO(), width=200)
+    show(judged, screen)
+    _, markdown = report.write(run.folder, paths.REFERENCE)
+    page = markdown.with_suffix(".html").read_text()
+    assert "InfluxDB queue depth" in page
+    assert re.findall(".{30}KairosDB.{30}", page) == []
+    told = [screen.file.getvalue(), markdown.read_text()]  # type: ignore[attr-defined]
+    told += [(run.folder / name).read_text() for name in ("verdict.json", "ledger.json")]
+    for text in told:
+        assert "KairosDB" not in text
 
 
 def test_what_came_in_and_what_was_written_is_one_picture() -> None:

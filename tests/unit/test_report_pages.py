@@ -291,8 +291,8 @@ def test_loader_counts_stand_in_for_a_ledger(tmp_path: Path) -> None:
     page, _, markdown = report(run)
     assert "There is no ledger" in page.text
     assert "load/worker-1.json not there" in page.text
-    assert "acknowledged 600,000 the server answered 204" in page.text
-    assert "| acknowledged | 600,000 | the server answered 204 |" in markdown
+    assert "acknowledged 600,000 the server answered that it took them" in page.text
+    assert "| acknowledged | 600,000 | the server answered that it took them |" in markdown
 
 
 @pytest.mark.parametrize("content", ["", "{", "null", "[]", "{}", "[null, 3]", '{"parts": [1]}'])

@@ -65,7 +65,7 @@ def test_a_long_silence_fails_however_small_its_share_is():
     long = dataclasses.replace(QUIET, seconds=6.1, node="kairosdb-2")
     part = schedule_of(whole(), quiet=long)
     assert (part.figure, part.limit, part.unit, part.outcome) == (6.1, 6, "s", "fail")
-    assert "longest silence 6.1 s (worker 1, KairosDB node kairosdb-2), limit 6 s" in part.text
+    assert "longest silence 6.1 s (worker 1, node kairosdb-2), limit 6 s" in part.text
     assert schedule_of(whole(), quiet=None).outcome == "unknown"
 
 
@@ -138,7 +138,7 @@ def test_the_worst_node_and_the_worst_host_are_judged_too():
     found = latencies_of(20.0) | {"nodes": nodes, "hosts": hosts}
     part = latencies.latency_part(found, 500, points_per_request=100)
     assert (part.outcome, part.figure) == ("pass", 22.0)
-    assert "worst KairosDB node kairosdb-0 20.0 ms over 10,000 points" in part.text
+    assert "worst node kairosdb-0 20.0 ms over 10,000 points" in part.text
     assert "worst loader host loader-2 22.0 ms over 10,000 points" in part.text
     nodes[7] |= {"p99_ms": 20_000.0}
     part = latencies.latency_part(found, 500, points_per_request=100)

@@ -174,6 +174,6 @@ def test_drain():
     late = drained(77, 60)
     assert (late.outcome, late.figure) == ("fail", None)
     assert "77 points still waited 60 s" in late.text
-    assert "did not tell" in drained(None, 61).text
+    assert "not every node told" in drained(None, 61).text
     assert drained(77, 20).outcome == "unknown"
     assert drain.drain_part(None, {}, due, due, 60).outcome == "unknown"

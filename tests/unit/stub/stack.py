@@ -207,6 +207,7 @@ class Session:
 
 class StubStack:
     name = "stub"
+    title = "Stub"
     roles = {"kairosdb": "stub"}  # noqa: RUF012
     taker = "stub server"
     unused = ()
