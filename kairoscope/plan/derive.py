@@ -58,6 +58,7 @@ def make(
         stack=stack.name,
         title=stack.title,
         taker=stack.taker,
+        shared=target.shared,
         roles=dict(stack.roles),
         engine=draft.engine,
         # A fresh copy: line numbers belong to the file, not to the plan.

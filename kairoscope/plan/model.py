@@ -46,6 +46,8 @@ class Plan(BaseModel):
     """The system as its makers write it; "" in plans from before that was said, as the next."""
     taker: str = ""
     """A server of it that takes points, in words."""
+    shared: bool | None = None
+    """Whether all servers share one machine; None in plans from before that was said."""
     roles: dict[str, str] = {"storage": "storage", "kairosdb": "kairosdb"}
     """What the stack's servers are called, by their group of the inventory."""
     engine: str

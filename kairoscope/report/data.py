@@ -149,6 +149,12 @@ class RunData:
         return str(told or ("KairosDB node" if self.of_kairosdb else f"{self.title} server"))
 
     @property
+    def shared(self) -> bool:
+        """Whether all servers shared one machine; older plans do not say, and had these two."""
+        told = self.plan.get("shared")
+        return bool(self.manifest.get("target") in ("local", "lab") if told is None else told)
+
+    @property
     def server_roles(self) -> dict[str, str]:
         """Roles of its servers' processes, as measurements.json has them, in words."""
         if self.of_kairosdb:

@@ -26,7 +26,7 @@ def lines(entry: Json, run: RunData) -> tuple[Line, ...]:
         f"{target}: {units.count(machine.get('cpus'))} CPUs, "
         f"{units.byte_size(machine.get('memory_bytes'))} of memory"
     )
-    where = "everything shares one machine here" if target == "local" else "another machine"
+    where = "everything shares one machine here" if run.shared else "another machine"
     version = str(part(run.manifest, "versions").get(run.stack) or NONE)
     settings = ", ".join(f"{key} {value}" for key, value in part(run.plan, "kairosdb").items())
     return (

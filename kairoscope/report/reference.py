@@ -20,6 +20,7 @@ class _Ours:
 
     engine: str
     target: str
+    shared: bool
     load: Json
     cluster: Json
     kairosdb: Json
@@ -78,6 +79,7 @@ def _ours(run: RunData) -> _Ours:
     return _Ours(
         engine=str(part(run.manifest, "versions").get("engine") or run.plan.get("engine") or "?"),
         target=str(run.manifest.get("target") or run.plan.get("target") or "?"),
+        shared=run.shared,
         load=run.load,
         cluster=part(run.plan, "experiment", "cluster"),
         kairosdb=part(run.plan, "kairosdb"),
@@ -127,15 +129,14 @@ def _comparison(entry: Json, source: Json, lines: tuple[Line, ...]) -> Compariso
 def _lines(entry: Json, ours: _Ours) -> tuple[Line, ...]:
     theirs = _Theirs(str(entry.get("engine", "?")), part(entry, "setup"), part(entry, "figures"))
     same_engine = ours.engine.lower() == theirs.engine
-    local = ours.target == "local"
     engine = "the same engine, another release of it" if same_engine else "another engine"
-    where = "everything shares one machine here" if local else "compare the instance types"
-    store: Comparable = "partly" if same_engine and not local else "no"
+    where = "everything shares one machine here" if ours.shared else "compare the instance types"
+    store: Comparable = "partly" if same_engine and not ours.shared else "no"
     return (
         Line(
             "Storage engine", theirs.engine, ours.engine, "partly" if same_engine else "no", engine
         ),
-        *_machines(theirs, ours, "no" if local else "partly", where),
+        *_machines(theirs, ours, "no" if ours.shared else "partly", where),
         *_load(theirs, ours, where),
         *_latencies(theirs, ours, store, f"{engine}; {where}"),
         *_costs(theirs, ours),

@@ -8,8 +8,11 @@ import yaml
 
 from kairoscope import experiment as experiments
 from kairoscope import paths
+from kairoscope.cli import known
+from kairoscope.experiment import Overrides
 from kairoscope.report import data as report_data
 from kairoscope.report import reference
+from kairoscope.targets.target import Target
 
 FILE = paths.REFERENCE / "gnocchi-2017.yml"
 RUN = report_data.RunData(
@@ -119,3 +122,36 @@ def test_figures_stand_beside_runs_of_their_own_system() -> None:
     titles = [each.title for each in reference.compare(report_data.RunData("x"), paths.REFERENCE)]
     assert len(titles) == 2
     assert not any("Gnocchi" in title for title in titles)
+
+
+@pytest.mark.parametrize(
+    ("target", "told", "shared"),
+    [
+        ("lab", {"shared": True}, True),
+        ("aws", {"shared": False}, False),
+        # As older plans are, which do not say.
+        ("local", {}, True),
+        ("lab", {"shared": None}, True),
+        ("aws", {}, False),
+    ],
+)
+def test_a_run_of_servers_that_share_a_machine_is_said_to_be_one(
+    target: str, told: dict[str, bool], shared: bool
+) -> None:
+    where = ("another machine", "everything shares one machine here")
+    of_other = replace(RUN, plan=RUN.plan | told, manifest={**RUN.manifest, "target": target})
+    (found,) = reference.compare(of_other, paths.REFERENCE)
+    assert next(line.why for line in found.lines if line.figure == "Hardware") == where[shared]
+    where = ("compare the instance types", where[1])
+    ours = report_data.RunData(
+        "x", plan=told, manifest={"target": target, "versions": {"engine": "scylla"}}
+    )
+    for found in reference.compare(ours, paths.REFERENCE):
+        hardware = next(line for line in found.lines if line.figure == "Hardware")
+        assert (hardware.comparable, hardware.why) == (("partly", "no")[shared], where[shared])
+
+
+@pytest.mark.parametrize("target", known.TARGETS, ids=lambda target: target.name)
+def test_a_plan_says_whether_all_share_a_machine(target: Target) -> None:
+    made = known.plan(experiments.load("laptop", Overrides()), target.name)
+    assert made.shared is target.shared
