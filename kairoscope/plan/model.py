@@ -68,6 +68,14 @@ class Plan(BaseModel):
     totals: dict[str, int | float]
     notices: tuple[str, ...]
 
+    @property
+    def held_s(self) -> float:
+        """How long a server keeps a point before it writes it, while all is well, in s.
+
+        Of its own settings, which a load on servers of another plan takes from that one.
+        """
+        return (self.kairosdb.get("queue_window_ms") or 0) / 1000
+
     def setting(self, name: str) -> Setting:
         """The line of one setting; KeyError if there is none of that name."""
         for setting in self.settings:

@@ -16,8 +16,7 @@ _TOLD_S = 5.0
 
 def usual(plan: Plan) -> int:
     """Points that may wait under a steady load: those of a window, or of a second without one."""
-    window_ms = max(plan.kairosdb.get("queue_window_ms") or 0, 1000)
-    return int(float(plan.totals["points_per_s"]) * window_ms / 1000)
+    return int(float(plan.totals["points_per_s"]) * max(plan.held_s, 1))
 
 
 def wait(state: State, console: Console, backlog: Backlog) -> None:

@@ -104,16 +104,16 @@ class Seen:
     def grown(self, depths: Mapping[str, queue.Looks], processes: Sequence[Record]) -> SoFar:
         """Its growth so far, as if the load had ended with the last look at it."""
         limit = self._limits.queue_growth
-        kept_s = self._known.plan.kairosdb.get("queue_window_ms", 0) / 1000
         start, rate = self._step()
         end = min((looks[-1][0] for looks in depths.values() if looks), default=self._now)
         end = min(end, self._spec.end_ms / 1000)
-        begin = max(self._begin, start + kept_s)
+        held_s = self._known.plan.held_s
+        begin = max(self._begin, start + held_s)
         if self._spec.replay or not self._warm or end - begin < _LEAST_S:
             text = f"{waiting(depths)}; growth is told from a queue window after the warm-up on"
             return SoFar(None, limit, queue.UNIT, NOT_YET, text)
         excused = {node: queue.replaced(processes, node) for node in self._known.kairosdb}
-        part = queue.queue_part(depths, queue.Asked((begin, end), rate, kept_s, limit), excused)
+        part = queue.queue_part(depths, queue.Asked((begin, end), rate, held_s, limit), excused)
         outcome = OUTCOMES.get(part.outcome, NOT_YET)
         return SoFar(part.figure, part.limit, part.unit, outcome, part.text)
 

@@ -155,7 +155,7 @@ def judge(folder: Path) -> Conclusion:
         run_folder.BLOCKS: blocks.document(
             schedule,
             by_block,
-            run.plan.kairosdb.get("queue_window_ms", 0) / 1000,
+            run.plan.held_s,
             folder,
             blocks.Captured(
                 Usage(sampled),
@@ -373,10 +373,9 @@ def _grown(
         node: queue.replaced(processes, node) + faults.stood_still(carried, node)
         for node in run.kairosdb
     }
-    kept_s = run.plan.kairosdb.get("queue_window_ms", 0) / 1000
     limit = run.plan.experiment.limits.queue_growth
     return steps.queue_parts(
-        schedule, each, kept_s, limit, lambda asked: queue.queue_part(told, asked, excused)
+        schedule, each, run.plan.held_s, limit, lambda asked: queue.queue_part(told, asked, excused)
     )
 
 

@@ -61,7 +61,7 @@ def test_a_window_of_points_is_usual(run: run_samples.Run) -> None:
     plan = run.state.plan
     rate = float(plan.totals["points_per_s"])
     assert backlog.usual(plan) == int(rate * plan.kairosdb["queue_window_ms"] / 1000) > rate
-    stock = cast("Plan", SimpleNamespace(kairosdb={"queue_window_ms": None}, totals=plan.totals))
+    stock = cast("Plan", SimpleNamespace(held_s=0, totals=plan.totals))
     assert backlog.usual(stock) == int(rate)
 
 

@@ -551,6 +551,8 @@ def test_the_window_follows_the_rate_and_the_memory_follows_the_window() -> None
     assert [window(rate) for rate in (10, 2, 1, 0.5, 0.1)] == [1500, 7500, 15_000, 30_000, 30_000]
     plan = planned(load={"sensors": 60_000}, kairosdb={"queue_window_ms": 30_000})
     assert plan.kairosdb["queue_memory_mb"] == 96
+    assert plan.held_s == 30
+    assert planned(kairosdb={"queue": "stock"}).held_s == 0
     assert any("longer than load.warmup_s" in notice for notice in plan.notices)
 
 

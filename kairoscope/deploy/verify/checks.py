@@ -381,8 +381,7 @@ def read_back(context: Context, check: str) -> Iterable[Finding]:
             written.append(writer)
         except OSError as error:
             yield Finding.of(check, writer.name, str(error), "a point written", False)
-    window_s = context.plan.kairosdb.get("queue_window_ms", 0) / 1000
-    deadline = time.monotonic() + window_s + READ_BACK_S
+    deadline = time.monotonic() + context.plan.held_s + READ_BACK_S
 
     def look(writer: Host, reader: Host) -> tuple[str, bool]:
         wanted = [[now_ms, _value(writer, now_ms)]]
