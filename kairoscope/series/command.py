@@ -95,7 +95,7 @@ def settle(experiment: Experiment, asked: Asked, planned: Planned) -> Settled:
         raise UserError("--precision: between 0.5% and 50%; 5% is what a noisy machine can tell")
     warmup_s = load.warmup_resolved_s
     deployed = planned(scaled(experiment, asked.vary, _typed(asked.vary, most), 120, warmup_s))
-    window_s = deployed.kairosdb.get("queue_window_ms", 0) / 1000
+    window_s = deployed.held_s
     slowest_s = load.period_ms / 1000 if asked.vary == "sensors" else DOWN / start
     least_s = max(WINDOWS * window_s, 3 * slowest_s, 10)
     trial_s = asked.trial_s or max(TRIAL_S, math.ceil(least_s))

@@ -32,7 +32,7 @@ class Hopeless:
         limits = plan.experiment.limits
         self._limits = limits
         self._settle_s = settle_s
-        self._window_s = max(_MIN_WINDOW_S, plan.kairosdb.get("queue_window_ms", 0) / 1000)
+        self._window_s = max(_MIN_WINDOW_S, plan.held_s)
         self._points = float(plan.totals["points"])
         self._rate = float(plan.totals["points_per_s"])
         self._acknowledges = plan.load["protocol"] not in SILENT
