@@ -7,6 +7,7 @@ from typing import Any
 from kairoscope import paths
 from kairoscope.deploy import bootstrap, bundles, monitoring, preflight
 from kairoscope.hosts import inventory, secret_files
+from kairoscope.hosts.java import JVM_OVERHEAD_MIB
 from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.plan import Plan
 from kairoscope.stacks.stack import Brought, Stack
@@ -78,7 +79,7 @@ def _of_all(
         "rest_auth": plan.security["rest_auth"],
         "secrets_dir": str(secret_files.folder(plan.target)),
         "bundles_dir": str(paths.BUNDLES),
-        "jvm_overhead_mib": preflight.JVM_OVERHEAD_MIB,
+        "jvm_overhead_mib": JVM_OVERHEAD_MIB,
         "scylla_overhead_mib": preflight.SCYLLA_OVERHEAD_MIB,
         **{f"{name}_version": part.version for name, part in parts.items()},
         "loader_version": bundles.bundle(bundles.LOADER).version,

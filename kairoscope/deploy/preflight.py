@@ -11,6 +11,7 @@ import psutil
 from kairoscope import paths, ready
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh, supervisor
+from kairoscope.hosts.deployed import plan_file
 from kairoscope.hosts.inventory import (
     GROUPS,
     SCYLLA_CONNECTIONS,
@@ -19,14 +20,10 @@ from kairoscope.hosts.inventory import (
     Host,
     Inventory,
 )
+from kairoscope.hosts.java import JVM_OVERHEAD_MIB
 from kairoscope.plan import Plan
 
 MIB = 1024 * 1024
-
-# What a JVM takes beside its heap: code, threads, direct buffers. A storage node with a heap of
-# 1,024 MiB was seen to take 1,417 MiB in all (the README's measured run). The inventory takes it to
-# role preflight, for hosts of their own.
-JVM_OVERHEAD_MIB = 550
 
 # What a ScyllaDB node takes beside the memory that it is given: its program, stacks, the kernel's
 # side of its files.
@@ -50,8 +47,9 @@ LOADER_PYTHON = (3, 11)
 _UNREACHED = "not reached by ssh"
 _LOGIN_EVERY_S = 10
 
-# CPU of this machine for a point, in µs: measured with three copies on two shared cores, servers
-# just started, KairosDB and the loaders included (experiments/laptop.yml).
+# CPU of this machine for a point, in µs: measured with three copies on two shared cores, on a good
+# day, KairosDB and the loaders included (experiments/laptop.yml). The least that it takes, for a
+# refusal; what a run is planned to take (`assume`, totals.cpu_cores) is more.
 CPU_US_PER_POINT = 33
 
 # A storage node or KairosDB that has nothing to do takes a tenth of a core for its timers, and one
@@ -317,9 +315,9 @@ def cpu_problem(plan: Plan, cores: int, slack: float = 1) -> str | None:
         return None
     return (
         f"{rate:,.0f} points/s take about {needed:,.1f} cores ({CPU_US_PER_POINT} µs of CPU a "
-        f"point with three copies, KairosDB and the loaders together), this machine has {cores}: "
-        "the run would measure the want of them. Lower SENSORS= or RATE=, or take target hosts or "
-        "aws"
+        "point with three copies, KairosDB and the loaders together, on a good day; "
+        f"totals.cpu_cores has room for a bad one), this machine has {cores}: the run would "
+        "measure the want of them. Lower SENSORS= or RATE=, or take target hosts or aws"
     )
 
 
@@ -331,8 +329,26 @@ def notices(plan: Plan, *, of_hosts: bool) -> list[str]:
     found = [
         memory_problem(plan, _memory_mib(plan, of_hosts=of_hosts)),
         cpu_problem(plan, psutil.cpu_count() or 1),
+        *_resources_here(plan, of_hosts=of_hosts),
     ]
     return [f"This machine cannot carry it: {problem}" for problem in found if problem]
+
+
+def _resources_here(plan: Plan, *, of_hosts: bool) -> list[str | None]:
+    """What this machine lacks of asynchronous I/O and of disk.
+
+    `of_hosts`: hosts that are made here have disks of their own, and those that are there already
+    have their share of the rest: nothing is told of them then.
+    """
+    state = paths.target_dir(plan.target)
+    if of_hosts:
+        return [] if plan_file(plan.target).exists() else [check_aio(plan)]
+    running = sum(supervisor.is_scylla(p.cmdline()) for p in supervisor.owned(state))
+    there = next(path for path in (state, *state.parents) if path.is_dir())
+    return [
+        check_aio(plan, running),
+        disk_problem(plan, shutil.disk_usage(there).free, state),
+    ]
 
 
 def _memory_mib(plan: Plan, *, of_hosts: bool) -> int:
@@ -383,12 +399,9 @@ def check_shared(plan: Plan, hosts: list[Host]) -> None:
 
 def _problems_here(plan: Plan, hosts: list[Host]) -> list[str | None]:
     state = paths.target_dir(plan.target)
-    running = sum(supervisor.is_scylla(p.cmdline()) for p in supervisor.owned(state))
-    there = next(path for path in (state, *state.parents) if path.is_dir())
     of_role = {role: [host for host in hosts if host.role == role] for role in GROUPS}
     return [
         ready.path_problem(state),
-        check_aio(plan, running),
-        disk_problem(plan, shutil.disk_usage(there).free, state),
+        *_resources_here(plan, of_hosts=False),
         *taken(listeners(Inventory(state, *of_role.values())), state),
     ]

@@ -107,6 +107,10 @@ class Draft:
         self.add(name, given, "", "", reason, origin=origin)
         return str(given)
 
+    def value(self, name: str) -> Any:
+        """What was recorded of a setting; None if nothing was."""
+        return next((each.value for each in self.settings if each.name == name), None)
+
     def total(self, key: str, value: float, unit: str, arithmetic: str, reason: str) -> None:
         """Record what the experiment comes to."""
         self.add(f"totals.{key}", value, unit, arithmetic, reason)

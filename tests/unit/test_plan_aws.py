@@ -141,6 +141,10 @@ def test_three_zones_pay_for_the_traffic_between_them() -> None:
             {"cluster": {"storage_nodes": 2, "replication_factor": 2}, "aws": {"storage_zones": 3}},
             ["aws.storage_zones", "cluster.storage_nodes is 2"],
         ),
+        (
+            {"kairosdb": {"heap_mb": 65_536}, "aws": {"kairosdb_instance_type": "m5.2xlarge"}},
+            ["kairosdb.heap_mb", "65,536 MiB and 550 MiB", "m5.2xlarge has 32,768 MiB"],
+        ),
     ],
 )
 def test_what_the_shape_does_not_carry_is_refused(

@@ -18,6 +18,7 @@ from kairoscope.cli import main as cli
 from kairoscope.deploy import preflight
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh, supervisor
+from kairoscope.hosts.deployed import plan_file
 from kairoscope.hosts.inventory import SCYLLA_CONNECTIONS, Host, Inventory
 
 
@@ -126,6 +127,28 @@ def test_a_plan_speaks_up_when_this_machine_cannot_carry_it(laptop, monkeypatch)
         found = preflight.notices(large, of_hosts=of_hosts)
         assert any("too little memory" in text for text in found)
         assert any("31 servers" in text for text in found)
+
+
+def test_a_plan_speaks_up_about_disk_and_asynchronous_io(monkeypatch, tmp_path):
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(preflight, "aio_problem", lambda *_: "too little asynchronous I/O")
+    over = experiment.Overrides(engine="scylla", duration_s=2_000_000)
+    long = experiment.load("laptop", over)
+
+    def said(made: plan.Plan, *, of_hosts: bool) -> list[str]:
+        lacking = preflight.notices(made, of_hosts=of_hosts)
+        return [each.split(": ")[1] for each in lacking if "disk" in each or "I/O" in each]
+
+    assert said(known.plan(long, "local"), of_hosts=False) == [
+        *("too little asynchronous I/O", "too little disk")
+    ]
+    # Hosts of the lab have disks of their own; those that run already have their slots.
+    hosts = known.plan(long, "lab")
+    assert said(hosts, of_hosts=True) == ["too little asynchronous I/O"]
+    plan_file("lab").parent.mkdir(parents=True)
+    plan_file("lab").write_text(hosts.to_json())
+    assert said(hosts, of_hosts=True) == []
+    assert not (tmp_path / "home" / "local").exists()
 
 
 @pytest.mark.parametrize(

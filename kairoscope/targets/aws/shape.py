@@ -3,6 +3,7 @@
 import math
 from typing import Any
 
+from kairoscope.hosts.java import JVM_OVERHEAD_MIB
 from kairoscope.plan.amounts import count, in_bytes, n
 from kairoscope.plan.draft import Draft
 from kairoscope.targets.aws import cost
@@ -97,6 +98,16 @@ def _fits(draft: Draft, types: dict[str, InstanceType], load: dict[str, Any]) ->
             f"{aws.kairosdb_instance_type} has {types['kairosdb'].vcpus} × {CPU_SHARE} = "
             f"{n(carried)}; take ≥ {math.ceil(draft.nodes * wanted / carried)} nodes, or a larger "
             "aws.kairosdb_instance_type",
+        )
+
+    heap = draft.value("kairosdb.heap_mb") or 0
+    memory = types["kairosdb"].memory_gib * 1024
+    if heap + JVM_OVERHEAD_MIB > memory:
+        draft.refuse(
+            "kairosdb.heap_mb",
+            f"a heap of {n(heap)} MiB and {JVM_OVERHEAD_MIB} MiB beside it, and an "
+            f"{aws.kairosdb_instance_type} has {n(memory)} MiB of memory; a smaller heap, or a "
+            "larger aws.kairosdb_instance_type",
         )
 
     if load["workers_per_host"] > types["loader"].vcpus:
