@@ -233,8 +233,8 @@ def judge(run_dir: Path | None) -> None:
 
     Writes verdict, ledger and measurements anew; the report is of `kairoscope report`.
     """
+    from kairoscope.run.show import show
     from kairoscope.verdict import conclude, sustained
-    from kairoscope.verdict.show import show
 
     judged = conclude.again(_run_folder(run_dir)).verdict
     show(judged, console)

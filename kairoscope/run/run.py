@@ -33,11 +33,11 @@ from kairoscope.run import backlog as waiting
 from kairoscope.run import faults, load_spec, speed_probe, speeds, tell, warmth, watched
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run.samplers import HostProbes, Processes
+from kairoscope.run.show import show
 from kairoscope.run.state import State
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.stack import Backlog, Captures, Session, Stack
 from kairoscope.verdict import conclude, ledger, outcomes, settlement, sustained
-from kairoscope.verdict.show import show
 from loaders.emulator import Progress as LoadProgress
 from loaders.emulator import WorkerResult
 from loaders.schedule.due import Schedule

@@ -39,7 +39,6 @@ from kairoscope.verdict.settlement import Gap, ReadBack
 from kairoscope.verdict.usage import Usage
 from loaders.record import files
 from loaders.schedule.due import Schedule
-from loaders.send.failover import NODE_DOWN
 
 _REPLAYED = "history has no planned send times: it is sent as fast as it is acknowledged"
 _KILLED = "the run did not come to its end: it was killed, or still goes on"
@@ -400,7 +399,7 @@ def _disturbances(run: Inputs, schedule: Schedule) -> list[str]:
     down = {
         run.kairosdb[event.node]
         for event in outcomes.node_events(schedule.spec.workers, run.load)
-        if event.event == NODE_DOWN
+        if event.event == files.NODE_DOWN
     }
     if down:
         sentences.append(f"Loaders failed over from: {', '.join(sorted(down))}")

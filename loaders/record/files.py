@@ -12,6 +12,9 @@ from typing import Any, TextIO
 from loaders.record.histograms import LATENCY, SERVICE, WAIT, LogWriter, Sparse
 from loaders.record.tally import Outcome
 
+NODE_DOWN, NODE_UP = "node down", "node up"
+"""What an event of `events_path` may be."""
+
 
 def progress_path(outdir: Path, worker: int) -> Path:
     """One record a second: how far the worker is."""

@@ -19,10 +19,9 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from loaders.record.files import NODE_DOWN, NODE_UP
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group
-
-NODE_DOWN, NODE_UP = "node down", "node up"
 
 _LOOK_S = 0.25
 _PROBE_EVERY_US = 1_000_000

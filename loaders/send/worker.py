@@ -27,7 +27,7 @@ from typing import Any
 
 from loaders import process
 from loaders.credentials import Credentials
-from loaders.record.files import WorkerFiles
+from loaders.record.files import NODE_DOWN, WorkerFiles
 from loaders.record.recorder import Recorder
 from loaders.record.silence import Silences
 from loaders.record.tally import Outcome, Tally
@@ -36,7 +36,7 @@ from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
 from loaders.schedule.spec import CQL, LINE, MEASURES, REMOTE_WRITE, LoadSpec
 from loaders.send.delivery import Delivery
-from loaders.send.failover import NODE_DOWN, Event, Failover
+from loaders.send.failover import Event, Failover
 from loaders.send.line import Line
 from loaders.send.measures import Measures
 from loaders.send.protocol import Batch, Protocol

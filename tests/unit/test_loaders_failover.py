@@ -24,10 +24,11 @@ from loader_runs import (
 from loads import all_groups, load_spec, nodes
 from sink import Sink, TelnetSink
 
+from loaders.record.files import NODE_DOWN, NODE_UP
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Schedule
 from loaders.send import failover
-from loaders.send.failover import NODE_DOWN, NODE_UP, Event, Failover
+from loaders.send.failover import Event, Failover
 
 pytestmark = pytest.mark.timeout(60)
 

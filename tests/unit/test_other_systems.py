@@ -37,6 +37,7 @@ from kairoscope.report import charts, first, reference
 from kairoscope.report import data as report_data
 from kairoscope.report import topology as drawing
 from kairoscope.run import load_spec as load_specs
+from kairoscope.run.show import show
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks import asked, compared, single_session
 from kairoscope.stacks.graphite import cache, files, topology, whisper
@@ -46,7 +47,6 @@ from kairoscope.stacks.victoriametrics import server as victoriametrics_server
 from kairoscope.targets.lab.target import hosts as lab_hosts
 from kairoscope.targets.local import local_net
 from kairoscope.verdict import completeness, measurements, remarks, settlement
-from kairoscope.verdict.show import show
 from loaders.schedule import spec as specs
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import Step
@@ -99,6 +99,15 @@ def test_no_other_file_knows_its_name(stack: Any) -> None:
     for file in others:
         text = (paths.CHECKOUT / file).read_text(errors="replace")
         assert not name.search(text), f"{file} knows {stack.name}"
+
+
+def test_no_other_stack_knows_kairosdbs() -> None:
+    """Of the others the test above says it; what all share is no stack's."""
+    folder = paths.CHECKOUT / "kairoscope" / "stacks"
+    others = [path for path in folder.rglob("*.py") if folder / "kairosdb" not in path.parents]
+    assert len(others) > 10
+    for path in others:
+        assert "stacks.kairosdb" not in path.read_text(), path
 
 
 def test_every_stack_has_an_experiment_and_its_role() -> None:

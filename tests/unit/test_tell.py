@@ -17,8 +17,8 @@ from kairoscope import live
 from kairoscope.report.advice import ADVICE
 from kairoscope.report.first import PARTS
 from kairoscope.run import run, tell
+from kairoscope.run.show import show
 from kairoscope.verdict import sustained
-from kairoscope.verdict.show import show
 from loaders.emulator import Progress
 
 NOTHING = Progress(0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 120.0)
