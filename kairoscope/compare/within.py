@@ -35,7 +35,7 @@ class Blocks:
 def read(run: Run) -> Blocks:
     """The blocks of a run, from its interval logs and blocks.json."""
     try:
-        said: Any = run_folder.read_object(run.folder / "blocks.json")
+        said: Any = run_folder.read_object(run.folder / run_folder.BLOCKS)
     except UserError:
         said = {}
     rows = said.get("blocks") or []

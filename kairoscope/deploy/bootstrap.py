@@ -9,8 +9,8 @@ from typing import Any
 
 import yaml
 
-from kairoscope import paths
 from kairoscope.hosts import inventory
+from kairoscope.hosts.deployed import plan_file
 
 REPLACES = "replaces"
 """Variable of a node that began in a dead one's place: the address of that one (Cassandra), or its
@@ -20,9 +20,8 @@ _TOKENS = "initial_tokens"
 
 def read(target: str) -> dict[str, dict[str, Any]] | None:
     """The beginnings of a deployed target's storage nodes, by name; None if it is not deployed."""
-    folder = paths.target_dir(target)
     # Without a plan nothing was started with the inventory that may be there.
-    if not (folder / "plan.json").exists() or not (folder / "inventory.yml").exists():
+    if not plan_file(target).exists() or not inventory.file(target).exists():
         return None
     return {
         name: {key: found[key] for key in (_TOKENS, REPLACES) if key in found}
@@ -52,11 +51,11 @@ def set_replaces(target: str, name: str, replaced: str | None) -> None:
     host.pop(REPLACES, None)
     if replaced:
         host |= {_TOKENS: [], REPLACES: replaced}
-    inventory.write(paths.target_dir(target) / "inventory.yml", data, "and `operate`")
+    inventory.write(inventory.file(target), data, "and `operate`")
 
 
 def _load(target: str) -> dict[str, Any]:
-    data: dict[str, Any] = yaml.safe_load((paths.target_dir(target) / "inventory.yml").read_text())
+    data: dict[str, Any] = yaml.safe_load(inventory.file(target).read_text())
     return data
 
 

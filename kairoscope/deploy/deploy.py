@@ -196,7 +196,7 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     # One kernel for all hosts of this machine; once they are there, what runs there has its share.
     if target.shared and target.managed and first and (problem := preflight.check_aio(plan)):
         raise UserError(f"This machine cannot take the hosts: {problem}")
-    path = folder / "inventory.yml"
+    path = inventory.file(plan.target)
     try:
         machines = target.provision(plan, of.options, of.console.print, lambda: _fix_shape(plan))
         deployed_to = [m for m in machines.machines if m.name not in of.options.without]
@@ -234,7 +234,7 @@ def playbook(
         [
             str(tool),
             "-i",
-            str(paths.target_dir(target) / "inventory.yml"),
+            str(inventory.file(target)),
             *(["--limit", limit] if limit else []),
             *(["--extra-vars", json.dumps(variables)] if variables else []),
             str(stack.playbooks / f"{name}.yml"),

@@ -7,6 +7,7 @@ from typing import Any
 from kairoscope import paths
 from kairoscope.deploy import bootstrap, bundles, monitoring, preflight
 from kairoscope.hosts import inventory, secret_files
+from kairoscope.hosts.deployed import plan_file
 from kairoscope.hosts.java import JVM_OVERHEAD_MIB
 from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.plan import Plan
@@ -88,7 +89,7 @@ def _of_all(
         # Named, so that Ansible need not look for one on every host in every run.
         "ansible_python_interpreter": layout.python,
         "kairoscope": str(Path(sys.executable).parent / "kairoscope"),
-        "plan_file": str(paths.target_dir(plan.target) / "plan.json"),
+        "plan_file": str(plan_file(plan.target)),
     }
     if layout.managed:
         values |= {

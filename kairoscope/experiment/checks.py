@@ -32,7 +32,6 @@ Values = Mapping[str, Any]
 """Fields by their dotted names, without those that are invalid already."""
 
 _LEGAL_NAME = re.compile(r"[A-Za-z0-9_./-]+")
-_TOUCHING_PLACES = re.compile(r"\}[0-9]*\{")
 
 
 def check(values: Values) -> list[Problem]:
@@ -338,7 +337,7 @@ def _bad_pattern(pattern: str) -> str:
     expanded = naming.expand(pattern, 0)
     if not _LEGAL_NAME.fullmatch(expanded):
         return _illegal(expanded, "besides {n} and {n%K} allowed are")
-    if _TOUCHING_PLACES.search(pattern):
+    if naming.touching(pattern):
         return (
             "has nothing but digits between two places, so that different sensors may get the "
             "same text ({n}{n%17} is 1212 for 12 and for 121); put a - between them"

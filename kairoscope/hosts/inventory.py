@@ -131,9 +131,14 @@ def write(path: Path, data: dict[str, Any], origin: str) -> None:
     path.write_text(text + yaml.safe_dump(data, sort_keys=False))
 
 
+def file(target: str) -> Path:
+    """Where a target's inventory is, once it is deployed."""
+    return paths.target_dir(target) / "inventory.yml"
+
+
 def load(target: str) -> Inventory:
     """Read the deployed target's inventory. UserError if there is none."""
-    path = paths.target_dir(target) / "inventory.yml"
+    path = file(target)
     if not path.exists():
         raise UserError(f"Target {target} is not deployed (no {path}). First: make deploy")
     return read(path)

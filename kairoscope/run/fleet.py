@@ -475,7 +475,7 @@ class Fleet:
         shorter = spec.cut_at(time.time_ns() // 1_000_000 + cut.AHEAD_MS)
         if shorter is not spec:
             # First: whatever happens now, what the workers were told is what the folder says.
-            (folder / "spec.json").write_text(shorter.to_json())
+            (folder / Path(run_folder.LOAD_SPEC).name).write_text(shorter.to_json())
             for agent in self._agents:
                 agent.send({"cut": shorter.ticks})
         return shorter

@@ -35,7 +35,7 @@ class Restarts:
     """Notes in the events when a server's process ends or is another one."""
 
     def __init__(self, events: JsonLines) -> None:
-        """Nothing is known yet."""
+        """What is seen first of a server is no event."""
         self._events = events
         self._lives: dict[str, Life] = {}
 
@@ -79,7 +79,7 @@ class Processes:
         with_disk = self._samples % DISK_EVERY == 0
         self._samples += 1
         for host in self._hosts:
-            disk = folder_bytes(host.home) if with_disk else None
+            disk = host_probe.folder_bytes(str(host.home)) if with_disk else None
             for name, role in host.processes.items():
                 process = found.get(name)
                 pid = process.pid if process else 0
@@ -182,15 +182,3 @@ class HostProbes(Followed):
                 f"the disk of {host.name} is nearly full: {found['free_bytes'] / 1e6:,.0f} MB left "
                 f"at {host.home}"
             )
-
-
-def folder_bytes(folder: Path) -> int:
-    """Bytes allocated below a folder; files that vanish meanwhile count nothing."""
-    total = 0
-    for root, _, files in os.walk(folder):
-        for name in files:
-            try:
-                total += Path(root, name).stat().st_blocks * 512
-            except OSError:
-                continue
-    return total

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.experiment.faults import Fault
 from kairoscope.hosts import host_trouble, inventory
@@ -91,7 +90,7 @@ class Target(ABC):
 
     def watched(self, options: Options) -> bool:
         """Whether one host watches the others: once that is said, until they are destroyed."""
-        path = paths.target_dir(self.name) / "inventory.yml"
+        path = inventory.file(self.name)
         return options.monitoring or (path.exists() and bool(inventory.read(path).monitoring))
 
     def check_same(self) -> None:

@@ -9,6 +9,17 @@ PLACE = re.compile(r"\{n(?:%([1-9][0-9]*))?\}")
 """A place in a pattern, with its modulus as the group if it has one."""
 
 
+_TOUCHING = re.compile(r"\}[0-9]*\{")
+
+
+def touching(pattern: str) -> bool:
+    """Whether two places have nothing but digits between them, so that two series may get one text.
+
+    "{n}{n%17}" is 1212 for 12 and for 121.
+    """
+    return bool(_TOUCHING.search(pattern))
+
+
 def expand(pattern: str, number: int) -> str:
     """Put a series number into a pattern.
 

@@ -39,8 +39,6 @@ LATER_OF_QUERIES: dict[str, Any] = {"followed": 0}
 SPREAD, ALIGNED = "spread", "aligned"
 PACINGS = (SPREAD, ALIGNED)
 
-# Two sensors could get one name: "{n}{n%17}" is 1212 for 12 and for 121.
-_TOUCHING_PLACES = re.compile(r"\}[0-9]*\{")
 _PORT = re.compile("[0-9]{1,5}")
 _PATH = re.compile(r"/[!-~]*")
 # KairosDB cuts telnet lines at blanks, tags at "=", takes quotes off, and reads Latin-1.
@@ -445,7 +443,7 @@ def _tags(value: Any) -> str:
 
 
 def _pattern(text: str) -> str:
-    if _TOUCHING_PLACES.search(text):
+    if naming.touching(text):
         return "must have something other than digits between two places"
     return naming.problem(text)
 

@@ -25,7 +25,11 @@ def test_a_servers_children_are_its_own(tmp_path: Path, monkeypatch: pytest.Monk
         assert server.stdout.readline() == "done\n"
         told = supervisor.Process("pool", "RUNNING", server.pid, 0.0)
         monkeypatch.setattr(supervisor, "processes", lambda _: [told])
-        host = Host("x-1", "kairosdb", {"home": str(tmp_path), "processes": {"pool": "pool"}})
+        home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+        home.mkdir()
+        elsewhere.write_bytes(b"x" * 1_000_000)
+        (home / "link").symlink_to(elsewhere)
+        host = Host("x-1", "kairosdb", {"home": str(home), "processes": {"pool": "pool"}})
         files = [JsonLines(tmp_path / name) for name in ("processes.jsonl", "events.jsonl")]
         samplers.Processes([host], tmp_path, *files, lambda _: None).sample()
         (child,) = psutil.Process(server.pid).children()
@@ -35,4 +39,6 @@ def test_a_servers_children_are_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     (of_pool,) = [record for record in seen if record["name"] == "pool"]
     assert all(alone)
     assert of_pool["cpu_s"] >= sum(usage["cpu_s"] for usage in alone if usage) > 0
+    # Counted as on hosts: a link is not what it leads to.
+    assert of_pool["disk_bytes"] < 1_000_000
     assert of_pool["rss_bytes"] == sum(usage["rss_bytes"] for usage in alone if usage)

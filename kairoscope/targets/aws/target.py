@@ -180,7 +180,7 @@ def _planned(terraform: Terraform, plan: Plan, options: Options) -> dict[str, An
 
 def _deployed() -> Inventory | None:
     """What the last provision found; None if nothing was deployed yet."""
-    path = paths.target_dir("aws") / "inventory.yml"
+    path = inventory.file("aws")
     if not path.exists() or not plan_file("aws").exists():
         return None
     return inventory.read(path)
