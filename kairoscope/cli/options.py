@@ -98,9 +98,6 @@ def scale_options(command: click.decorators.FC) -> click.decorators.FC:
     return command
 
 
-_THROWN_AWAY = ("local", "lab")
-"""Targets that hold nobody's points but those of runs."""
-
 empty_option = click.option(
     "--empty",
     is_flag=True,
@@ -111,10 +108,13 @@ empty_option = click.option(
 
 def check_thrown_away(target: str) -> None:
     """Refuse `--empty` where others' points may be."""
-    if target not in _THROWN_AWAY:
+    from kairoscope.cli import known
+
+    if not known.target(target).thrown_away:
+        those = " and ".join(each.name for each in known.TARGETS if each.thrown_away)
         raise UserError(
             f"--empty: it takes every point of the cluster away, and target {target} may hold "
-            f"others' than ours; it is for {' and '.join(_THROWN_AWAY)}"
+            f"others' than ours; it is for {those}"
         )
 
 

@@ -34,6 +34,7 @@ class Local(Target):
 
     name = "local"
     shared = True
+    thrown_away = True
     managed = False
     secured = False
     levers = ("kill", "freeze", "restart")

@@ -56,6 +56,9 @@ class Target(ABC):
     """As in TARGET=."""
     shared = False
     """Whether all servers share the cores and the memory of this machine."""
+    thrown_away = False
+    """Whether it holds nobody's points but those of runs, as it goes with the machine that made
+    it: then `--empty` may take them all."""
     managed = True
     """Whether it has hosts of its own, with systemd, and no processes of this machine."""
     secured = True

@@ -215,6 +215,7 @@ def test_a_quiet_verb_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_
         (("laptop", "laptop", "--target", "moon"), "TARGET=moon"),
         (("laptop", "laptop", "--factor", "moon"), "--factor moon"),
         (("laptop", "laptop", "--empty", "--target", "hosts"), "may hold others' than ours"),
+        (("laptop", "laptop", "--empty", "--target", "aws"), "it is for local and lab"),
     ],
 )
 def test_bad_input_is_a_sentence(

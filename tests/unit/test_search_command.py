@@ -9,7 +9,7 @@ from stub.stack import Server, StubStack
 from stub.target import StubTarget
 from test_seams import EXPERIMENT, call, home
 
-from kairoscope.cli import known, options
+from kairoscope.cli import known
 from kairoscope.deploy import bundles
 from kairoscope.experiment import load as experiment
 from kairoscope.run import run
@@ -129,7 +129,7 @@ def test_a_store_is_emptied_before_each_load_if_asked(stubbed, home, monkeypatch
 
     SERVER.points["left"] = {0: 0}
     monkeypatch.setattr(run, "load", load)
-    monkeypatch.setattr(options, "_THROWN_AWAY", ("stub",))
+    monkeypatch.setattr(StubTarget, "thrown_away", True)
     assert search(stubbed, *(["--empty"] if emptied else []))[0] == 0
     assert len(found) > 3
     assert any(found) is not emptied

@@ -67,6 +67,7 @@ class LabTarget(Target):
 
     name = "lab"
     shared = True
+    thrown_away = True
     makes_anew = True
     levers = (
         *("kill", "freeze", "restart", "partition", "loss", "delay"),
