@@ -89,8 +89,6 @@ class Single(ABC):
 
     replays: ClassVar[bool] = False
     """Whether history can be loaded into it as fast as it takes it."""
-    targets: ClassVar[Sequence[str]] = ("local",)
-    """Where it can be deployed so far."""
     java: ClassVar[bool] = False
     """Whether it runs on a Java run-time, which hosts of their own are sent."""
     python: ClassVar[bool] = False
@@ -141,10 +139,10 @@ class Single(ABC):
 
     def engine(self, target: Target) -> str:
         """It stores itself. UserError for a target that it cannot be deployed to yet."""
-        if target.name not in self.targets:
+        if not target.shared:
             raise UserError(
-                f"Stack {self.name} can be deployed to target {', '.join(self.targets)} alone so "
-                f"far, not to {target.name}"
+                f"Stack {self.name} can be deployed so far to targets alone that are of this "
+                f"machine (docs/systems.md), not to {target.name}"
             )
         return self.name
 

@@ -39,7 +39,6 @@ class Gnocchi(Single):
     title = "Gnocchi"
     protocols = (MEASURES,)
     replays = True
-    targets = ("local", "lab")
     python = True
     program = Program(name, VERSION, (_INDEX, _REDIS))
     listens = {"REST": 8041, "postgresql": 5432, "redis": 6379}  # noqa: RUF012

@@ -39,7 +39,6 @@ class Graphite(Single):
     title = "Graphite"
     protocols = CARBON
     replays = True
-    targets = ("local", "lab")
     python = True
     program = Program(name, VERSION, (topology.C_RELAY, "haproxy"))
     listens = {}  # noqa: RUF012 (`ports` has them)

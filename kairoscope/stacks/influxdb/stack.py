@@ -30,7 +30,6 @@ class InfluxDB(Single):
     protocols = (LINE, REMOTE_WRITE)
     write_paths = {REMOTE_WRITE: f"/api/v1/prom/write?db={DATABASE}"}  # noqa: RUF012
     # Of Debian 12; what runs says its version itself.
-    targets = ("local", "lab")
     program = Program(name, "1.6")
     listens = {"HTTP": 8086, "backup": 8088}  # noqa: RUF012
     fair = (

@@ -31,7 +31,6 @@ class QuestDB(Single):
     name = "questdb"
     title = "QuestDB"
     protocols = (LINE,)
-    targets = ("local", "lab")
     java = True
     program = Program(name, VERSION)
     listens = {"HTTP": 9000, "metrics": 9003}  # noqa: RUF012

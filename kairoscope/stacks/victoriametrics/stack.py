@@ -30,7 +30,6 @@ class VictoriaMetrics(Single):
     name = "victoriametrics"
     title = "VictoriaMetrics"
     protocols = (LINE, REMOTE_WRITE)
-    targets = ("local", "lab")
     program = Program(name, VERSION)
     listens = {"HTTP": 8428}  # noqa: RUF012
     fair = (
