@@ -15,9 +15,11 @@ from other_systems import PROTOCOLS, SECONDS, SENSORS, experiment
 
 from kairoscope import run_folder
 from kairoscope.cli import known
-from kairoscope.hosts import supervisor
+from kairoscope.hosts import inventory, supervisor
+from kairoscope.hosts.deployed import deployed_plan
 from kairoscope.run import host_probe
 from kairoscope.stacks.questions import KINDS
+from loaders.schedule.due import Schedule
 from loaders.schedule.spec import CARBON
 
 UNASKED = {"graphite"}
@@ -164,6 +166,27 @@ def test_what_a_kill_takes_is_found_and_nothing_else(
         judged = run.json("verdict.json")
         assert judged["parts"]["readback"]["outcome"] == "fail"
         assert judged["verdict"] == "fail"
+
+
+@pytest.mark.faults
+def test_every_point_can_be_taken_away(
+    name: str, there: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As between two runs of a series; and also where there are none, as before its first."""
+    deployed(there, experiment(name))
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(there.path))
+    monkeypatch.setenv("KAIROSCOPE_LOCAL_NET", there.net)
+    stack: Any = known.stack(name)
+    with stack.connect(deployed_plan("local"), inventory.load("local")) as session:
+        session.empty()
+        run = loaded(there)
+        schedule = Schedule(run.spec())
+        assert session.visible(schedule) == SENSORS * SECONDS
+        session.empty()
+        wait_for("no points", lambda: session.visible(schedule) == 0)
+        session.empty()
+        session.refuse_old_history(schedule)
+    assert loaded(there).json("verdict.json")["verdict"] == "pass"
 
 
 @pytest.mark.faults

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from kairoscope.hosts.inventory import Host
+from kairoscope.stacks import asked
 from kairoscope.stacks.stack import Probe
 
 CLIENTS = 8
@@ -84,9 +85,10 @@ def _all(host: Host, calls: Sequence[_Call]) -> tuple[float, list[bytes]]:
         answers = []
         for method, path, document in mine:
             body = None if document is None else json.dumps(document)
-            connection.request(method, path, body, {"Content-Type": "application/json"})
-            with connection.getresponse() as answer:
-                said = answer.read()
+            with asked.whole():
+                connection.request(method, path, body, {"Content-Type": "application/json"})
+                with connection.getresponse() as answer:
+                    said = answer.read()
             if answer.status not in _DONE:
                 text = said[:300].decode(errors="replace")
                 raise OSError(f"{method} {path}: HTTP {answer.status}: {text}")

@@ -30,6 +30,7 @@ _LAST, _COUNT = "last", "count"
 # Metrics asked for at once: some thousand points in an answer.
 _AT_ONCE = 100
 _SETTLE_S, _LOOK_S = 60, 0.5
+_NOT_THERE = 404
 
 # [time as text, granularity, value] each.
 Aggregate = list[tuple[str, float, float]]
@@ -52,7 +53,8 @@ class GnocchiServer:
 
     def version(self, host: Host) -> str:
         """Of its build."""
-        return str(json.loads(asked.get(host.url))["build"])
+        with asked.understood():
+            return str(json.loads(asked.get(host.url))["build"])
 
     def _status(self, host: Host) -> dict[str, Any]:
         said = asked.get(f"{host.url}/v1/status", {"details": "false"}, timeout_s=10)
@@ -62,24 +64,27 @@ class GnocchiServer:
     def trouble(self, host: Host) -> str:
         """Why it does not answer; its index is not there, or nobody aggregates."""
         asked.get(f"{host.url}/v1/archive_policy_rule/{RESOURCE}")
-        processors = self._status(host)["metricd"]["processors"]
+        with asked.understood():
+            processors = self._status(host)["metricd"]["processors"]
         return "" if processors else "no metricd: what it takes is not aggregated"
 
     def counters(self, host: Host) -> dict[str, float]:
         """What waits, and what its metricd have done since they started, added up."""
-        status = self._status(host)
-        waiting, found = status["storage"]["summary"], dict[str, float]()
-        found["metrics waiting"] = float(waiting["metrics"])
-        found["bundles waiting"] = float(waiting["measures"])
-        for told in status["metricd"]["statistics"].values():
-            for name, value in told.items():
-                found[name] = found.get(name, 0) + float(value)
+        status, found = self._status(host), dict[str, float]()
+        with asked.understood():
+            waiting = status["storage"]["summary"]
+            found["metrics waiting"] = float(waiting["metrics"])
+            found["bundles waiting"] = float(waiting["measures"])
+            for told in status["metricd"]["statistics"].values():
+                for name, value in told.items():
+                    found[name] = found.get(name, 0) + float(value)
         return found
 
     def waiting(self, host: Host) -> int | None:
         """Bundles that are not aggregated yet: what a request had of one metric, whatever its
         points are."""
-        return int(self._status(host)["storage"]["summary"]["measures"])
+        with asked.understood():
+            return int(self._status(host)["storage"]["summary"]["measures"])
 
     def settle(self, host: Host) -> None:
         """Wait until all is aggregated, for a while."""
@@ -90,8 +95,8 @@ class GnocchiServer:
     def _metrics(self, host: Host) -> dict[str, str]:
         """Ids of all metrics by name."""
         said = json.loads(asked.get(f"{host.url}/v1/resource/generic/{RESOURCE}"))
-        metrics: dict[str, str] = said["metrics"]
-        return metrics
+        with asked.understood():
+            return dict(said["metrics"])
 
     def _aggregates(
         self, host: Host, spec: LoadSpec, metrics: dict[str, str], method: str
@@ -103,9 +108,10 @@ class GnocchiServer:
             part = names[first : first + _AT_ONCE]
             wanted = {"operations": ["metric", *([metrics[name], method] for name in part)]}
             said = asked.send("POST", f"{host.url}/v1/aggregates?{window}", wanted)
-            measures = json.loads(said)["measures"]
-            for name in part:
-                yield name, measures[metrics[name]][method]
+            with asked.understood():
+                measures = json.loads(said)["measures"]
+                found = [(name, measures[metrics[name]][method]) for name in part]
+            yield from found
 
     def read(self, host: Host, schedule: Schedule) -> Found:
         """The last of each second, which is all there is. Of a second the rest, which is the same
@@ -174,5 +180,10 @@ class GnocchiServer:
     def empty(self, host: Host) -> None:
         """Delete the resource with all its metrics, whose files a metricd removes later, and make
         it anew."""
-        asked.send("DELETE", f"{host.url}/v1/resource/generic/{RESOURCE}")
+        try:
+            asked.send("DELETE", f"{host.url}/v1/resource/generic/{RESOURCE}")
+        except asked.RefusedError as error:
+            # Whoever came before was interrupted here.
+            if error.status != _NOT_THERE:
+                raise
         asked.send("POST", f"{host.url}/v1/resource/generic", {"id": RESOURCE})

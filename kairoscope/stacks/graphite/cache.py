@@ -34,6 +34,6 @@ def points(where: tuple[str, int], metrics: list[str]) -> dict[str, list[tuple[f
         said = exactly(connection, length)
     try:
         found = _Plain(io.BytesIO(said)).load()["datapointsByMetric"]
-    except (pickle.UnpicklingError, LookupError, TypeError, EOFError) as error:
+        return {metric: list(waiting) for metric, waiting in found.items()}
+    except (pickle.UnpicklingError, LookupError, TypeError, AttributeError, EOFError) as error:
         raise ValueError(f"carbon's query port: {error}") from error
-    return {metric: list(waiting) for metric, waiting in found.items()}

@@ -67,9 +67,14 @@ def every(host: Host) -> Iterator[tuple[str, bytes]]:
 def remove(host: Host) -> None:
     """Remove all files but those of its own metrics. OSError if they cannot be."""
     if ssh.is_local(host):
-        for folder in root(host).iterdir():
-            if folder.name != OWN:
-                shutil.rmtree(folder)
+        for path in root(host).iterdir():
+            if path.name == OWN:
+                continue
+            # A metric without tags is a file of its own there.
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
         return
     found = ["find", str(root(host)), "-mindepth", "1", "-maxdepth", "1", "-not", "-name", OWN]
     _on(host, [*found, "-exec", "rm", "-r", "{}", "+"])

@@ -151,7 +151,9 @@ class GraphiteServer:
         return files.root(host).parent
 
     def empty(self, host: Host) -> None:
-        """Remove all files but those of its own metrics."""
+        """Remove all files but those of its own metrics, once they are written: what waits would
+        make them again."""
+        self.settle(host)
         files.remove(host)
 
     def _own(self, host: Host, part: Part) -> str:

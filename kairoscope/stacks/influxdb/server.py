@@ -44,39 +44,41 @@ class InfluxDBServer:
 
     def version(self, host: Host) -> str:
         """As it reports it to its own statistics."""
-        return str(self._rows(host, "SHOW DIAGNOSTICS", named="build")["Version"])
-
-    def _rows(self, host: Host, query: str, named: str) -> dict[str, Any]:
-        for one in self._ask(host, query):
-            if one["name"] == named:
-                return dict(zip(one["columns"], one["values"][0], strict=True))
-        return {"Version": "unknown"}
+        with asked.understood():
+            for one in self._ask(host, "SHOW DIAGNOSTICS"):
+                if one["name"] == "build":
+                    return str(dict(zip(one["columns"], one["values"][0], strict=True))["Version"])
+        return "unknown"
 
     def _ask(self, host: Host, query: str) -> Iterator[dict[str, Any]]:
         """The series of an answer, chunk by chunk. ValueError if it is an error."""
         given = {"db": DATABASE, "q": query, "epoch": "ms", "chunked": "true"}
         for line in asked.get(f"{host.url}/query", given).splitlines():
-            said = json.loads(line)
-            for result in said.get("results", [said]):
-                if "error" in result:
-                    raise ValueError(f"{query}: {result['error']}")
-                yield from result.get("series", [])
+            with asked.understood():
+                said = json.loads(line)
+                for result in said.get("results", [said]):
+                    if "error" in result:
+                        raise ValueError(f"{query}: {result['error']}")
+                    yield from result.get("series", [])
 
     def trouble(self, host: Host) -> str:
         """Why it does not answer, or lacks its database."""
-        names = [row[0] for one in self._ask(host, "SHOW DATABASES") for row in one["values"]]
+        with asked.understood():
+            names = [row[0] for one in self._ask(host, "SHOW DATABASES") for row in one["values"]]
         return "" if DATABASE in names else f"it has no database {DATABASE}"
 
     def counters(self, host: Host) -> dict[str, float]:
         """Points and errors of writes; caches, write-ahead log and compactions of all shards."""
         found: dict[str, float] = {}
-        for one in json.loads(asked.get(f"{host.url}/debug/vars", timeout_s=5)).values():
-            if not isinstance(one, dict) or one.get("name") not in _COUNTED:
-                continue
-            for key, value in one["values"].items():
-                if isinstance(value, int | float):
-                    name = f"{one['name']}.{key}"
-                    found[name] = found.get(name, 0) + value
+        said = asked.get(f"{host.url}/debug/vars", timeout_s=5)
+        with asked.understood():
+            for one in json.loads(said).values():
+                if not isinstance(one, dict) or one.get("name") not in _COUNTED:
+                    continue
+                for key, value in one["values"].items():
+                    if isinstance(value, int | float):
+                        name = f"{one['name']}.{key}"
+                        found[name] = found.get(name, 0) + value
         return found
 
     def waiting(self, host: Host) -> int | None:
@@ -92,19 +94,22 @@ class InfluxDBServer:
         known, kind = series_by_key(schedule, _key), ValueType(spec.value_type)
         query = f"SELECT value {_of(spec)} GROUP BY *"
         for one in self._ask(host, query):
-            tags = one.get("tags", {})
-            # Of points by remote write the metric's name may be a tag as well.
-            tags.pop("__name__", None)
-            if series := known.get(_key(one["name"], tags)):
+            with asked.understood():
+                tags = one.get("tags", {})
+                # Of points by remote write the metric's name may be a tag as well.
+                tags.pop("__name__", None)
+                if not (series := known.get(_key(one["name"], tags))):
+                    continue
                 times = np.array([row[0] for row in one["values"]], dtype=np.int64)
                 stored = np.array([row[1] for row in one["values"]], dtype=np.float64)
-                yield series, np.stack([times, numbers(kind, stored)], axis=1)
+            yield series, np.stack([times, numbers(kind, stored)], axis=1)
 
     def count(self, host: Host, schedule: Schedule) -> int:
         """By its own aggregate."""
         spec = schedule.spec
         query = f"SELECT count(value) {_of(spec)}"
-        return sum(int(one["values"][0][1]) for one in self._ask(host, query))
+        with asked.understood():
+            return sum(int(one["values"][0][1]) for one in self._ask(host, query))
 
     def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[Request]:
         """By InfluxQL: `last`, raw points, `mean` by time."""

@@ -41,13 +41,18 @@ class QuestDBServer:
     """See `kairoscope.stacks.single_session.Server`."""
 
     def _ask(self, host: Host, query: str) -> list[list[Any]]:
-        said = asked.get(f"{host.url}/exec", {"query": query})
-        rows: list[list[Any]] = json.loads(said)["dataset"]
-        return rows
+        """The rows of an answer. ValueError where there are none, as of what changes tables."""
+        with asked.understood():
+            return list(json.loads(_exec(host, query))["dataset"])
+
+    def _one(self, host: Host, query: str) -> Any:
+        """The first cell of an answer."""
+        with asked.understood():
+            return self._ask(host, query)[0][0]
 
     def version(self, host: Host) -> str:
         """Such as QuestDB 9.3.4, of its build."""
-        said = str(self._ask(host, "SELECT build()")[0][0])
+        said = str(self._one(host, "SELECT build()"))
         return said.removeprefix("Build Information: ").partition(",")[0]
 
     def trouble(self, host: Host) -> str:
@@ -62,8 +67,7 @@ class QuestDBServer:
 
     def waiting(self, host: Host) -> int | None:
         """Rows of its write-ahead log that are in no table yet, so that no query finds them."""
-        said = self._ask(host, "SELECT sum(wal_pending_row_count) FROM tables()")
-        return int(said[0][0] or 0)
+        return int(self._one(host, "SELECT sum(wal_pending_row_count) FROM tables()") or 0)
 
     def settle(self, host: Host) -> None:
         """Wait until its log is applied, for a while."""
@@ -100,7 +104,7 @@ class QuestDBServer:
         """By its own aggregate."""
         spec = schedule.spec
         return sum(
-            int(self._ask(host, f"SELECT count() {_of(table, spec)}")[0][0])
+            int(self._one(host, f"SELECT count() {_of(table, spec)}"))
             for table in self._tables(host, spec, _metrics(schedule))
         )
 
@@ -127,8 +131,13 @@ class QuestDBServer:
         return host.home / "data" / "db"
 
     def empty(self, host: Host) -> None:
-        """Drop all tables."""
-        self._ask(host, "DROP ALL TABLES")
+        """Drop all tables, which is answered without rows."""
+        _exec(host, "DROP ALL TABLES")
+
+
+def _exec(host: Host, query: str) -> bytes:
+    """The answer to a statement; OSError, with its words, if it refuses it (HTTP 400)."""
+    return asked.get(f"{host.url}/exec", {"query": query})
 
 
 def _rows(body: bytes) -> int:

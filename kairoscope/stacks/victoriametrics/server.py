@@ -131,11 +131,13 @@ class VictoriaMetricsServer:
             },
         )
         for line in said.splitlines():
-            found = json.loads(line)
-            if one := known.get(_labels(found["metric"])):
+            with asked.understood():
+                found = json.loads(line)
+                if not (one := known.get(_labels(found["metric"]))):
+                    continue
                 values = numbers(kind, np.array(found["values"], dtype=np.float64))
                 times = np.array(found["timestamps"], dtype=np.int64)
-                yield one, np.stack([times, values], axis=1)
+            yield one, np.stack([times, values], axis=1)
 
     def count(self, host: Host, schedule: Schedule) -> int:
         """By a query, which does not export."""
@@ -143,8 +145,10 @@ class VictoriaMetricsServer:
         query = f"sum(count_over_time({selector(spec)}[{spec.duration_ms}ms]))"
         time = f"{(spec.end_ms - 1) / 1000:.3f}"
         given = {"query": query, "time": time, "nocache": "1", "latency_offset": "1ms"}
-        said = json.loads(asked.get(f"{host.url}/api/v1/query", given))["data"]["result"]
-        return int(said[0]["value"][1]) if said else 0
+        said = asked.get(f"{host.url}/api/v1/query", given)
+        with asked.understood():
+            found = json.loads(said)["data"]["result"]
+            return int(found[0]["value"][1]) if found else 0
 
     def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[Request]:
         """By MetricsQL: instant queries, of which one with a range alone gives points as they are,
