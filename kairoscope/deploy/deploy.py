@@ -38,8 +38,9 @@ class Deployment:
     console: Console
 
 
-def check_shape(plan: Plan, where: Target) -> None:
-    """Refuse to deploy other nodes or addresses over a running deployment.
+def check_shape(plan: Plan, where: Target, stack: Stack) -> None:
+    """Refuse to deploy other nodes or addresses over a running deployment, or settings that the
+    stack has from its first deploy on.
 
     KairosDB nodes may be added, as they know nothing of each other; one that is taken away would
     take along what waits in its queue. Loader hosts may come and go: nothing runs on them.
@@ -67,6 +68,14 @@ def check_shape(plan: Plan, where: Target) -> None:
                 f"Target {target} is deployed with {field} = {was}, the experiment wants {wanted}. "
                 f"First: make destroy TARGET={target}"
             )
+    had = deployed_plan(target).kairosdb
+    for name in stack.fixed:
+        if had.get(name) != plan.kairosdb[name]:
+            raise UserError(
+                f"Target {target} is deployed with system.{name} = {had.get(name)}, which is what "
+                f"its first deploy made it, and the experiment wants {plan.kairosdb[name]}. "
+                f"First: make destroy TARGET={target}"
+            )
 
 
 def deploy(plan: Plan, of: Deployment) -> None:
@@ -74,7 +83,7 @@ def deploy(plan: Plan, of: Deployment) -> None:
     preflight.check_home()
     with operation.alone(plan.target):
         operation.check_none_unfinished(plan.target)
-        check_shape(plan, of.target)
+        check_shape(plan, of.target, of.stack)
         _check_given(plan, of)
         if of.target.shared:
             _check_here(plan, of)
@@ -159,7 +168,7 @@ def provision(plan: Plan, of: Deployment) -> Path:
         raise UserError(
             f"Target {plan.target} has no hosts to provision: its servers are processes here."
         )
-    check_shape(plan, of.target)
+    check_shape(plan, of.target, of.stack)
     _check_given(plan, of)
     _bundles(of)
     return _machines(plan, of, _brought(plan, of))

@@ -98,6 +98,7 @@ class Single(ABC):
     durable: ClassVar[Mapping[str, Any]] = {}
     fair: ClassVar[str]
     """Of its figures beside others'; see `kairoscope.stacks.stack.Stack`."""
+    fixed: ClassVar[Sequence[str]] = ()
     unused = _UNUSED
     scraped: tuple[Scraped, ...] = ()
 

@@ -80,6 +80,11 @@ class Stack(Planned, Protocol):
         """What of its settings and its release makes its figures fair beside others' on the same
         load, or not; a sentence or two for who compares."""
 
+    @property
+    def fixed(self) -> Sequence[str]:
+        """Settings of section `system` that a target has from its first deploy on: its processes,
+        or what they have made, would stay as they were."""
+
     def not_judged(self, plan: Plan) -> Mapping[str, str]:
         """Parts of a run's verdict that it has no figure for, and why."""
 

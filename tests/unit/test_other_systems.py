@@ -2,6 +2,7 @@
 is in its own folder."""
 
 import asyncio
+import contextlib
 import io
 import json
 import re
@@ -182,7 +183,7 @@ def test_kairosdb_refuses_settings_of_other_stacks(tmp_path: Path) -> None:
 
 def test_other_targets_are_refused() -> None:
     wanted = experiments.load("questdb", Overrides())
-    with pytest.raises(UserError, match="to targets alone that are of this machine .*, not to hosts"):
+    with pytest.raises(UserError, match=r"of this machine .*, not to hosts"):
         known.plan(wanted, "hosts")
 
 
@@ -1002,4 +1003,33 @@ def test_verbs_that_know_kairosdb_alone_say_so(
     with pytest.raises(
         UserError, match=r"deployed with influxdb, the experiment's stack is kairosd"
     ):
-        deploy.check_shape(plan("laptop"), known.target("local"))
+        deploy.check_shape(plan("laptop"), known.target("local"), known.stack("kairosdb"))
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "said"),
+    [
+        ("graphite-ha", "graphite-1", "system.caches = 8, .* and the experiment wants 1"),
+        ("graphite-1", "graphite-replay", "system.resolution_s = 1, .* the experiment wants 60"),
+        ("gnocchi", "gnocchi-batch", r"system.retention_s = 3600, .*wants 6000. First: make dest"),
+        ("graphite-1", "graphite-creates", ""),
+        ("influxdb", "influxdb", ""),
+        ("laptop", "laptop", ""),
+    ],
+)
+def test_what_is_there_from_the_first_deploy_on_is_not_changed_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: str, wanted: str, said: str
+) -> None:
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "plan.json").write_text(plan(there).to_json())
+    monkeypatch.setattr(type(known.target("local")), "check_same", lambda _: None)
+    new = plan(wanted)
+    refused = pytest.raises(UserError, match=said) if said else contextlib.nullcontext()
+    with refused:
+        deploy.check_shape(new, known.target("local"), known.stack(new.stack))
+
+
+@pytest.mark.parametrize("stack", OTHERS, ids=lambda stack: stack.name)
+def test_what_is_fixed_is_a_setting(stack: Any) -> None:
+    assert set(stack.fixed) <= set(plan(EXPERIMENTS[stack.name]).kairosdb)

@@ -307,7 +307,7 @@ def test_a_deployed_target_keeps_its_engine(monkeypatch, tmp_path):
     file = plan_file("lab")
     file.parent.mkdir(parents=True)
     file.write_text(there.to_json())
-    deploy.check_shape(there, known.target("lab"))
+    deploy.check_shape(there, known.target("lab"), known.stack("kairosdb"))
     other = known.plan(experiment.load("laptop", experiment.Overrides(engine="scylla")), "lab")
     with pytest.raises(UserError, match="deployed with cassandra, the plan wants scylla"):
-        deploy.check_shape(other, known.target("lab"))
+        deploy.check_shape(other, known.target("lab"), known.stack("kairosdb"))

@@ -47,7 +47,7 @@ def rolling_config(target: Deployed, plan: Plan) -> None:
     """Bring the servers to other settings, each restarted by itself if they concern it."""
     verb = "rolling-config"
     with changing(target):
-        deploy.check_shape(plan, target.of.target)
+        deploy.check_shape(plan, target.of.target, target.of.stack)
         _check_nodes_stay(target.plan, plan)
         target.refuse_unless_whole(verb, *safety.one_down(plan))
         bundles.build(with_java=True)

@@ -65,6 +65,8 @@ class Gnocchi(Single):
     )
     server = GnocchiServer()
     durable = {"incoming_log": "everysec"}  # noqa: RUF012
+    # What waits is in as many sacks, and metrics keep the archive policy that they were made with.
+    fixed = ("sacks", "retention_s", "back_window_s")
 
     def own(self, draft: Draft) -> dict[str, Any]:
         """Processes, the archive policy, and whether what waits is logged."""
@@ -165,7 +167,7 @@ def _processes(draft: Draft) -> dict[str, Any]:
         "sacks": draft.own(
             *("sacks", 16, "sacks"),
             "What waits is in so many parts, of which a metricd takes one at a time: several for "
-            "each. Fixed with the first deploy.",
+            "each.",
             least=1,
             most=65_535,
         ),

@@ -74,6 +74,9 @@ class Graphite(Single):
         whole_seconds=True,
     )
     server = GraphiteServer(VERSION)
+    # A process that is not wanted any more would hold the port of another, and files keep their
+    # archive.
+    fixed = ("caches", "relays", "relay_program", "resolution_s", "retention_s")
 
     def own(self, draft: Draft) -> dict[str, Any]:
         """Processes, retention, and carbon's throttles."""

@@ -71,6 +71,7 @@ class KairosDB:
         "what its queue gathers, and a few series are asked for beside them, for the time until "
         "their points are visible."
     )
+    fixed = ()
     roles: ClassVar = {"storage": "storage", "kairosdb": "kairosdb"}
     taker = "KairosDB node"
     unused = ()
