@@ -10,7 +10,7 @@ from kairoscope.experiment import faults, timing
 from kairoscope.experiment.problems import Problem, got
 from kairoscope.experiment.schema import LEGAL_NAME_WORDS, MAX_NAME, replicas_needed
 from loaders.schedule import naming
-from loaders.schedule.spec import CARBON, SILENT
+from loaders.send.protocols import ONE_WAY, SILENT
 
 MIN_RETRIED_BATCH = 11
 """KairosDB gives up a batch whose write timed out once its limit is at 10 points or fewer."""
@@ -211,10 +211,10 @@ def _check_request_size(values: Values) -> Iterator[Problem]:
 
 def _check_connections(values: Values) -> Iterator[Problem]:
     protocol = values["load.protocol"]
-    if values["load.connection_per_request"] and protocol not in CARBON:
+    if values["load.connection_per_request"] and protocol not in ONE_WAY:
         yield Problem(
             ("load.connection_per_request", "load.protocol"),
-            f"is of {' and '.join(CARBON)}: connections by {protocol} are kept",
+            f"is of {' and '.join(ONE_WAY)}: connections by {protocol} are kept",
         )
 
 
@@ -236,8 +236,8 @@ def _check_replay(values: Values) -> Iterator[Problem]:
                 "drop one of the two",
             )
     protocol = values.get("load.protocol", "rest")
-    # Carbon reads no more from a socket than it has room for, and KairosDB all.
-    if protocol in SILENT and protocol not in CARBON:
+    # Who is one way reads no more from a socket than it has room for, and KairosDB all.
+    if protocol in SILENT and protocol not in ONE_WAY:
         yield Problem(
             ("load.protocol", "load.replay"),
             f"{protocol} acknowledges nothing, and load.replay goes on with what is acknowledged; "

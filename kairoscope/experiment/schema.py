@@ -460,9 +460,9 @@ class Load(Section):
     ] = described(
         "",
         "How points travel. KairosDB's REST acknowledges them (204); its telnet, as in 2018, does "
-        "not; cql goes past KairosDB into its store, which acknowledges. Of other stacks: line is "
-        "InfluxDB's over HTTP and remote-write Prometheus', which acknowledge (204), plaintext and "
-        "pickle are carbon's, which do not, measures is Gnocchi's REST, which does (202).",
+        "not; cql goes past KairosDB into its store, which acknowledges. Of other stacks "
+        "(docs/systems.md): line and remote-write by HTTP, which acknowledge (204), plaintext and "
+        "pickle, which do not, measures by REST, which does (202).",
         default="rest",
     )
     connection_per_request: bool = described(

@@ -10,7 +10,7 @@ from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Stack, Target
 from kairoscope.plan.model import Plan
-from loaders.schedule.spec import SILENT
+from loaders.send.protocols import SILENT, TRAITS
 
 
 def make(
@@ -40,7 +40,11 @@ def make(
     _cluster(draft, target, stack)
     servers = stack.servers(draft)
     for_load = load.settings(draft, servers.held_s)
-    for_load["path"] = stack.write_paths.get(experiment.load.protocol, "")
+    protocol = experiment.load.protocol
+    for_load["path"] = stack.write_paths.get(protocol, "")
+    for_load["partly"] = stack.partly
+    for_load["protocol_title"] = TRAITS[protocol].title
+    for_load["acknowledges"] = TRAITS[protocol].acknowledges
     load.totals(draft)
     for_storage = stack.store(draft, servers, time.time() if now is None else now)
     for_security = _security(draft, target)
@@ -106,7 +110,8 @@ def _security(draft: Draft, target: Target) -> dict[str, bool]:
             "a password would travel in clear text without security.enabled: set it true as well",
         )
     protocol = draft.experiment.load.protocol
-    if enabled and protocol.startswith("telnet"):
+    # Who has TLS speaks no other of those.
+    if enabled and protocol in SILENT:
         draft.notices.append(
             f"{protocol} has neither TLS nor a password: KairosDB's telnet port is open to the "
             "loader hosts for this experiment. REST has both."

@@ -89,6 +89,11 @@ class Stack(Protocol):
     def write_paths(self) -> Mapping[str, str]:
         """Where requests of a protocol go there, with their query, if not to its own path."""
 
+    @property
+    def partly(self) -> str:
+        """What it says in a refusal by HTTP (4xx) where other points of the request were taken; ""
+        where it takes a request whole or not at all, or the protocol knows."""
+
     def engine(self, target: Target) -> str:
         """What stores on a target, unless the experiment says otherwise. UserError if the stack
         cannot be deployed there."""

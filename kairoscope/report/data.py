@@ -19,9 +19,6 @@ Json = dict[str, Any]
 GOING_ON = "going on"
 """In place of the verdict's word, of a run that has none yet."""
 
-_SILENT = ("telnet-put", "telnet-putm", "plaintext", "pickle")
-"""Protocols that acknowledge nothing; a test holds them equal to the loaders'."""
-
 _KAIROSDB = "kairosdb"
 """The stack of runs from before there was a choice, and the one with storage nodes of its own."""
 
@@ -164,8 +161,14 @@ class RunData:
 
     @property
     def acknowledges(self) -> bool:
-        """Whether the protocol tells that a point has arrived."""
-        return str(self.load.get("protocol", "")) not in _SILENT
+        """Whether the protocol tells that a point has arrived; of runs from before plans said so,
+        as their ledger says."""
+        return bool(self.load.get("acknowledges", self.ledger.get("acknowledges", True)))
+
+    @property
+    def protocol(self) -> str:
+        """How points travelled, in words; "" if the plan is not there."""
+        return str(self.load.get("protocol_title") or self.load.get("protocol") or "")
 
     @property
     def replay(self) -> bool:

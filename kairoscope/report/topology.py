@@ -21,17 +21,6 @@ _LETTER = 0.6  # mean width of a character, of the font's size
 _SMALL, _LARGE = 11.5, 13
 
 _ENGINES = {"cassandra": "Apache Cassandra", "scylla": "ScyllaDB"}
-_PROTOCOLS = {
-    "rest": "REST",
-    "rest-gzip": "REST with gzip",
-    "telnet-put": "telnet put",
-    "telnet-putm": "telnet putm",
-    "line": "line protocol",
-    "remote-write": "remote write",
-    "plaintext": "plaintext",
-    "pickle": "pickle",
-    "measures": "measures",
-}
 
 
 @dataclass(frozen=True)
@@ -92,7 +81,7 @@ def of(run: RunData) -> Topology:
         Tier(n * step, _cut(title, WIDTH, _LARGE), _cut(detail, WIDTH, _SMALL), _boxes(names))
         for n, (title, detail, names) in enumerate(told)
     )
-    labels = [_requests(run), *([_consistency(run)] if run.of_kairosdb else [])]
+    labels = [run.protocol, *([_consistency(run)] if run.of_kairosdb else [])]
     arrows = tuple(
         Arrow(n * step + _TIER, _cut(label, WIDTH / 2 - 12, _SMALL))
         for n, label in enumerate(labels)
@@ -156,11 +145,6 @@ def _engine(run: RunData) -> str:
     factor = number(part(run.plan, "experiment", "cluster").get("replication_factor"))
     name = f"{_ENGINES.get(run.engine, run.engine)} {version or ''}".strip()
     return ", ".join(filter(None, [name, f"replication factor {factor:g}" if factor else ""]))
-
-
-def _requests(run: RunData) -> str:
-    protocol = str(run.load.get("protocol") or "")
-    return _PROTOCOLS.get(protocol, protocol)
 
 
 def _consistency(run: RunData) -> str:

@@ -149,8 +149,7 @@ def _sensors_seen(run: RunData) -> str:
 def sending(run: RunData) -> Table:
     """How the load was sent; nothing for a run that does not tell."""
     load = run.load
-    protocol = load.get("protocol")
-    if not isinstance(protocol, str):
+    if not run.protocol:
         return Table((), ())
     together = number(load.get("points_per_request")) or 1
     request = f"{units.count(load.get('sensors_per_request'))} sensors"
@@ -166,7 +165,7 @@ def sending(run: RunData) -> Table:
             pacing += f" while no node's queue holds more than {units.count(waiting)} points"
     tags = ", ".join(f"{name}={text}" for name, text in part(load, "tags").items())
     rows = [
-        ("Protocol", _PROTOCOLS.get(protocol, protocol)),
+        ("Protocol", run.protocol + ("" if run.acknowledges else " (acknowledges nothing)")),
         ("A request", f"at most {request}"),
         ("Pacing", pacing),
         ("Series", f"{_plain(load.get('metric'))} with {tags or 'no tags'}"),
@@ -183,20 +182,6 @@ def sending(run: RunData) -> Table:
         lived = units.duration(_first(load.get("lifetime_s"), life * period_s))
         rows.append(("Churn", f"a sensor is replaced by a new one after {lived}"))
     return Table(("", ""), tuple(rows))
-
-
-_PROTOCOLS = {
-    "rest": "REST",
-    "rest-gzip": "REST, compressed with gzip",
-    "telnet-put": "telnet, put (acknowledges nothing)",
-    "telnet-putm": "telnet, putm (acknowledges nothing)",
-    "cql": "CQL, into the store past KairosDB",
-    "line": "InfluxDB's line protocol over HTTP",
-    "remote-write": "Prometheus' remote write",
-    "plaintext": "carbon's plaintext (acknowledges nothing)",
-    "pickle": "carbon's pickle (acknowledges nothing)",
-    "measures": "Gnocchi's REST, measures in batches",
-}
 
 
 def _step(step: Json) -> str:

@@ -29,6 +29,7 @@ _AS_PLANNED = (
     "connections_per_node",
     "connection_per_request",
     "path",
+    "partly",
 )
 
 

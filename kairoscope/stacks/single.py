@@ -81,6 +81,7 @@ class Single(ABC):
     """As its makers write it."""
     protocols: ClassVar[Sequence[str]]
     write_paths: ClassVar[Mapping[str, str]] = {}
+    partly: ClassVar[str] = ""
     program: ClassVar[Program]
     listens: ClassVar[Mapping[str, int]]
     """Its ports by what they are for; the first is where points go."""

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from loaders.schedule import naming
 from loaders.schedule.values import ValueType
+from loaders.send.protocols import CQL, ONE_WAY, PROTOCOLS, REST, SILENT
 
 # Requests are made once and filled in for each tick: every timestamp must have as many digits as
 # any other. 13 it is from September 2001 to the year 2286.
@@ -19,19 +20,7 @@ _FIRST_MS = 10**12
 _BEYOND_MS = 10**13
 _MAX_JSON_INTEGER = 2**53
 
-REST, REST_GZIP, TELNET_PUT, TELNET_PUTM = "rest", "rest-gzip", "telnet-put", "telnet-putm"
-LINE, PLAINTEXT, PICKLE = "line", "plaintext", "pickle"
-REMOTE_WRITE, MEASURES, CQL = "remote-write", "measures", "cql"
-PROTOCOLS = (
-    *(REST, REST_GZIP, TELNET_PUT, TELNET_PUTM),
-    *(LINE, REMOTE_WRITE, PLAINTEXT, PICKLE, MEASURES, CQL),
-)
-CARBON = (PLAINTEXT, PICKLE)
-"""Carbon's."""
-SILENT = (TELNET_PUT, TELNET_PUTM, *CARBON)
-"""Those that acknowledge nothing."""
-
-LATER: dict[str, Any] = {"connection_per_request": False, "store": None, "path": ""}
+LATER: dict[str, Any] = {"connection_per_request": False, "store": None, "path": "", "partly": ""}
 """Fields that specifications of earlier runs do not have, and what they did."""
 LATER_OF_QUERIES: dict[str, Any] = {"followed": 0}
 """The same of their queries."""
@@ -134,8 +123,10 @@ class LoadSpec:
             in time.
         connections_per_node: most connections of one worker to one KairosDB node.
         connection_per_request: each request has a connection of its own, which is ended behind it;
-            by carbon's protocols alone.
+            by protocols that are one way alone.
         path: where requests by HTTP go, with their query; "" for the protocol's own.
+        partly: what a refusal (4xx) says where other points of its request were taken; "" where
+            none does, or the protocol knows.
         queries: reads beside the writes, or None.
         store: that is under the nodes; by CQL alone.
 
@@ -171,6 +162,7 @@ class LoadSpec:
     failover_after_s: float = 5.0
     connection_per_request: bool = False
     path: str = ""
+    partly: str = ""
     queries: Queries | None = None
     store: Store | None = None
 
@@ -321,7 +313,7 @@ def _contradictions(spec: LoadSpec) -> list[str]:
         f"{len(spec.telnet)}",
     )
     refuse(
-        spec.connection_per_request and spec.protocol not in CARBON,
+        spec.connection_per_request and spec.protocol not in ONE_WAY,
         f"connection_per_request: {spec.protocol} keeps its connections",
     )
     refuse(
@@ -462,6 +454,10 @@ def _queries(value: Any) -> str:
     return ""
 
 
+def _text(value: Any) -> str:
+    return "" if isinstance(value, str) else "must be a text"
+
+
 def _path(value: Any) -> str:
     good = isinstance(value, str) and (not value or _PATH.fullmatch(value))
     return "" if good else "must be empty or a path, such as /api/v1/write"
@@ -515,6 +511,7 @@ _CHECKS: dict[str, _Check] = {
     "connections_per_node": _integer(1),
     "connection_per_request": _flag,
     "path": _path,
+    "partly": _text,
     "queries": _queries,
     "store": _store,
 }

@@ -10,12 +10,10 @@ import functools
 from loaders.credentials import Credentials
 from loaders.schedule.due import Group, Schedule
 from loaders.send.encode import Encoder, line_text
-from loaders.send.post import Post, Way
+from loaders.send.post import Post, Way, said_partly
 
 DATABASE = "kairoscope"
 """That the points are written to; a server without databases makes a label of it, or ignores it."""
-# InfluxDB's words of a request of which some points were dropped (tsdb/store.go: PartialWriteError)
-_PARTLY = b"partial write"
 
 
 class Line(Post):
@@ -30,6 +28,6 @@ class Line(Post):
             content_type="text/plain; charset=utf-8",
             encoder=functools.partial(Encoder, text=line_text),
             health="/ping",
-            took_some=lambda body: _PARTLY in body,
+            took_some=said_partly(schedule.spec),
         )
         super().__init__(schedule, groups, way, credentials)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from loaders.credentials import Credentials
 from loaders.schedule.due import Group, Schedule
+from loaders.schedule.spec import LoadSpec
 from loaders.send.connection import Address, BrokenAnswerError, HttpConnection, Response
 from loaders.send.encode import Prepared
 from loaders.send.protocol import Answer, Batch, Reply
@@ -50,6 +51,12 @@ class Way:
     pack: Callable[[memoryview], bytes] | None = None
     headers: str = ""
     acknowledged: int = 204
+
+
+def said_partly(spec: LoadSpec) -> Callable[[bytes], bool]:
+    """`took_some` of a protocol that servers refuse in their own words: those of the load's."""
+    words = spec.partly.encode()
+    return lambda body: bool(words) and words in body
 
 
 class Post:

@@ -16,7 +16,7 @@ from loaders.credentials import Credentials
 from loaders.schedule import naming
 from loaders.schedule.due import Group, Schedule
 from loaders.send.encode import DOUBLE_BYTES, BinaryEncoder, Bytes
-from loaders.send.post import Post, Way
+from loaders.send.post import Post, Way, said_partly
 
 # The wire's tags: of field 1 or 2, with a length, eight bytes or a varint behind it.
 _FIRST, _SECOND, _DOUBLE, _VARINT = b"\x0a", b"\x12", b"\x09", b"\x10"
@@ -42,7 +42,7 @@ class RemoteWrite(Post):
             encoder=RemoteWriteEncoder,
             # InfluxDB's; whoever takes both has it too.
             health="/ping",
-            took_some=lambda _: False,  # it does not say
+            took_some=said_partly(schedule.spec),
             pack=lambda body: bytes(cramjam.snappy.compress_raw(body)),
         )
         super().__init__(schedule, groups, way, credentials)

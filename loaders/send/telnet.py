@@ -1,11 +1,8 @@
-"""KairosDB's telnet interface: `put` and `putm`, a line for each point, as in 2018; and carbon's
-plaintext protocol, which is lines as well, and its pickle protocol.
+"""KairosDB's telnet interface: `put` and `putm`, a line for each point, as in 2018.
 
-They acknowledge nothing. A batch counts as handed over when the kernel has all of its bytes; what
+It acknowledges nothing. A batch counts as handed over when the kernel has all of its bytes; what
 the server makes of them only read-back tells. At the end `version`, which KairosDB answers after
-all that came before on the connection, shows that nothing was cut off by closing. Carbon answers
-nothing at all: there the connection is ended on our side, and that it then ends its own shows that
-it has read all; so it is behind each request where requests have connections of their own.
+all that came before on the connection, shows that nothing was cut off by closing.
 """
 
 from __future__ import annotations
@@ -16,9 +13,7 @@ from collections import deque
 from collections.abc import Callable
 
 from loaders.schedule.due import Group, Schedule
-from loaders.schedule.spec import CARBON, PICKLE, PLAINTEXT
-from loaders.send.encode import Encoder, Prepared, plaintext_text, telnet_text
-from loaders.send.pickled import PickleEncoder
+from loaders.send.encode import Encoder, Prepared, telnet_text
 from loaders.send.protocol import Answer, Batch, Reply
 
 _HANDED_OVER = Reply(Answer.HANDED_OVER)
@@ -30,7 +25,10 @@ _COMPLAINT = b"unknown command"
 _LONGEST_LINE = 200
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
+    """To one node: tells when the kernel has taken what was written, and when the server has read
+    it."""
+
     def __init__(self, on_complaint: Callable[[str], object]) -> None:
         self._on_complaint = on_complaint
         self._heard = b""
@@ -42,15 +40,18 @@ class _Connection(asyncio.Protocol):
         self._said: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         # Told of the first byte that the kernel does not take.
         transport.set_write_buffer_limits(high=0)
 
     def pause_writing(self) -> None:
+        """The kernel takes no more."""
         self._blocked = True
 
     def resume_writing(self) -> None:
+        """The kernel has taken all."""
         self._blocked = False
         while self._written:
             waiter = self._written.popleft()
@@ -58,6 +59,7 @@ class _Connection(asyncio.Protocol):
                 waiter.set_result(None)
 
     def data_received(self, data: bytes) -> None:
+        """The server says something, which is a complaint or the answer to `version`."""
         *lines, self._heard = (self._heard + data).split(b"\n")
         for line in lines:
             if line.startswith(_COMPLAINT):
@@ -66,6 +68,7 @@ class _Connection(asyncio.Protocol):
                 self._said.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """It has ended, whoever has ended it."""
         self.closed = exc is None and self.lost is None
         self.lost = self.lost or exc or ConnectionResetError("closed by the server")
         for waiter in (*self._written, self._said):
@@ -99,44 +102,35 @@ class _Connection(asyncio.Protocol):
         await self._said
 
     def cut(self) -> None:
+        """End it at once, whatever is on its way."""
         self.lost = self.lost or ConnectionResetError("closed by the loader")
         if self.transport:
             self.transport.abort()
 
 
-class _OneWay(_Connection):
-    """To a server that never says a word."""
-
-    async def processed(self) -> None:
-        """Until the server has read all that was written, and closed. Raises OSError."""
-        self._check()
-        assert self.transport is not None
-        self.transport.write_eof()
-        try:
-            await self._said
-        except ConnectionResetError:
-            if not self.closed:
-                raise
-
-
 class Telnet:
     """Sends batches as lines, over one connection to each node."""
+
+    kind = Connection
 
     def __init__(self, schedule: Schedule, groups: list[Group]) -> None:
         """Prepare an encoder for each group; connections are opened when they are needed."""
         spec = schedule.spec
-        self._kind = _OneWay if spec.protocol in CARBON else _Connection
         self._of_its_own = spec.connection_per_request
         self._timeout_s = spec.request_timeout_s
         self._addresses = [address.rsplit(":", 1) for address in spec.telnet]
         self._complaints: dict[int, str] = {}  # the first of each node
-        self._encoders = {group.index: _encoder(schedule, group) for group in groups}
-        self._connections: list[_Connection | None] = [None] * len(self._addresses)
+        self._encoders = {group.index: self.encoder(schedule, group) for group in groups}
+        self._connections: list[Connection | None] = [None] * len(self._addresses)
         self._opening = [asyncio.Lock() for _ in self._addresses]
+
+    def encoder(self, schedule: Schedule, group: Group) -> Prepared:
+        """What makes the bytes of a group's requests."""
+        return Encoder(schedule, group, telnet_text)
 
     async def send(self, node: int, batch: Batch, on_reach: Callable[[], None]) -> Reply:
         """Make one attempt; see `loaders.send.protocol.Protocol`."""
-        connection: _Connection | None = None
+        connection: Connection | None = None
         try:
             async with asyncio.timeout(self._timeout_s):
                 opens = self._open if self._of_its_own else self._connection
@@ -199,29 +193,22 @@ class Telnet:
             problems.append(f"node {node} said: {self._complaints[node]}")
         return "; ".join(problems)
 
-    async def _connection(self, node: int) -> _Connection:
+    async def _connection(self, node: int) -> Connection:
         async with self._opening[node]:
             connection = self._connections[node]
             if connection is None or connection.lost:
                 connection = self._connections[node] = await self._open(node)
             return connection
 
-    async def _open(self, node: int) -> _Connection:
+    async def _open(self, node: int) -> Connection:
         host, port = self._addresses[node]
 
-        def connection() -> _Connection:
-            return self._kind(functools.partial(self._complaints.setdefault, node))
+        def connection() -> Connection:
+            return self.kind(functools.partial(self._complaints.setdefault, node))
 
         loop = asyncio.get_running_loop()
         _, opened = await loop.create_connection(connection, host.strip("[]"), int(port))
         return opened
-
-
-def _encoder(schedule: Schedule, group: Group) -> Prepared:
-    protocol = schedule.spec.protocol
-    if protocol == PICKLE:
-        return PickleEncoder(schedule, group)
-    return Encoder(schedule, group, plaintext_text if protocol == PLAINTEXT else telnet_text)
 
 
 def _line(error: BaseException) -> str:

@@ -34,12 +34,14 @@ from loaders.record.tally import Outcome, Tally
 from loaders.schedule import cut, follow, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
-from loaders.schedule.spec import CQL, LINE, MEASURES, REMOTE_WRITE, LoadSpec
+from loaders.schedule.spec import LoadSpec
+from loaders.send.carbon import Carbon
 from loaders.send.delivery import Delivery
 from loaders.send.failover import Event, Failover
 from loaders.send.line import Line
 from loaders.send.measures import Measures
 from loaders.send.protocol import Batch, Protocol
+from loaders.send.protocols import CQL, LINE, MEASURES, ONE_WAY, REMOTE_WRITE
 from loaders.send.remote_write import RemoteWrite
 from loaders.send.rest import Rest
 from loaders.send.telnet import Telnet
@@ -357,6 +359,8 @@ class Worker:
 
 
 def _protocol(schedule: Schedule, groups: list[Group], credentials: Credentials | None) -> Protocol:
+    if schedule.spec.protocol in ONE_WAY:
+        return Carbon(schedule, groups)
     if not schedule.spec.acknowledges:
         return Telnet(schedule, groups)
     if schedule.spec.protocol == CQL:

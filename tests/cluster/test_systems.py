@@ -20,14 +20,14 @@ from kairoscope.hosts.deployed import deployed_plan
 from kairoscope.run import host_probe
 from kairoscope.stacks.questions import KINDS
 from loaders.schedule.due import Schedule
-from loaders.schedule.spec import CARBON
+from loaders.send.protocols import ONE_WAY
 
 UNASKED = {"graphite"}
 """Whose queries nobody answers here."""
 LATE = {"gnocchi": set(KINDS)}
 """What may find nothing in a few seconds of a busy machine: its ids are looked up before the first
 question, when it may have made no metric yet, and it finds what is aggregated, which comes late."""
-ACKNOWLEDGE = {name for name, protocol in PROTOCOLS.items() if protocol not in CARBON}
+ACKNOWLEDGE = {name for name, protocol in PROTOCOLS.items() if protocol not in ONE_WAY}
 PROCESSES = {
     "gnocchi": {part: part for part in ("api", "metricd", "postgresql", "redis")},
     "graphite": {"cache-a": "cache"},

@@ -126,7 +126,8 @@ def fleet(folder: Path) -> Path:
     a node is down for a while."""
     run = passing(folder)
     load = {
-        **{"protocol": "rest-gzip", "pacing": "spread", "jitter_ms": 50, "replay": False},
+        **{"protocol": "rest-gzip", "protocol_title": "REST with gzip", "replay": False},
+        **{"pacing": "spread", "jitter_ms": 50},
         **{"sensors_per_request": 100, "points_per_request": 5, "value_type": "double"},
         **{"metric": "sensor.temperature", "tags": {"sensor": "s-{n}", "site": "site-{n%20}"}},
         **{"steps": [{"period_ms": 2000, "ticks": 30}, {"period_ms": 1000, "ticks": 60}]},
@@ -254,7 +255,8 @@ def scylla(folder: Path, *, shards: int = 2) -> Path:
 def telnet(folder: Path) -> Path:
     """The run that passed, over telnet: nothing was acknowledged, and all was found."""
     run = passing(folder)
-    _change(run / "plan.json", load={**PLAN["load"], "protocol": "telnet-putm"})  # type: ignore[dict-item]
+    sent = {"protocol_title": "telnet, putm", "acknowledges": False}
+    _change(run / "plan.json", load={**PLAN["load"], **sent})  # type: ignore[dict-item]
     counts = {"acknowledged": 0, "unknown": TOTAL, "stored": 0, "unknown_stored": TOTAL}
     text = "unknown = stored + queued + logged as failed"
     equation = {"text": text, "left": TOTAL, "right": TOTAL, "holds": True}

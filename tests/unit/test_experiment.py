@@ -23,6 +23,7 @@ from kairoscope.experiment import (
 )
 from loaders.schedule import naming, spec
 from loaders.schedule.values import ValueType
+from loaders.send import protocols
 
 # Line numbers matter to the tests below.
 GOOD = """\
@@ -760,7 +761,7 @@ def test_an_experiment_survives_its_own_dump() -> None:
 
 def test_the_loader_knows_every_choice() -> None:
     fields = schema.Load.model_fields
-    assert get_args(fields["protocol"].annotation) == spec.PROTOCOLS
+    assert get_args(fields["protocol"].annotation) == protocols.PROTOCOLS
     assert get_args(fields["pacing"].annotation) == spec.PACINGS
     assert set(get_args(fields["value_type"].annotation)) == {kind.value for kind in ValueType}
 

@@ -160,6 +160,7 @@ BAD: dict[str, list[Any]] = {
     "connections_per_node": COUNT,
     # Of REST, as the good one is.
     "connection_per_request": [True, 1, None, "no"],
+    "partly": [None, 7, ["a"]],
     "path": [None, "write", "/a b", "/a\r\nX: y", 7, False],
     "queries": [
         7,

@@ -34,7 +34,7 @@ from kairoscope.hosts import inventory, ssh
 from kairoscope.hosts.forwards import Ways
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
-from kairoscope.report import charts, first, reference
+from kairoscope.report import charts, first, reference, view
 from kairoscope.report import data as report_data
 from kairoscope.report import topology as drawing
 from kairoscope.run import load_spec as load_specs
@@ -52,11 +52,13 @@ from loaders.schedule import spec as specs
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import Step
 from loaders.schedule.values import ValueType, values
+from loaders.send import worker
 from loaders.send.encode import Encoder, line_text, measures_text, path_of, plaintext_text
 from loaders.send.line import Line
 from loaders.send.pickled import PickleEncoder
 from loaders.send.protocol import Answer, Batch
-from loaders.send.remote_write import RemoteWriteEncoder
+from loaders.send.protocols import CQL, ONE_WAY, PROTOCOLS, SILENT, TRAITS
+from loaders.send.remote_write import RemoteWrite, RemoteWriteEncoder
 from loaders.send.worker import Worker
 
 EXPERIMENTS = {
@@ -67,6 +69,8 @@ EXPERIMENTS = {
     "victoriametrics": "victoriametrics",
 }
 OTHERS = [stack for stack in known.STACKS if stack.name != "kairosdb"]
+MORE = {"graphite": "carbon|whisper"}
+"""Whatever else a system's parts are called."""
 # What deploys, loads, judges and reports; not the pages on it, nor the tests.
 CODE = ("kairoscope", "loaders", "ansible", "scripts", "bench", "dashboards", "terraform")
 
@@ -92,14 +96,16 @@ def test_no_other_file_knows_its_name(stack: Any) -> None:
         text=True,
         check=True,
     ).stdout.split()
+    # Its folder and its role, the registration, and how points travel to it.
     own = (f"kairoscope/stacks/{stack.name}/", f"ansible/roles/{stack.name}/")
-    others = [name for name in found if not name.startswith((*own, "kairoscope/cli/known.py"))]
+    own += ("kairoscope/cli/known.py", "loaders/send/")
+    others = [name for name in found if not name.startswith(own) and not name.endswith(".md")]
     assert len(others) > 100
     assert len(others) < len(found)
-    name = re.compile(rf"\b{stack.name}\b")
+    names = re.compile(rf"\b({stack.name}|{stack.title}|{MORE.get(stack.name, stack.name)})", re.I)
     for file in others:
         text = (paths.CHECKOUT / file).read_text(errors="replace")
-        assert not name.search(text), f"{file} knows {stack.name}"
+        assert not names.search(text), f"{file} knows {stack.name}: {names.search(text)}"
 
 
 def test_no_other_stack_knows_kairosdbs() -> None:
@@ -269,6 +275,20 @@ def test_agents_join_one_after_the_other() -> None:
 # Protocols
 
 
+def test_every_protocol_is_sent_by_its_own_class() -> None:
+    kinds = {}
+    for protocol in PROTOCOLS:
+        store = STORE if protocol == CQL else None
+        spec = load_spec(protocol=protocol, telnet=["127.0.0.1:1"], store=store)
+        if protocol != CQL:  # its driver connects
+            kinds[protocol] = type(worker._protocol(Schedule(spec), [], None)).__name__
+    assert kinds == {
+        **{"rest": "Rest", "rest-gzip": "Rest", "telnet-put": "Telnet", "telnet-putm": "Telnet"},
+        **{"line": "Line", "remote-write": "RemoteWrite", "measures": "Measures"},
+        **{"plaintext": "Carbon", "pickle": "Carbon"},
+    }
+
+
 def lines(kind: str, text: Any, **changes: Any) -> tuple[Schedule, list[str]]:
     spec = load_spec(
         **{"sensors": 3, "metric": "temp", "tags": {"sensor": "{n}", "a": "b"}, "ramp_ticks": 0},
@@ -433,11 +453,20 @@ def test_a_remote_write_has_the_points(kind: str, per_request: int) -> None:
 
 
 def test_the_report_knows_which_protocols_acknowledge_nothing() -> None:
-    assert report_data._SILENT == specs.SILENT
-    for protocol in specs.PROTOCOLS:
-        store = STORE if protocol == specs.CQL else None
+    for protocol in PROTOCOLS:
+        store = STORE if protocol == CQL else None
         told = load_spec(protocol=protocol, telnet=["127.0.0.1:1"], store=store).acknowledges
-        assert told == (protocol not in specs.SILENT)
+        assert told == (protocol not in SILENT)
+        load = {"protocol": protocol, "protocol_title": TRAITS[protocol].title}
+        run = report_data.RunData("x", plan={"load": {**load, "acknowledges": told}})
+        assert run.acknowledges == told
+        shown = dict(view.sending(run).rows)["Protocol"]
+        assert shown == TRAITS[protocol].title + ("" if told else " (acknowledges nothing)")
+    # Of runs from before plans said so.
+    old = report_data.RunData("x", plan={"load": {"protocol": "pickle"}})
+    assert old.protocol == "pickle"
+    assert not replace(old, ledger={"acknowledges": False}).acknowledges
+    assert old.acknowledges
 
 
 class Answering:
@@ -474,6 +503,7 @@ class Answering:
         ("200 OK", "", Answer.FAILED),
         ("400 Bad Request", '{"error":"unable to parse"}', Answer.REJECTED),
         ("400 Bad Request", '{"error":"partial write: x dropped=1"}', Answer.PARTLY),
+        ("404 Not Found", "partial", Answer.REJECTED),
         ("503 Service Unavailable", "", Answer.FAILED),
     ],
 )
@@ -482,7 +512,8 @@ async def test_what_an_answer_to_lines_means(status: str, body: str, answer: Ans
     if status.startswith("204"):
         said = f"HTTP/1.1 {status}\r\n\r\n"
     async with Answering(said) as server:
-        spec = load_spec(nodes=[server.url], protocol="line", workers_per_host=1)
+        told = {"partly": known.stack("influxdb").partly}
+        spec = load_spec(nodes=[server.url], protocol="line", workers_per_host=1, **told)
         schedule = Schedule(spec)
         groups = schedule.groups(0)
         line = Line(schedule, groups)
@@ -494,6 +525,28 @@ async def test_what_an_answer_to_lines_means(status: str, body: str, answer: Ans
             "GET /ping HTTP/1.1",
         ]
         assert await line.close() == ""
+
+
+@pytest.mark.parametrize("kind", [Line, RemoteWrite])
+@pytest.mark.parametrize(("words", "answer"), [("part", Answer.PARTLY), ("", Answer.REJECTED)])
+async def test_what_a_refusal_of_some_says_is_the_systems(
+    kind: Any, words: str, answer: Answer
+) -> None:
+    said = "HTTP/1.1 400 Bad Request\r\nContent-Length: 4\r\n\r\npart"
+    async with Answering(said) as server:
+        spec = load_spec(nodes=[server.url], workers_per_host=1, partly=words)
+        schedule = Schedule(spec)
+        groups = schedule.groups(0)
+        sender = kind(schedule, groups)
+        reply = await sender.send(0, Batch(groups[0], groups[0].first_tick, 1), lambda: None)
+        assert reply.answer is answer
+        await sender.close()
+
+
+def test_the_words_of_a_stack_are_in_the_loaders_specification() -> None:
+    for name, words in (("influxdb", "partial write"), ("questdb", "")):
+        made = plan(name)
+        assert load_specs.build(made, ["http://127.0.0.1:1"], [], 1.8e9).partly == words
 
 
 @pytest.mark.parametrize("reads", [True, False])
@@ -523,7 +576,7 @@ async def test_plaintext_is_read_to_its_end_or_that_is_said(tmp_path: Path, read
         assert "did not confirm the end" in str(result["first_errors"])
 
 
-@pytest.mark.parametrize("protocol", specs.CARBON)
+@pytest.mark.parametrize("protocol", ONE_WAY)
 async def test_a_request_may_have_a_connection_of_its_own(tmp_path: Path, protocol: str) -> None:
     got: list[bytes] = []
 

@@ -473,7 +473,7 @@ def test_all_that_a_fleet_has_is_shown(tmp_path: Path) -> None:
     page, _, markdown = report(report_samples.fleet(tmp_path))
     assert page.charts() == [*CHARTS[:3], "query-latency", *CHARTS[3:]]
     for text in (page.text, markdown.replace("|", "").replace("  ", " ")):
-        assert "REST, compressed with gzip" in text
+        assert "REST with gzip" in text
         assert "each request up to 50 ms later at random" in text
         assert "sensor.temperature with sensor=s-{n}, site=site-{n%20}" in text
         assert "0.5 points/s for 1 min, then 1 points/s for 1 min" in text

@@ -18,7 +18,7 @@ from kairoscope.stacks.graphite import topology
 from kairoscope.stacks.graphite.server import GraphiteServer
 from kairoscope.stacks.single import Program, Settings, Single, refuse_short, refuse_slashes
 from kairoscope.stacks.told import Told
-from loaders.schedule.spec import CARBON, PICKLE
+from loaders.send.protocols import PICKLE, PLAINTEXT
 
 VERSION = "1.1.10"
 _REQUIREMENTS = Path(__file__).parent / "requirements.lock"
@@ -37,7 +37,7 @@ class Graphite(Single):
 
     name = "graphite"
     title = "Graphite"
-    protocols = CARBON
+    protocols = (PLAINTEXT, PICKLE)
     replays = True
     python = True
     program = Program(name, VERSION, (topology.C_RELAY, "haproxy"))

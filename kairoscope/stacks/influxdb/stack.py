@@ -10,8 +10,8 @@ from kairoscope.stacks.influxdb.server import InfluxDBServer
 from kairoscope.stacks.single import Program, Single
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
-from loaders.schedule.spec import LINE, REMOTE_WRITE
 from loaders.send.line import DATABASE
+from loaders.send.protocols import LINE, REMOTE_WRITE
 
 _BINARY = "influxd"
 _NOTHING_WAITS = (
@@ -29,6 +29,8 @@ class InfluxDB(Single):
     title = "InfluxDB"
     protocols = (LINE, REMOTE_WRITE)
     write_paths = {REMOTE_WRITE: f"/api/v1/prom/write?db={DATABASE}"}  # noqa: RUF012
+    # Of a request of which some points were dropped (tsdb/store.go: PartialWriteError).
+    partly = "partial write"
     # Of Debian 12; what runs says its version itself.
     program = Program(name, "1.6")
     listens = {"HTTP": 8086, "backup": 8088}  # noqa: RUF012

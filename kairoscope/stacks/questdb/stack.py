@@ -1,4 +1,4 @@
-"""QuestDB as a stack: its jar of Maven Central, by InfluxDB's line protocol over HTTP."""
+"""QuestDB as a stack: its jar of Maven Central, by the line protocol over HTTP."""
 
 import hashlib
 from typing import Any
@@ -14,7 +14,7 @@ from kairoscope.stacks.questdb.server import QuestDBServer
 from kairoscope.stacks.single import Program, Single
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
-from loaders.schedule.spec import LINE
+from loaders.send.protocols import LINE
 
 VERSION = "9.3.4"
 _JAR = f"questdb-{VERSION}.jar"

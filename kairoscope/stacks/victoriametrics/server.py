@@ -1,8 +1,8 @@
 """What is asked of a VictoriaMetrics server: its counters, and every point back.
 
 Its pages: docs.victoriametrics.com, "Single-node version" (export, force_flush, durability of data
-in memory) and "Integrations / InfluxDB" (names: measurement_field, a label for each tag and one for
-the database). By remote write names are as they are sent.
+in memory) and "Integrations", of the line protocol (names: measurement_field, a label for each tag
+and one for the database). By remote write names are as they are sent.
 """
 
 import functools
@@ -19,9 +19,10 @@ from kairoscope.stacks.compared import numbers, pattern
 from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
 from kairoscope.stacks.single_session import Found, series_by_key
 from loaders.schedule.due import Schedule
-from loaders.schedule.spec import REMOTE_WRITE, LoadSpec
+from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import ValueType
 from loaders.send.line import DATABASE
+from loaders.send.protocols import REMOTE_WRITE
 
 # Rows in memory alone, and rows that are not even sorted: what a kill takes.
 _UNWRITTEN = ('vm_rows{type="storage/inmemory"}', 'vm_pending_rows{type="storage"}')

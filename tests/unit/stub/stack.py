@@ -213,6 +213,7 @@ class StubStack:
     unused = ()
     protocols = ("rest",)
     write_paths: ClassVar[Mapping[str, str]] = {}
+    partly = ""
     bundles = ()
     scraped = ()
     playbooks = Path(__file__).parent
