@@ -50,8 +50,12 @@ def from_debian(console: Console, package: str, program: str, into: Path) -> Non
     """
 
     def take(usr: Path, ready: Path) -> None:
-        (found,) = usr.glob(f"*bin/{program}")
-        shutil.copy(found, ready / program)
+        if not (found := sorted(usr.glob(f"*bin/{program}"))):
+            raise UserError(
+                f"The package {package} that apt brought has no program {program}, as Debian 12's "
+                "has. Which release is in the list of packages?"
+            )
+        shutil.copy(found[0], ready / program)
 
     _from_debian(console, package, into, take)
 
@@ -87,7 +91,8 @@ def _from_debian(
         ready = here / "ready"
         (ready / "lib").mkdir(parents=True)
         for library in (here / "root" / "usr" / "lib").rglob("*.so.*"):
-            shutil.copy(library, ready / "lib" / library.name)
+            if library.exists():  # Some are links to what only an installation makes.
+                shutil.copy(library, ready / "lib" / library.name)
         take(here / "root" / "usr", ready)
         _bring_libraries(ready)
         (ready / _DONE).touch()
@@ -100,13 +105,8 @@ def _bring_libraries(folder: Path) -> None:
     of them, to its `lib`."""
     there = folder / "lib"
     programs = [path for path in folder.rglob("*") if path.is_file() and _is_program(path)]
-    shown = subprocess.run(
-        ["ldd", *map(str, programs)],
-        env={**os.environ, "LD_LIBRARY_PATH": str(there)},
-        capture_output=True,
-        text=True,
-        check=False,  # Of a script, or a static program, it says so.
-    ).stdout
+    # Of a script, or a static program, it says so.
+    shown = _said(["ldd", *map(str, programs)], env={"LD_LIBRARY_PATH": str(there)})
     for name, path in _NEEDED.findall(shown):
         if not _OF_SYSTEM.fullmatch(name) and not (there / name).exists():
             shutil.copy(path, there / name)
@@ -157,7 +157,7 @@ def packages(environment: str) -> str:
 def _libraries(deb: Path) -> list[str]:
     """Packages with libraries that one depends on and that are not installed here."""
     shown = ["dpkg-deb", "--field", str(deb), "Depends"]
-    said = subprocess.run(shown, capture_output=True, text=True, check=False).stdout
+    said = _said(shown)
     # Of alternatives the first, without the version that it must have.
     names = [each.partition("|")[0].split()[0] for each in said.split(",") if each.strip()]
     return [name for name in names if name.startswith("lib") and not _installed(name)]
@@ -165,5 +165,17 @@ def _libraries(deb: Path) -> list[str]:
 
 def _installed(package: str) -> bool:
     asked = ["dpkg-query", "--show", "--showformat=${Status}", package]
-    done = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return done.stdout.endswith(" installed")
+    return _said(asked).endswith(" installed")
+
+
+def _said(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
+    """What a tool prints, however it ends. UserError if it is not there."""
+    try:
+        return subprocess.run(
+            command, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False
+        ).stdout
+    except FileNotFoundError:
+        raise UserError(
+            f"{command[0]} is not on this machine. Every Debian and Ubuntu has it, whose packages "
+            "these are"
+        ) from None
