@@ -262,13 +262,44 @@ def test_what_is_behind_a_relay_has_ports_of_its_own(
         assert "Published: 100,000 points/s on 8 cores, 12,500 a cache" in of_cache.reason
 
 
+@pytest.mark.parametrize(
+    ("name", "sensors", "said"),
+    [
+        ("graphite-1", 1000, r"Up to 40 points in a cache, 40 in all, .* from a sensor's\.$"),
+        ("graphite-4", 2000, r"Up to 80 points in a cache, 320 in all, .* from a sensor's\.$"),
+        ("graphite-ha", 4000, r"Up to 200 points in a cache, 1,600 in all, .*a sensor's\.$"),
+        ("graphite-ha", 1600, r"This load gives a cache 200 a second, so that queue and drain"),
+    ],
+)
+def test_a_plan_says_from_how_many_points_on_a_backlog_is_seen(
+    name: str, sensors: int, said: str
+) -> None:
+    assert any(re.search(said, notice) for notice in plan(name, sensors=sensors).notices)
+
+
+def test_what_waits_in_a_cache_is_what_its_processes_own_figures_cannot_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = plan("graphite-ha")
+    graphite: Any = known.stack("graphite")
+    parts = graphite.of_server(made, "graphite-1")
+    host = Host("graphite-1", "kairosdb", {"address": "127.0.0.1", **parts})
+    told = {f"cache-{letter}/cache.size": 200.0 for letter in "abcdefgh"}
+    monkeypatch.setattr(graphite.server, "_told", lambda *_: told)
+    assert graphite.server.waiting(host) == 0
+    told |= {"cache-b/cache.size": 201.0, "cache-h/cache.size": 500.0}
+    assert graphite.server.waiting(host) == 701
+    del told["cache-a/cache.size"]
+    assert graphite.server.waiting(host) is None
+
+
 def test_agents_join_one_after_the_other() -> None:
     made = plan("graphite-agents")
     schedule = Schedule(load_specs.build(made, ["http://127.0.0.1:1"], ["127.0.0.1:1"], 2e9))
     groups = [group for worker in (0, 1) for group in schedule.groups(worker)]
     assert [len(group.slots) for group in groups] == [1_000] * 10
     assert sorted(group.first_tick for group in groups) == list(range(10))
-    assert schedule.spec.steps == [Step(10_000, 16)]
+    assert schedule.spec.steps == [Step(10_000, 22)]
     assert schedule.spec.connection_per_request
 
 

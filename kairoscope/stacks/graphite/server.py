@@ -31,9 +31,9 @@ _OF_CACHE = (
 # Of `carbon.relays.`: carbon-relay's; and carbon-c-relay's (its page, statistics), which go on.
 # What they received is what the caches did, once more.
 _OF_RELAY = ("cpuUsage", "metricsDropped", "metricsQueued", "metricsSent")
-# Each process has some twenty to forty figures of its own a second written as others are: of so
-# many points in a cache none need be a sensor's.
 OWN_POINTS = 40
+"""Figures of its own that a process has at most written a second, as others are: a cache's into
+itself, those of a relay, some more for each of its caches, spread over these."""
 # Older than that a figure of its own says nothing of now.
 _FRESH_S = 10
 _SETTLE_S = 30
@@ -44,6 +44,12 @@ _NOT_ASKED = (
 )
 
 Part = Mapping[str, Any]
+
+
+def own_points(relays: int) -> int:
+    """Points in a cache behind so many relays of which none need be a sensor's: carbon does not
+    tell them apart, so that so many count as nothing that waits."""
+    return OWN_POINTS * (1 + relays)
 
 
 class GraphiteServer:
@@ -108,8 +114,8 @@ class GraphiteServer:
         told = self._told(host, {CACHE: ["cache.size"]})
         if len(told) < len(_of_role(host, CACHE)):
             return None
-        most = OWN_POINTS * len(host.processes)
-        return sum(int(size) for size in told.values() if size > most)
+        own = own_points(len(_of_role(host, RELAY)))
+        return sum(int(size) for size in told.values() if size > own)
 
     def settle(self, host: Host) -> None:
         """Wait until the caches are written, for a while."""

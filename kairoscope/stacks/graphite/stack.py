@@ -15,7 +15,7 @@ from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
 from kairoscope.stacks.graphite import topology
-from kairoscope.stacks.graphite.server import GraphiteServer
+from kairoscope.stacks.graphite.server import GraphiteServer, own_points
 from kairoscope.stacks.single import Program, Settings, Single, refuse_short, refuse_slashes
 from kairoscope.stacks.told import Told
 from loaders.send.protocols import PICKLE, PLAINTEXT
@@ -143,6 +143,7 @@ class Graphite(Single):
             "Whisper's files have their full size from the start.",
         )
         _shares(draft, servers.settings)
+        draft.notices.append(_unseen(draft, servers.settings))
         creates = int(servers.settings["max_creates_per_minute"])
         if creates and creates < series:
             draft.notices.append(
@@ -204,6 +205,23 @@ def _refuse_topology(draft: Draft, values: Mapping[str, Any]) -> None:
     of_c = values["relays"] and values["relay_program"] == topology.C_RELAY
     if of_c and draft.experiment.load.protocol == PICKLE:
         draft.refuse("load.protocol", f"{topology.C_RELAY} takes no pickles: plaintext")
+
+
+def _unseen(draft: Draft, values: Mapping[str, Any]) -> str:
+    """From how many points on a cache's backlog is seen."""
+    caches, own = values["caches"], own_points(values["relays"])
+    each = draft.points_per_s / caches
+    less = (
+        f" This load gives a cache {n(each)} a second, so that queue and drain see only what waits "
+        "for longer than that."
+        if each <= own
+        else ""
+    )
+    return (
+        f"Up to {n(own)} points in a cache, {n(own * caches)} in all, count as nothing that waits "
+        "(the verdict's parts queue and drain): so many may be figures of its processes' own, "
+        f"which carbon does not tell from a sensor's.{less}"
+    )
 
 
 def _shares(draft: Draft, values: Mapping[str, Any]) -> None:
