@@ -4,7 +4,7 @@ A figure in results/reference/ says what of a run stands beside it: `points_per_
 which points were taken in such requests; `taken`, the same in whatever requests; `cpu_of`, a rate
 of one core of a role; `cores_of`, the CPU of a process of a role; `counter`, the most of a counter
 of its own; `took`, how long a history took to be taken; `probed`, what `load --probe` measured
-under that name.
+under that name, which goes before what the load came to.
 """
 
 from collections.abc import Iterator
@@ -56,12 +56,13 @@ def _unpublished(figures: Json, run: RunData) -> Iterator[Line]:
 
 def _beside(of: Json, run: RunData) -> _Beside:  # noqa: PLR0911 - one return per kind
     """What the run has of it, whether that may be compared, and why."""
-    if "points_per_request" in of:
+    probed = str(of.get("probed", ""))
+    if "points_per_request" in of and probed not in run.probed:
         return _taken(number(of["points_per_request"]), run)
     if of.get("taken"):
         return _rate(run), "no", "theirs is the most, ours what this run came to"
-    if name := of.get("probed"):
-        return _probed(str(name), run)
+    if probed:
+        return _probed(probed, run)
     if counter := of.get("counter"):
         return _most(str(counter), run)
     if of.get("took"):

@@ -25,6 +25,7 @@ class StandIn:
         self.metrics: set[str] = set()
         self.asked: Counter[str] = Counter()
         self.broken = ""
+        self.batches: Counter[int] = Counter()
         self.lock = threading.Lock()
 
     def answer(self, method: str, path: str, document: Any) -> tuple[int, Any]:
@@ -39,6 +40,10 @@ class StandIn:
             ids = [id for id, _ in document["operations"][1:]]
             points = [["now", 1.0, 1.0]] if self.asked[kind] > 2 else []
             return 200, {"measures": {id: {"last": points} for id in ids}}
+        if kind == "POST /vID/metric/ID/measures":
+            assert path.split("/")[3] in self.metrics
+            assert len({each["timestamp"] for each in document}) == len(document)
+            self.batches[len(document)] += 1
         if kind == "GET /vID/metric/ID/measures":
             return 200, [["t", 1.0, 5.0]] * 7
         if kind == "DELETE /vID/metric/ID":
@@ -84,20 +89,33 @@ def test_each_is_done_to_as_many_as_it_says_and_nothing_is_left(
 ) -> None:
     one, host = there
     monkeypatch.setattr(probes, "METRICS", 30)
+    monkeypatch.setattr(probes, "BATCH_S", 0.0)
     found = probes.measure(host, {f"temp.sensor.{n}": str(1000 + n) for n in range(400)})
     assert one.asked == {
         **{"POST /vID/metric": 30, "GET /vID/metric/ID": 30, "DELETE /vID/metric/ID": 30},
         "GET /vID/metric/ID/measures": 300,
         **{"POST /vID/batch/metrics/measures": 1, "POST /vID/aggregates": 3},
-    }
+        "POST /vID/metric/ID/measures": 5 * 8,
+    } | {"POST /vID/metric": 30 + 32, "DELETE /vID/metric/ID": 30 + 32}
+    # Eight clients each, of measures of different seconds.
+    assert one.batches == dict.fromkeys(probes.BATCHES, 8)
     assert one.metrics == set()
     assert {name: probe.unit for name, probe in found.items()} == {
         **{"created": "metrics/s", "shown": "metrics/s", "deleted": "metrics/s"},
         **{"read": "points/s", "aggregated_after": "s"},
+        **{f"accepted_{size}": "points/s" for size in (1, 10, 100, 1000, 5000)},
     }
     assert all(probe.value > 0 for probe in found.values())
     assert found["read"].how.startswith("2,100 points by 8 clients")
     assert found["created"].how.startswith("30 metrics by 8 clients")
+    told = re.fullmatch(
+        r"8 requests of 5,000 measures of one metric each in [\d.]+ s by 8 clients: ([\d.,]+) "
+        r"requests/s",
+        found["accepted_5000"].how,
+    )
+    assert told
+    per_s = float(told[1].replace(",", ""))
+    assert found["accepted_5000"].value == pytest.approx(5_000 * per_s, rel=0.1)
 
 
 def test_what_is_not_done_is_no_figure(there: tuple[StandIn, Host]) -> None:
@@ -120,6 +138,7 @@ def test_a_gnocchi_that_is_behind_is_not_probed(
 def test_it_stands_beside_what_was_published() -> None:
     probed = {
         "created": {"value": 514.4, "unit": "metrics/s", "how": "500 metrics by 8 clients"},
+        "accepted_5000": {"value": 628_123.4, "unit": "points/s", "how": "630 requests"},
         "aggregated_after": {"value": 1.23456, "unit": "s", "how": "median of 20 metrics"},
     }
     run = report_data.RunData("x", plan={"stack": "gnocchi"}, probed=probed)
@@ -132,5 +151,10 @@ def test_it_stands_beside_what_was_published() -> None:
     after = told["Aggregated after"]
     assert (after.published, after.ours, after.comparable) == ("–", "1.23 s", "no")
     assert after.why == "not published; ours: median of 20 metrics"
+    most = told["Accepted, 5,000 measures a request"]
+    assert most.published.startswith("≈ 927,050 points/s (derived: ")
+    assert most.ours == "628,123 points/s"
+    assert (most.comparable, most.why) == ("partly", "ours: 630 requests")
+    assert told["Accepted, 10 measures a request"].why.startswith("this load has")
     # Once each.
     assert len(told) == len(found.lines)
