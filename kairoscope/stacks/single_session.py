@@ -1,6 +1,7 @@
 """A run's ways to a stack of one server; see `single`."""
 
 import functools
+import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,6 +32,9 @@ PASSES = 3
 PAUSE_S = 2.0
 """A read-back is done again so often, with such a pause, while points that must be there are not:
 they may only be late."""
+
+LOOK_S = 0.5
+"""Between two looks at what waits, where it is waited for."""
 
 Found = Iterator[tuple[Series, Int64s]]
 
@@ -91,6 +95,18 @@ def series_by_key(
         key(spec.metric_name(one.number), spec.tags_of(one.number)): one
         for one in schedule.series()
     }
+
+
+def metric_and_tags(metric: str, tags: dict[str, str]) -> str:
+    """The key of a series in a system that keeps both as they are."""
+    return json.dumps([metric, tags], sort_keys=True)
+
+
+def wait_for_nothing(server: Server, host: Host, patience_s: float) -> None:
+    """Until nothing waits in a server that tells of it, or the patience (s) is at its end."""
+    deadline = time.monotonic() + patience_s
+    while server.waiting(host) != 0 and time.monotonic() < deadline:
+        time.sleep(LOOK_S)
 
 
 class Waiting:

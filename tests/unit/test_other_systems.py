@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import load_samples
@@ -953,6 +954,16 @@ def test_what_is_only_late_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (way.passes, way.rows()) == (2, schedule.points)
     assert len(results) == 3
     assert all(got.present.all() and got.right.all() for got in results)
+
+
+def test_nothing_waits_only_where_a_server_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(single_session, "LOOK_S", 0)
+    told = [7, None, 0, 5]
+    server: Any = SimpleNamespace(waiting=lambda _: told.pop(0))
+    single_session.wait_for_nothing(server, host(), 60)
+    assert told == [5]
+    server = SimpleNamespace(waiting=lambda _: None)
+    single_session.wait_for_nothing(server, host(), 0.01)
 
 
 def test_counters_that_were_not_captured_are_missed() -> None:

@@ -6,7 +6,6 @@ of the methods of its archive policy, and what it was aggregated from is not kep
 
 import json
 import re
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from kairoscope.stacks import asked
 from kairoscope.stacks.compared import numbers, pattern
 from kairoscope.stacks.gnocchi import probes
 from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
-from kairoscope.stacks.single_session import Found, series_by_key
+from kairoscope.stacks.single_session import Found, series_by_key, wait_for_nothing
 from kairoscope.stacks.stack import Probe
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
@@ -29,7 +28,7 @@ from loaders.send.encode import RESOURCE, path_of
 _LAST, _COUNT = "last", "count"
 # Metrics asked for at once: some thousand points in an answer.
 _AT_ONCE = 100
-_SETTLE_S, _LOOK_S = 60, 0.5
+_SETTLE_S = 60
 _NOT_THERE = 404
 
 # [time as text, granularity, value] each.
@@ -88,9 +87,7 @@ class GnocchiServer:
 
     def settle(self, host: Host) -> None:
         """Wait until all is aggregated, for a while."""
-        deadline = time.monotonic() + _SETTLE_S
-        while self.waiting(host) and time.monotonic() < deadline:
-            time.sleep(_LOOK_S)
+        wait_for_nothing(self, host, _SETTLE_S)
 
     def _metrics(self, host: Host) -> dict[str, str]:
         """Ids of all metrics by name."""

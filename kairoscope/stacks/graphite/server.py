@@ -16,7 +16,7 @@ from kairoscope.stacks.graphite import cache, files, whisper
 from kairoscope.stacks.graphite.files import OWN
 from kairoscope.stacks.graphite.topology import C_RELAY, CACHE, QUERIES, RELAY
 from kairoscope.stacks.questions import Question
-from kairoscope.stacks.single_session import Found, series_by_key
+from kairoscope.stacks.single_session import Found, series_by_key, wait_for_nothing
 from loaders.schedule.due import Schedule
 from loaders.schedule.values import ValueType
 from loaders.send.encode import path_of
@@ -119,9 +119,7 @@ class GraphiteServer:
 
     def settle(self, host: Host) -> None:
         """Wait until the caches are written, for a while."""
-        deadline = time.monotonic() + _SETTLE_S
-        while self.waiting(host) != 0 and time.monotonic() < deadline:
-            time.sleep(1)
+        wait_for_nothing(self, host, _SETTLE_S)
 
     def read(self, host: Host, schedule: Schedule) -> Found:
         """Of each series its file. Time there is in whole steps of the archive: what is left of

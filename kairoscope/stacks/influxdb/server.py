@@ -11,7 +11,7 @@ from kairoscope.hosts.inventory import Host
 from kairoscope.stacks import asked
 from kairoscope.stacks.compared import numbers, pattern
 from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
-from kairoscope.stacks.single_session import Found, series_by_key
+from kairoscope.stacks.single_session import Found, metric_and_tags, series_by_key
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import ValueType
@@ -19,10 +19,6 @@ from loaders.send.line import DATABASE
 
 # Of /debug/vars: what was written, and what waits in its caches; those of a shard are added up.
 _COUNTED = ("write", "tsm1_cache", "tsm1_wal", "tsm1_engine")
-
-
-def _key(metric: str, tags: dict[str, str]) -> str:
-    return json.dumps([metric, tags], sort_keys=True)
 
 
 def _of(spec: LoadSpec) -> str:
@@ -91,14 +87,14 @@ class InfluxDBServer:
     def read(self, host: Host, schedule: Schedule) -> Found:
         """Every point of the load's measurements, by series."""
         spec = schedule.spec
-        known, kind = series_by_key(schedule, _key), ValueType(spec.value_type)
+        known, kind = series_by_key(schedule, metric_and_tags), ValueType(spec.value_type)
         query = f"SELECT value {_of(spec)} GROUP BY *"
         for one in self._ask(host, query):
             with asked.understood():
                 tags = one.get("tags", {})
                 # Of points by remote write the metric's name may be a tag as well.
                 tags.pop("__name__", None)
-                if not (series := known.get(_key(one["name"], tags))):
+                if not (series := known.get(metric_and_tags(one["name"], tags))):
                     continue
                 times = np.array([row[0] for row in one["values"]], dtype=np.int64)
                 stored = np.array([row[1] for row in one["values"]], dtype=np.float64)

@@ -6,7 +6,6 @@ A metric is a table there, a tag a column; a table has the column `timestamp` in
 import csv
 import io
 import json
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from kairoscope.hosts.inventory import Host
 from kairoscope.stacks import asked
 from kairoscope.stacks.compared import numbers
 from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
-from kairoscope.stacks.single_session import Found, series_by_key
+from kairoscope.stacks.single_session import Found, metric_and_tags, series_by_key, wait_for_nothing
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import ValueType
@@ -27,10 +26,6 @@ _COUNTERS = (
     *("questdb_physically_written_rows_total", "questdb_wal_", "questdb_line_http_"),
 )
 _SETTLE_S = 60
-
-
-def _key(metric: str, tags: dict[str, str]) -> str:
-    return json.dumps([metric, tags], sort_keys=True)
 
 
 def _within(spec: LoadSpec) -> str:
@@ -71,9 +66,7 @@ class QuestDBServer:
 
     def settle(self, host: Host) -> None:
         """Wait until its log is applied, for a while."""
-        deadline = time.monotonic() + _SETTLE_S
-        while self.waiting(host) and time.monotonic() < deadline:
-            time.sleep(0.5)
+        wait_for_nothing(self, host, _SETTLE_S)
 
     def _tables(self, host: Host, spec: LoadSpec, known: set[str]) -> list[str]:
         """The load's metrics of which there is a table."""
@@ -84,7 +77,7 @@ class QuestDBServer:
         """Table by table, as CSV."""
         spec = schedule.spec
         kind, tags = ValueType(spec.value_type), sorted(spec.tags)
-        known = series_by_key(schedule, _key)
+        known = series_by_key(schedule, metric_and_tags)
         columns = "".join(f'"{name}", ' for name in tags)
         for table in self._tables(host, spec, _metrics(schedule)):
             query = f"SELECT {columns}timestamp / 1000 ms, value {_of(table, spec)}"
@@ -95,7 +88,7 @@ class QuestDBServer:
             for *texts, ms, value in rows:
                 found.setdefault(tuple(texts), []).append((int(ms), float(value or "nan")))
             for of_tags, points in found.items():
-                if one := known.get(_key(table, dict(zip(tags, of_tags, strict=True)))):
+                if one := known.get(metric_and_tags(table, dict(zip(tags, of_tags, strict=True)))):
                     times = np.array([ms for ms, _ in points], dtype=np.int64)
                     values = numbers(kind, np.array([v for _, v in points], dtype=np.float64))
                     yield one, np.stack([times, values], axis=1)
