@@ -354,9 +354,9 @@ class Session:
             own = found.get((one.number, one.ticks.start), [])
             yield compare(schedule, one, np.concatenate([nothing, *own]))
 
-    def visible(self, schedule: Schedule) -> int:
-        """As the server counts them."""
-        return self._server.count(self._host, schedule)
+    def visible(self, schedule: Schedule) -> int | None:
+        """As the server counts them; None where that is not by queries."""
+        return self._server.count(self._host, schedule) if self._told.asked else None
 
     def probe(self) -> dict[str, Probe]:
         """Of the server, if there is more to it."""

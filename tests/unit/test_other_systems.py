@@ -966,6 +966,14 @@ def test_nothing_waits_only_where_a_server_says_so(monkeypatch: pytest.MonkeyPat
     single_session.wait_for_nothing(server, host(), 0.01)
 
 
+def test_whoever_answers_no_queries_does_not_tell_when_points_are_visible() -> None:
+    counts: Any = SimpleNamespace(count=lambda *_: 12)
+    for name, seen in (("graphite", None), ("questdb", 12)):
+        told = known.stack(name).told  # type: ignore[attr-defined]
+        session = single_session.Session(name, counts, host(), told, Ways(), "line")
+        assert session.visible(small()) == seen
+
+
 def test_counters_that_were_not_captured_are_missed() -> None:
     looks = [
         {"t": 10.0, "node": "a", "counters": {}},

@@ -71,6 +71,7 @@ class Graphite(Single):
             "metricsDropped": "a relay's queue was full",
             "fullQueueDrops": "a relay's queue was full",
         },
+        asked=False,  # there is no graphite-web
         whole_seconds=True,
     )
     server = GraphiteServer(VERSION)
