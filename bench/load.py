@@ -21,8 +21,8 @@ from bench.harness import RATIO, Bench, BenchError, Limit, Round, alone
 from kairoscope import paths
 from loaders import emulator
 from loaders.schedule.due import Schedule
+from loaders.schedule.protocols import REST, TELNET_PUT
 from loaders.schedule.spec import LoadSpec, Step
-from loaders.send.protocols import REST, TELNET_PUT
 from loaders.sink import SinkProcess
 
 _SENSORS_2018 = 25_000  # of one published loader script

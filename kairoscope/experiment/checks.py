@@ -10,7 +10,7 @@ from kairoscope.experiment import faults, timing
 from kairoscope.experiment.problems import Problem, got
 from kairoscope.experiment.schema import LEGAL_NAME_WORDS, MAX_NAME, replicas_needed
 from loaders.schedule import naming
-from loaders.send.protocols import ONE_WAY, SILENT
+from loaders.schedule.protocols import ONE_WAY, SILENT
 
 MIN_RETRIED_BATCH = 11
 """KairosDB gives up a batch whose write timed out once its limit is at 10 points or fewer."""

@@ -10,7 +10,7 @@ from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Stack, Target
 from kairoscope.plan.model import Plan
-from loaders.send.protocols import SILENT, TRAITS
+from loaders.schedule.protocols import SILENT, TRAITS
 
 
 def make(

@@ -19,8 +19,8 @@ from kairoscope.plan import Plan
 from kairoscope.run import load_spec
 from loaders import emulator
 from loaders.schedule.due import Schedule
+from loaders.schedule.protocols import CQL
 from loaders.schedule.spec import LoadSpec
-from loaders.send.protocols import CQL
 from loaders.sink import SinkProcess
 
 # Workers make their first requests before the first one is due.

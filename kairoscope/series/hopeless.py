@@ -13,7 +13,7 @@ from typing import Any
 from kairoscope import run_folder
 from kairoscope.plan import Plan
 from loaders.emulator import Progress
-from loaders.send.protocols import SILENT
+from loaders.schedule.protocols import SILENT
 
 FAR = 10
 """A queue grows hopelessly past so many times its limit: where that is 1 %, a tenth of the rate.

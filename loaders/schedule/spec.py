@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from loaders.schedule import naming
+from loaders.schedule.protocols import CQL, ONE_WAY, PROTOCOLS, REST, SILENT
 from loaders.schedule.values import ValueType
-from loaders.send.protocols import CQL, ONE_WAY, PROTOCOLS, REST, SILENT
 
 # Requests are made once and filled in for each tick: every timestamp must have as many digits as
 # any other. 13 it is from September 2001 to the year 2286.

@@ -8,9 +8,9 @@ requests have connections of their own.
 from __future__ import annotations
 
 from loaders.schedule.due import Group, Schedule
+from loaders.schedule.protocols import PICKLE
 from loaders.send.encode import Encoder, Prepared, plaintext_text
 from loaders.send.pickled import PickleEncoder
-from loaders.send.protocols import PICKLE
 from loaders.send.telnet import Connection, Telnet
 
 

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from loaders.schedule import naming, values
 from loaders.schedule.due import Group, Schedule
+from loaders.schedule.protocols import TELNET_PUT
 from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import ValueType
-from loaders.send.protocols import TELNET_PUT
 
 _TIME_DIGITS = 13
 # Bytes that no name may have, in place of the digits to come.

@@ -8,9 +8,9 @@ import zlib
 
 from loaders.credentials import Credentials
 from loaders.schedule.due import Group, Schedule
+from loaders.schedule.protocols import REST_GZIP
 from loaders.send.encode import Encoder, json_text
 from loaders.send.post import Post, Way
-from loaders.send.protocols import REST_GZIP
 
 # The fastest: the loader shares the machine, and points repeat so much that it hardly matters.
 _GZIP_LEVEL = 1

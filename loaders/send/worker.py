@@ -34,6 +34,7 @@ from loaders.record.tally import Outcome, Tally
 from loaders.schedule import cut, follow, shard
 from loaders.schedule.clock import Clock
 from loaders.schedule.due import Group, Request, Schedule
+from loaders.schedule.protocols import CQL, LINE, MEASURES, ONE_WAY, REMOTE_WRITE
 from loaders.schedule.spec import LoadSpec
 from loaders.send.carbon import Carbon
 from loaders.send.delivery import Delivery
@@ -41,7 +42,6 @@ from loaders.send.failover import Event, Failover
 from loaders.send.line import Line
 from loaders.send.measures import Measures
 from loaders.send.protocol import Batch, Protocol
-from loaders.send.protocols import CQL, LINE, MEASURES, ONE_WAY, REMOTE_WRITE
 from loaders.send.remote_write import RemoteWrite
 from loaders.send.rest import Rest
 from loaders.send.telnet import Telnet

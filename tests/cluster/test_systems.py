@@ -21,7 +21,7 @@ from kairoscope.hosts.deployed import deployed_plan
 from kairoscope.run import host_probe
 from kairoscope.stacks.questions import KINDS
 from loaders.schedule.due import Schedule
-from loaders.send.protocols import ONE_WAY
+from loaders.schedule.protocols import ONE_WAY
 
 UNASKED = {"graphite"}
 """Whose queries nobody answers here."""

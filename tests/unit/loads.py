@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from loaders.schedule.due import Group, Schedule
+from loaders.schedule.protocols import CQL, PROTOCOLS
 from loaders.schedule.spec import ALIGNED, PACINGS, LoadSpec, Step, Store
-from loaders.send.protocols import CQL, PROTOCOLS
 
 START_MS = 1_700_000_000_000
 VALUE_TYPES = ("long", "double", "string")

@@ -21,9 +21,8 @@ from kairoscope.experiment import (
     replicas_needed,
     schema,
 )
-from loaders.schedule import naming, spec
+from loaders.schedule import naming, protocols, spec
 from loaders.schedule.values import ValueType
-from loaders.send import protocols
 
 # Line numbers matter to the tests below.
 GOOD = """\

@@ -17,10 +17,10 @@ from loads import (
 )
 
 from loaders.schedule.due import Group, Schedule
+from loaders.schedule.protocols import TELNET_PUT
 from loaders.schedule.spec import LoadSpec, Step
 from loaders.schedule.values import ValueType
 from loaders.send.encode import Encoder, json_text, telnet_text
-from loaders.send.protocols import TELNET_PUT
 
 PLACES = ["{n}", "-{n%7}_", "/{n%1000}"]
 TEXTS = {"json_text": json_text, "telnet_text": telnet_text}

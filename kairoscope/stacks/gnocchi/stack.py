@@ -13,8 +13,8 @@ from kairoscope.stacks import fetched
 from kairoscope.stacks.gnocchi.server import GnocchiServer
 from kairoscope.stacks.single import Program, Settings, Single, refuse_short, refuse_slashes
 from kairoscope.stacks.told import Told
+from loaders.schedule.protocols import MEASURES
 from loaders.send.encode import RESOURCE
-from loaders.send.protocols import MEASURES
 
 VERSION = "4.7.1"
 _REQUIREMENTS = Path(__file__).parent / "requirements.lock"

@@ -18,7 +18,7 @@ from kairoscope.stacks.graphite import topology
 from kairoscope.stacks.graphite.server import GraphiteServer, own_points
 from kairoscope.stacks.single import Program, Settings, Single, refuse_short, refuse_slashes
 from kairoscope.stacks.told import Told
-from loaders.send.protocols import PICKLE, PLAINTEXT
+from loaders.schedule.protocols import PICKLE, PLAINTEXT
 
 VERSION = "1.1.10"
 _REQUIREMENTS = Path(__file__).parent / "requirements.lock"

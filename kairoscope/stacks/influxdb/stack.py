@@ -10,8 +10,8 @@ from kairoscope.stacks.influxdb.server import InfluxDBServer
 from kairoscope.stacks.single import Program, Single
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
+from loaders.schedule.protocols import LINE, REMOTE_WRITE
 from loaders.send.line import DATABASE
-from loaders.send.protocols import LINE, REMOTE_WRITE
 
 _BINARY = "influxd"
 _NOTHING_WAITS = (

@@ -5,7 +5,7 @@ from typing import Any
 from kairoscope.experiment import replicas_needed
 from kairoscope.plan.amounts import count
 from kairoscope.plan.draft import Draft
-from loaders.send.protocols import CQL
+from loaders.schedule.protocols import CQL
 
 
 def record(draft: Draft, target: str, kairosdb: dict[str, Any]) -> None:

@@ -38,10 +38,10 @@ from kairoscope.stacks.stack import Probe, ReadBack
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.credentials import Credentials
 from loaders.schedule.due import Schedule, Series
+from loaders.schedule.protocols import CQL
 from loaders.schedule.spec import LoadSpec, Store
 from loaders.schedule.values import ValueType
 from loaders.send.kairos_rows import type_name
-from loaders.send.protocols import CQL
 
 _NOTHING_WAITS = (
     "points go into the store past KairosDB, and what is acknowledged is stored: nothing waits"

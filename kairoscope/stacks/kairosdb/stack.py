@@ -29,7 +29,7 @@ from kairoscope.stacks.kairosdb.queue import Queue
 from kairoscope.stacks.kairosdb.scylla_server import Server
 from kairoscope.stacks.kairosdb.session import Session, connect, not_judged
 from kairoscope.stacks.stack import Scraped
-from loaders.send.protocols import CQL, REST, REST_GZIP, TELNET_PUT, TELNET_PUTM
+from loaders.schedule.protocols import CQL, REST, REST_GZIP, TELNET_PUT, TELNET_PUTM
 
 # Where the engine has no shards: the threads that a node of a shared machine may count on.
 EMBEDDED_SHARDS = 2

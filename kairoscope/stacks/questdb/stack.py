@@ -14,7 +14,7 @@ from kairoscope.stacks.questdb.server import QuestDBServer
 from kairoscope.stacks.single import Program, Single
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
-from loaders.send.protocols import LINE
+from loaders.schedule.protocols import LINE
 
 VERSION = "9.3.4"
 _JAR = f"questdb-{VERSION}.jar"

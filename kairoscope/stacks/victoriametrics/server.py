@@ -19,10 +19,10 @@ from kairoscope.stacks.compared import numbers, pattern
 from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
 from kairoscope.stacks.single_session import Found, series_by_key
 from loaders.schedule.due import Schedule
+from loaders.schedule.protocols import REMOTE_WRITE
 from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import ValueType
 from loaders.send.line import DATABASE
-from loaders.send.protocols import REMOTE_WRITE
 
 # Rows in memory alone, and rows that are not even sorted: what a kill takes.
 _UNWRITTEN = ('vm_rows{type="storage/inmemory"}', 'vm_pending_rows{type="storage"}')

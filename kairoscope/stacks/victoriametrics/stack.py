@@ -12,7 +12,7 @@ from kairoscope.stacks.single import Program, Single
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics.server import VictoriaMetricsServer
-from loaders.send.protocols import LINE, REMOTE_WRITE
+from loaders.schedule.protocols import LINE, REMOTE_WRITE
 
 VERSION = "1.140.0"
 _MODULE = "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics"

@@ -1,5 +1,5 @@
 """Every protocol: what it is called, and what sets it apart from others. How each sends is in a
-module of its own beside this one."""
+module of its own of loaders/send."""
 
 from __future__ import annotations
 
