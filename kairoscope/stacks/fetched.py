@@ -60,6 +60,11 @@ def from_debian(console: Console, package: str, program: str, into: Path) -> Non
     _from_debian(console, package, into, take)
 
 
+def libraries_from_debian(console: Console, package: str, into: Path) -> None:
+    """The same of a package of libraries alone."""
+    _from_debian(console, package, into, lambda usr, ready: None)
+
+
 def whole_from_debian(console: Console, package: str, into: Path) -> None:
     """The same of a package whose programs look for its other files where they are: `into/usr`."""
     _from_debian(console, package, into, lambda usr, ready: usr.rename(ready / "usr"))

@@ -81,6 +81,14 @@ class Probed(Protocol):
         """Those figures, by their names in `results/reference/`. OSError or ValueError."""
 
 
+@runtime_checkable
+class Finds(Protocol):
+    """A server that counts in another way than by queries."""
+
+    def found(self, host: Host, schedule: Schedule) -> int:
+        """Points of the run that its queries find. OSError or ValueError."""
+
+
 def points_port(listens: Mapping[str, int], protocol: str) -> int:
     """The port where points of a protocol go: that which is named like it, or the first."""
     return listens.get(protocol, next(iter(listens.values())))
@@ -354,9 +362,11 @@ class Session:
             own = found.get((one.number, one.ticks.start), [])
             yield compare(schedule, one, np.concatenate([nothing, *own]))
 
-    def visible(self, schedule: Schedule) -> int | None:
-        """As the server counts them; None where that is not by queries."""
-        return self._server.count(self._host, schedule) if self._told.asked else None
+    def visible(self, schedule: Schedule) -> int:
+        """As the server counts them, by queries."""
+        server = self._server
+        found = server.found if isinstance(server, Finds) else server.count
+        return found(self._host, schedule)
 
     def probe(self) -> dict[str, Probe]:
         """Of the server, if there is more to it."""

@@ -12,8 +12,6 @@ class Told:
         not_judged: parts of the verdict that it has no figure for, and why.
         flows: counters of its own that are points/s, by what they are of, for a picture.
         losses: counters of its own that grow where it throws points away, and what that is.
-        asked: whether somebody answers queries there; what else finds points (its files) is not
-            when they are visible.
         whole_seconds: whether it keeps no finer time.
         bytes_per_point: on its disk, for the size of a run.
         memory_mib: of the server, for the check of this machine.
@@ -26,6 +24,5 @@ class Told:
     not_judged: dict[str, str] = field(default_factory=dict)
     losses: dict[str, str] = field(default_factory=dict)
     flows: dict[str, str] = field(default_factory=dict)
-    asked: bool = True
     whole_seconds: bool = False
     more: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ GRAPHITE = {"caches": 2, "relays": 1, "relay_program": "carbon-c-relay"}
 """Processes of both kinds, and points that wait in several."""
 UNITS = {
     "gnocchi": {f"gnocchi-{part}" for part in ("api", "metricd", "postgresql", "redis")},
-    "graphite": {f"graphite-{part}" for part in ("cache-a", "cache-b", "relay-a")},
+    "graphite": {f"graphite-{part}" for part in ("cache-a", "cache-b", "relay-a", "web")},
 }
 """Of those that are more than one."""
 TAKES = {"gnocchi": "api", "graphite": "cache"}

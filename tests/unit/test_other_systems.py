@@ -230,17 +230,19 @@ def test_the_throttle_that_drops_in_silence_is_named() -> None:
 def test_one_cache_has_carbons_own_ports() -> None:
     alone = {"caches": 1, "relays": 0, "relay_program": topology.CARBON_RELAY}
     assert topology.listens(alone) == {
-        **{"plaintext": 2003, "pickle": 2004, "cache-a cache queries": 7002}
+        **{"plaintext": 2003, "pickle": 2004, "cache-a cache queries": 7002},
+        "web HTTP": 8080,
     }
-    (part,) = topology.parts(alone)
-    assert (part.name, part.role, part.instance) == ("cache-a", "cache", "a")
+    web, cache_a = topology.parts(alone)
+    assert (cache_a.name, cache_a.role, cache_a.instance) == ("cache-a", "cache", "a")
+    assert (web.name, web.role, web.program) == ("web", "web", "graphite-web")
 
 
 @pytest.mark.parametrize(
     ("name", "roles", "entry"),
     [
-        ("graphite-4", {"cache": 4, "relay": 1}, ["plaintext"]),
-        ("graphite-ha", {"cache": 8, "relay": 4, "balancer": 1}, ["plaintext", "pickle"]),
+        ("graphite-4", {"web": 1, "cache": 4, "relay": 1}, ["plaintext"]),
+        ("graphite-ha", {"web": 1, "cache": 8, "relay": 4, "balancer": 1}, ["plaintext", "pickle"]),
     ],
 )
 def test_what_is_behind_a_relay_has_ports_of_its_own(
@@ -966,12 +968,43 @@ def test_nothing_waits_only_where_a_server_says_so(monkeypatch: pytest.MonkeyPat
     single_session.wait_for_nothing(server, host(), 0.01)
 
 
-def test_whoever_answers_no_queries_does_not_tell_when_points_are_visible() -> None:
+def test_points_are_visible_when_queries_find_them() -> None:
     counts: Any = SimpleNamespace(count=lambda *_: 12)
-    for name, seen in (("graphite", None), ("questdb", 12)):
-        told = known.stack(name).told  # type: ignore[attr-defined]
-        session = single_session.Session(name, counts, host(), told, Ways(), "line")
+    told = Told(acknowledgement="", bytes_per_point=1, memory_mib=1)
+    for server, seen in (
+        (counts, 12),
+        (SimpleNamespace(count=lambda *_: 12, found=lambda *_: 7), 7),
+    ):
+        session = single_session.Session("x", server, host(), told, Ways(), "line")
         assert session.visible(small()) == seen
+
+
+def test_what_graphite_web_finds_of_a_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+    said = [
+        {
+            "target": f"temp.sensor.{name}",
+            "datapoints": [[1.0, 1_699_999_980], [2.0, 1_700_000_040]],
+        }
+        for name in ("1", "2", "other")
+    ]
+
+    def get(url: str, wanted: Any = None, timeout_s: float = 0) -> bytes:
+        given.append((url, wanted))
+        return json.dumps(said).encode()
+
+    monkeypatch.setattr(asked, "get", get)
+    graphite: Any = known.stack("graphite")
+    there = Host("g", "kairosdb", {**host().vars, "listens": {"web HTTP": 81}, "resolution_s": 60})
+    assert graphite.server.found(there, small()) == 4
+    url, wanted = given[0]
+    assert url == "http://127.0.0.1:81/render"
+    # From the step on that the first point is in, which graphite-web leaves out.
+    assert (wanted["from"], wanted["until"]) == ("1699999979", "1700000003")
+    assert wanted["target"] == "temp.sensor.*"
+    said[0] = {"target": "temp.sensor.1"}
+    with pytest.raises(ValueError, match="unknown form: KeyError: 'datapoints'"):
+        graphite.server.found(there, small())
 
 
 def test_counters_that_were_not_captured_are_missed() -> None:

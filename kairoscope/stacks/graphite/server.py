@@ -1,6 +1,8 @@
-"""What is asked of Graphite's processes: their own metrics, what waits in the caches, the files."""
+"""What is asked of Graphite's processes: their own metrics, what waits in the caches, the files; of
+graphite-web what queries find (graphite.readthedocs.io, "The Render URL API").
+"""
 
-import itertools
+import json
 import re
 import socket
 import time
@@ -11,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from kairoscope.hosts.inventory import Host
+from kairoscope.stacks import asked
 from kairoscope.stacks.compared import numbers, pattern
 from kairoscope.stacks.graphite import cache, files, whisper
 from kairoscope.stacks.graphite.files import OWN
-from kairoscope.stacks.graphite.topology import C_RELAY, CACHE, QUERIES, RELAY
-from kairoscope.stacks.questions import Question
+from kairoscope.stacks.graphite.topology import C_RELAY, CACHE, HTTP, QUERIES, RELAY, WEB
+from kairoscope.stacks.questions import HOUR, LAST, MEANS, Question, Request
 from kairoscope.stacks.single_session import Found, series_by_key, wait_for_nothing
+from loaders.schedule import naming
 from loaders.schedule.due import Schedule
 from loaders.schedule.values import ValueType
 from loaders.send.encode import path_of
@@ -38,10 +42,6 @@ itself, those of a relay, some more for each of its caches, spread over these.""
 _FRESH_S = 10
 _SETTLE_S = 30
 _DROPS = "fullQueueDrops"
-_NOT_ASKED = (
-    "its queries are graphite-web's, which is not deployed here; carbon itself tells no more than "
-    "what waits in its cache"
-)
 
 Part = Mapping[str, Any]
 
@@ -61,14 +61,15 @@ class GraphiteServer:
         self._names: dict[str, str] = {}
 
     def version(self, host: Host) -> str:
-        """Of carbon and whisper, as installed."""
+        """Of carbon, whisper and graphite-web, as installed."""
         return self._release
 
     def trouble(self, host: Host) -> str:
-        """Why a cache does not answer, or nobody where points go."""
+        """Why a cache does not answer, or nobody where points go, or where queries are asked."""
         for part in _of_role(host, CACHE):
             cache.points(_queries(host, part), [])
         socket.create_connection((host.address, host.vars["http_port"]), timeout=5).close()
+        asked.get(f"{_web(host)}/version", timeout_s=10)
         return ""
 
     def _told(self, host: Host, wanted: Mapping[str, Sequence[str]]) -> dict[str, float]:
@@ -146,9 +147,34 @@ class GraphiteServer:
                 total += int(((times >= start // step * step) & (times < end)).sum())
         return total
 
-    def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[str]:
-        """Nobody answers them here."""
-        return itertools.repeat(_NOT_ASKED, len(questions))
+    def found(self, host: Host, schedule: Schedule) -> int:
+        """Points of all series that may be the load's, as graphite-web has them: of the files, and
+        of what waits in the caches beside. Series of other tags are not told apart, as in files."""
+        spec = schedule.spec
+        path, step = path_of(spec.metric, spec.tags), int(host.vars["resolution_s"])
+        # The first point has the time of the step that it is in.
+        first_s = spec.start_ms // 1000 // step * step
+        given = _window(first_s - 1, -(-spec.end_ms // 1000) - 1, naming.PLACE.sub("*", path))
+        name = re.compile(pattern(path))
+        said = asked.get(f"{_web(host)}/render", given)
+        with asked.understood():
+            told = [one for one in json.loads(said) if name.fullmatch(one["target"])]
+            return sum(len(one["datapoints"]) for one in told)
+
+    def requests(self, host: Host, questions: Sequence[Question]) -> Iterator[Request]:
+        """By graphite-web. It is not asked for last points, but for those of the minute, of which
+        they are the last."""
+        for question in questions:
+            paths = [path_of(question.metric, tags) for tags in question.series]
+            every = path_of(question.metric, dict.fromkeys(question.names, "*"))
+            target = {
+                LAST: f"group({','.join(paths)})",
+                HOUR: paths[0] if paths else "",
+                MEANS: f"averageSeries({every})",
+            }[question.kind]
+            given = _window(question.from_ms // 1000, question.until_ms // 1000, target)
+            found = _series if question.kind == LAST else _points
+            yield Request(f"{_web(host)}/render", found, given)
 
     def data(self, host: Host) -> Path:
         """Where its files are."""
@@ -168,6 +194,24 @@ class GraphiteServer:
             self._names[host.name] = files.name_of(host).replace(".", "_")
         name = self._names[host.name]
         return f"{'agents' if part['role'] == CACHE else 'relays'}.{name}-{part['instance']}"
+
+
+def _web(host: Host) -> str:
+    return f"http://{host.address}:{host.vars['listens'][f'{WEB} {HTTP}']}"
+
+
+def _window(from_s: int, until_s: int, target: str) -> dict[str, str]:
+    """What is asked of the points in (from, until]."""
+    when = {"from": str(from_s), "until": str(until_s)}
+    return {"target": target, **when, "format": "json", "noNullPoints": "true"}
+
+
+def _series(body: bytes) -> int:
+    return len(json.loads(body))
+
+
+def _points(body: bytes) -> int:
+    return sum(len(one["datapoints"]) for one in json.loads(body))
 
 
 def _file(path: str) -> str:

@@ -1,6 +1,5 @@
-"""Graphite as a stack: carbon-caches and their whisper files, behind relays and HAProxy if wanted.
-
-Not there yet: graphite-web.
+"""Graphite as a stack: carbon-caches and their whisper files, behind relays and HAProxy if wanted,
+and graphite-web, which answers queries.
 """
 
 from collections.abc import Mapping
@@ -26,6 +25,10 @@ _REQUIREMENTS = Path(__file__).parent / "requirements.lock"
 _HEAD_BYTES, _POINT_BYTES = 28, 12
 # Of a cache: Twisted and some hundred thousand points; of a relay and its queues.
 _CACHE_MIB, _RELAY_MIB = 512, 128
+# Of graphite-web: gunicorn's master, and a process of Django with what it read last.
+_WEB_MIB, _WEB_PROCESS_MIB = 64, 192
+# That graphite-web loads, also where it draws nothing.
+_CAIRO = "libcairo2"
 # What was published of a host with eight cores: one cache alone, and HAProxy, four relays and eight
 # caches, in points/s (Walmart's, in 2020; Azure Standard_D4_v2, one metric a point).
 _PUBLISHED = {1: 40_000, 8: 100_000}
@@ -40,7 +43,7 @@ class Graphite(Single):
     protocols = (PLAINTEXT, PICKLE)
     replays = True
     python = True
-    program = Program(name, VERSION, (topology.C_RELAY, "haproxy"))
+    program = Program(name, VERSION, (topology.C_RELAY, "haproxy", _CAIRO))
     listens = {}  # noqa: RUF012 (`ports` has them)
     fair = (
         "Graphite is one carbon-cache here where the experiment says no more, which is a process "
@@ -54,7 +57,7 @@ class Graphite(Single):
             "writer comes to the series, and that goes with a killed process."
         ),
         bytes_per_point=_POINT_BYTES,
-        memory_mib=_CACHE_MIB,
+        memory_mib=_CACHE_MIB + _WEB_MIB + _WEB_PROCESS_MIB,
         not_judged={
             "latency": (
                 "its protocols have no acknowledgement, and the time until a socket has taken the "
@@ -71,7 +74,6 @@ class Graphite(Single):
             "metricsDropped": "a relay's queue was full",
             "fullQueueDrops": "a relay's queue was full",
         },
-        asked=False,  # there is no graphite-web
         whole_seconds=True,
     )
     server = GraphiteServer(VERSION)
@@ -159,19 +161,21 @@ class Graphite(Single):
         return topology.listens(plan.kairosdb)
 
     def of_server(self, plan: Plan, name: str) -> dict[str, Any]:
-        """Its processes."""
+        """Its processes, and what they keep."""
         parts = topology.parts(plan.kairosdb)
         return {
             "processes": {part.name: part.role for part in parts},
             "parts": [asdict(part) for part in parts],
+            "resolution_s": plan.kairosdb["resolution_s"],
         }
 
     def fetch(self, console: Console) -> None:
-        """Into a virtual environment of its own, of packages that are pinned by checksum; relay and
-        balancer of Debian's packages."""
-        for name in self.program.debian:
+        """Into a virtual environment of its own, of packages that are pinned by checksum; relay,
+        balancer and what draws graphs of Debian's packages."""
+        for name in (topology.C_RELAY, "haproxy"):
             fetched.from_debian(console, name, name, fetched.debian_folder(name))
-        # Carbon's setup.py would install to /opt/graphite.
+        fetched.libraries_from_debian(console, _CAIRO, fetched.debian_folder(_CAIRO))
+        # The setup.py of carbon and of graphite-web would install to /opt/graphite.
         env = {"GRAPHITE_NO_PREFIX": "True"}
         fetched.from_pypi(console, self.title, _REQUIREMENTS, self.program.own, env)
 
@@ -196,6 +200,12 @@ def _processes(draft: Draft) -> dict[str, Any]:
             *("relay_program", topology.CARBON_RELAY),
             (topology.CARBON_RELAY, topology.C_RELAY),
             "Carbon's own in Python, or carbon-c-relay of Debian, in C, which takes no pickles.",
+        ),
+        "web_processes": draft.own(
+            *("web_processes", 1, "processes"),
+            "Of graphite-web, each of one core, which answers one query at a time.",
+            least=1,
+            most=256,
         ),
     }
 
@@ -228,7 +238,8 @@ def _unseen(draft: Draft, values: Mapping[str, Any]) -> str:
 def _shares(draft: Draft, values: Mapping[str, Any]) -> None:
     """Record what each process gets, beside what was published of as many."""
     caches, relays, rate = values["caches"], values["relays"], draft.points_per_s
-    draft.totals["servers_mib"] = caches * _CACHE_MIB + relays * _RELAY_MIB
+    web = _WEB_MIB + values["web_processes"] * _WEB_PROCESS_MIB
+    draft.totals["servers_mib"] = caches * _CACHE_MIB + relays * _RELAY_MIB + web
     published = _PUBLISHED.get(caches)
     beside = ""
     if published:

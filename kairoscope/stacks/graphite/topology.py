@@ -1,4 +1,5 @@
-"""Which processes Graphite is, and on which ports: caches alone or behind relays and a balancer.
+"""Which processes Graphite is, and on which ports: caches alone or behind relays and a balancer,
+and graphite-web, which answers queries of the files and of what waits in the caches.
 
 All are on one host and share the folder of files, as in the published set-ups: a relay gives every
 series to the same cache, so that no two write one file.
@@ -9,14 +10,15 @@ from dataclasses import dataclass
 from string import ascii_lowercase
 from typing import Any
 
-CACHE, RELAY, BALANCER = "cache", "relay", "balancer"
+CACHE, RELAY, BALANCER, WEB = "cache", "relay", "balancer", "web"
 CARBON_RELAY, C_RELAY = "carbon-relay", "carbon-c-relay"
-PLAINTEXT, PICKLE, QUERIES = "plaintext", "pickle", "cache queries"
+PLAINTEXT, PICKLE, QUERIES, HTTP = "plaintext", "pickle", "cache queries", "HTTP"
 MOST = 16
 
 # Carbon's own, where the points of all sensors go.
 _ENTRY = {PLAINTEXT: 2003, PICKLE: 2004}
 _FIRST_QUERIES = 7002
+_HTTP = 8080
 # Behind a relay, and behind a balancer, ten ports each.
 _CACHES, _RELAYS, _APART = 2100, 2300, 10
 
@@ -37,7 +39,9 @@ def parts(settings: Mapping[str, Any]) -> list[Part]:
     """All processes of a plan's settings, in the order in which they are started."""
     caches, relays = int(settings["caches"]), int(settings["relays"])
     program = str(settings["relay_program"])
-    found = [
+    # It asks the others when it is asked, so that where points go can be last.
+    found = [Part(WEB, WEB, "", "graphite-web", {HTTP: _HTTP})]
+    found += [
         Part(
             *(f"{CACHE}-{letter}", CACHE, letter, "carbon-cache"),
             {
