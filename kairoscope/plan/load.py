@@ -110,6 +110,21 @@ def _schedule(draft: Draft) -> dict[str, Any]:
         arithmetic,
         "Points of each sensor, warm-up included; whole periods only.",
     )
+    _spans(draft)
+    return {
+        "steps": resolved,
+        "period_ms": period,
+        "ticks": load.ticks,
+        "warmup_ticks": load.warmup_ticks,
+        "ramp_ticks": load.ramp_ticks,
+        "lifetime_ticks": load.lifetime_ticks,
+    }
+
+
+def _spans(draft: Draft) -> None:
+    """Record the parts of a sensor's life: ramp, warm-up, lifetime."""
+    load = draft.experiment.load
+    steps, period = load.steps_resolved, load.period_ms
     for key, seconds, ticks, reason in (
         (
             "warmup_ticks",
@@ -134,14 +149,6 @@ def _schedule(draft: Draft) -> dict[str, Any]:
         if len(steps) > 1:
             how = f"ticks that begin in {n(seconds)} s"
         draft.add(f"load.{key}", ticks, "points", f"{how} = {n(ticks)}", reason)
-    return {
-        "steps": resolved,
-        "period_ms": period,
-        "ticks": load.ticks,
-        "warmup_ticks": load.warmup_ticks,
-        "ramp_ticks": load.ramp_ticks,
-        "lifetime_ticks": load.lifetime_ticks,
-    }
 
 
 def _workers(draft: Draft) -> int:

@@ -70,7 +70,7 @@ class _Carried(threading.Thread):
         )
 
     def run(self) -> None:
-        """See above."""
+        """Carry the fault out at its time, undo it once its own is over, and note both."""
         try:
             self._run()
         except OSError as error:  # The disk of the run folder is full.

@@ -398,17 +398,7 @@ class Fleet:
         Whatever ends this call, all hosts have stopped then, and what they left is collected. That
         takes up to three minutes, and Ctrl-C does not cut it short.
         """
-        if spec.hosts != len(self._agents):
-            raise ValueError(f"hosts: {len(self._agents)} are connected, the spec has {spec.hosts}")
-        folder.mkdir(parents=True, exist_ok=True)
-        for pattern in FILES:
-            for old in folder.glob(pattern):
-                old.unlink()
-        for agent in self._agents:
-            agent.workers = shard.host_workers(spec.hosts, spec.workers_per_host, agent.index)
-        (folder / Path(run_folder.LOAD_SPEC).name).write_text(spec.to_json())
-        hosts = [_about(agent) for agent in self._agents]
-        run_folder.write_json(folder / Path(run_folder.LOAD_HOSTS).name, hosts)
+        self._begin(spec, folder)
         given = dataclasses.asdict(credentials or Credentials())
         uncollected = [""] * len(self._agents)
         began_s = time.time()
@@ -446,6 +436,20 @@ class Fleet:
             for agent, problem in zip(self._agents, uncollected, strict=True)
             for result in agent.results(problem)
         ]
+
+    def _begin(self, spec: LoadSpec, folder: Path) -> None:
+        """Give each host its workers, and the folder what is known of the load and of the hosts."""
+        if spec.hosts != len(self._agents):
+            raise ValueError(f"hosts: {len(self._agents)} are connected, the spec has {spec.hosts}")
+        folder.mkdir(parents=True, exist_ok=True)
+        for pattern in FILES:
+            for old in folder.glob(pattern):
+                old.unlink()
+        for agent in self._agents:
+            agent.workers = shard.host_workers(spec.hosts, spec.workers_per_host, agent.index)
+        (folder / Path(run_folder.LOAD_SPEC).name).write_text(spec.to_json())
+        hosts = [_about(agent) for agent in self._agents]
+        run_folder.write_json(folder / Path(run_folder.LOAD_HOSTS).name, hosts)
 
     def look_at_clocks_again(self, folder: Path) -> None:
         """Note in the load's hosts.json how far the clocks are off now. OSError if it cannot be.

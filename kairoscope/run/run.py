@@ -329,6 +329,17 @@ def _measured_load(
             sampler.stop()
         ended = [*(sampler.error for sampler in samplers if sampler.error), *captures.stop()]
         state.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
+    _after(state, session, fleet, captures, console)
+
+
+def _after(
+    state: State,
+    session: Session,
+    fleet: loader_hosts.Fleet,
+    captures: Captures,
+    console: Console,
+) -> None:
+    """Capture what is to be seen once nothing waits any more."""
     state.at("after")
     _look_again(state, fleet)
     with live.stage(console, "after the load: captures of the store, flush"):

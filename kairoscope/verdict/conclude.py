@@ -147,23 +147,18 @@ def judge(folder: Path) -> Conclusion:
     machines = conditions.Machines(sampled, run.cpus, run.booted)
     condition = machines.within(*window)
     measured = _measurements(run, schedule, window, latency, found, book, sampled, condition)
+    captured = blocks.Captured(
+        Usage(sampled),
+        machines,
+        list(run_folder.records(folder / run_folder.QUEUE)),
+        run.load,
+        len(run.kairosdb),
+    )
     documents = {
         run_folder.LATENCY_MERGED: latency,
         run_folder.LEDGER: book.to_json(),
         run_folder.MEASUREMENTS: measured,
-        run_folder.BLOCKS: blocks.document(
-            schedule,
-            by_block,
-            run.plan.held_s,
-            folder,
-            blocks.Captured(
-                Usage(sampled),
-                machines,
-                list(run_folder.records(run.folder / run_folder.QUEUE)),
-                run.load,
-                len(run.kairosdb),
-            ),
-        ),
+        run_folder.BLOCKS: blocks.document(schedule, by_block, run.plan.held_s, folder, captured),
     }
     asked_for, seen = list[str](), followed.of_run(schedule, run.load)
     if schedule.spec.queries is not None:
@@ -187,7 +182,6 @@ def judge(folder: Path) -> Conclusion:
         faults.judge(carried, _under_faults(run, schedule, window, latency)) if carried else []
     )
     judged.faults = [each.to_json() for each in came_to]
-    # Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
     judged.happened += [
         *faults.remarks(came_to),
         *remarks.of_points(book),
@@ -196,11 +190,7 @@ def judge(folder: Path) -> Conclusion:
         ),
         *asked_for,
         *_disturbances(run, schedule),
-        *clocks.moved(_hosts(run), limits.clock_offset_ms),
-        *idle.remarks(sampled, _load_start(schedule, window), window[1]),
-        *condition.named(limits),
-        *conditions.speed_changed(run.conditions),
-        *conditions.at_start(run.conditions, _load_start(schedule, window)),
+        *_on_the_machines(run, schedule, window, sampled, condition),
     ]
     return Conclusion(folder, judged, _times(schedule, window), documents, book.gaps)
 
@@ -385,9 +375,31 @@ def _unseen_replicas(run: Inputs) -> int:
     return run.plan.experiment.cluster.replication_factor - 1
 
 
+def _on_the_machines(
+    run: Inputs,
+    schedule: Schedule,
+    window: tuple[float, float],
+    sampled: list[dict[str, Any]],
+    condition: conditions.Conditions,
+) -> list[str]:
+    """Sentences on clocks that were set, storage nodes that stood still, what others did, and in
+    what state the load found the servers."""
+    limits, start = run.plan.experiment.limits, _load_start(schedule, window)
+    return [
+        *clocks.moved(_hosts(run), limits.clock_offset_ms),
+        *idle.remarks(sampled, start, window[1]),
+        *condition.named(limits),
+        *conditions.speed_changed(run.conditions),
+        *conditions.at_start(run.conditions, start),
+    ]
+
+
 def _disturbances(run: Inputs, schedule: Schedule) -> list[str]:
     """Sentences on processes that ended (and were started again) while the run went on, and on
-    servers that workers took for down."""
+    servers that workers took for down.
+
+    Whatever the word: nobody should take a run with a crash in it for an undisturbed one.
+    """
     sentences = []
     ended = {
         e["detail"].split(":")[0]

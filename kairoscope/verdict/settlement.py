@@ -278,7 +278,7 @@ class Settlement:
     """
 
     def __init__(self, schedule: Schedule, outcomes: Outcomes) -> None:
-        """Nothing is read back yet."""
+        """Of a load's schedule, and what the loaders say of its points."""
         self._schedule = schedule
         self._outcomes = outcomes
         self._claimed = ACKNOWLEDGED if outcomes.acknowledges else UNKNOWN

@@ -88,27 +88,7 @@ def _fits(draft: Draft, types: dict[str, InstanceType], load: dict[str, Any]) ->
             f"cluster.storage_nodes ≥ {nodes}",
         )
 
-    wanted = draft.node_points_per_s * assume.cpu_us_kairosdb / 1e6
-    carried = types["kairosdb"].vcpus * CPU_SHARE
-    if wanted > carried:
-        draft.refuse(
-            "cluster.kairosdb_nodes",
-            f"{n(draft.node_points_per_s)} points/s a KairosDB node × "
-            f"{n(assume.cpu_us_kairosdb)} µs = {n(wanted)} threads, and an "
-            f"{aws.kairosdb_instance_type} has {types['kairosdb'].vcpus} × {CPU_SHARE} = "
-            f"{n(carried)}; take ≥ {math.ceil(draft.nodes * wanted / carried)} nodes, or a larger "
-            "aws.kairosdb_instance_type",
-        )
-
-    heap = draft.value("kairosdb.heap_mb") or 0
-    memory = types["kairosdb"].memory_gib * 1024
-    if heap + JVM_OVERHEAD_MIB > memory:
-        draft.refuse(
-            "kairosdb.heap_mb",
-            f"a heap of {n(heap)} MiB and {JVM_OVERHEAD_MIB} MiB beside it, and an "
-            f"{aws.kairosdb_instance_type} has {n(memory)} MiB of memory; a smaller heap, or a "
-            "larger aws.kairosdb_instance_type",
-        )
+    _fits_kairosdb(draft, types["kairosdb"])
 
     if load["workers_per_host"] > types["loader"].vcpus:
         draft.refuse(
@@ -139,6 +119,33 @@ def _fits(draft: Draft, types: dict[str, InstanceType], load: dict[str, Any]) ->
             "aws.storage_zones",
             f"a rack in each of {aws.storage_zones} zones needs as many storage nodes, but "
             f"cluster.storage_nodes is {cluster.storage_nodes}",
+        )
+
+
+def _fits_kairosdb(draft: Draft, one: InstanceType) -> None:
+    """Refuse what the threads and the memory of a KairosDB node do not carry."""
+    name = draft.experiment.aws.kairosdb_instance_type
+    of_point = draft.experiment.assume.cpu_us_kairosdb
+    wanted = draft.node_points_per_s * of_point / 1e6
+    carried = one.vcpus * CPU_SHARE
+    if wanted > carried:
+        draft.refuse(
+            "cluster.kairosdb_nodes",
+            f"{n(draft.node_points_per_s)} points/s a KairosDB node × "
+            f"{n(of_point)} µs = {n(wanted)} threads, and an "
+            f"{name} has {one.vcpus} × {CPU_SHARE} = "
+            f"{n(carried)}; take ≥ {math.ceil(draft.nodes * wanted / carried)} nodes, or a larger "
+            "aws.kairosdb_instance_type",
+        )
+
+    heap = draft.value("kairosdb.heap_mb") or 0
+    memory = one.memory_gib * 1024
+    if heap + JVM_OVERHEAD_MIB > memory:
+        draft.refuse(
+            "kairosdb.heap_mb",
+            f"a heap of {n(heap)} MiB and {JVM_OVERHEAD_MIB} MiB beside it, and an "
+            f"{name} has {n(memory)} MiB of memory; a smaller heap, or a "
+            "larger aws.kairosdb_instance_type",
         )
 
 

@@ -28,7 +28,7 @@ _AT_ONCE = 64  # frames of one side before the other has its turn
 
 
 def main(port: str, other: str, delay_s: float) -> None:
-    """See above."""
+    """Hand frames on between two devices, `delay_s` later, until one of them is gone."""
     one, two = _listen(port), _listen(other)
     # Without ARP, as the kernel itself would answer for the switch's address what passes by here.
     for device in (port, other):
