@@ -287,6 +287,7 @@ class Expected:
         processes: whose processes are.
         disk: whether the data files are measured.
         counters: whose own counters are looked at.
+        window: whose own counts of the measured time are taken.
         not_judged: parts of the verdict that such servers have no figure for, and why.
         losses: counters that grow where such a server throws points away, and what that is.
         flows: counters that are points/s, by what they are of.
@@ -300,6 +301,7 @@ class Expected:
     not_judged: dict[str, str] = field(default_factory=dict)
     losses: dict[str, str] = field(default_factory=dict)
     flows: dict[str, str] = field(default_factory=dict)
+    window: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,8 @@ class Wanted:
     shards: Sequence[str] = ()
     counters: Sequence[str] = ()
     """Names of the servers whose own counters should have been looked at under the load."""
+    window: Sequence[str] = ()
+    """Names of the storage nodes whose own counts of the measured time should have been taken."""
 
 
 def phases(load_s: float, every_s: float) -> list[str]:
@@ -48,6 +50,7 @@ def missing(
     shards: Collection[str],
     disk: Mapping[str, int | None],
     counters: Collection[str] = (),
+    window: Collection[str] = (),
 ) -> list[str]:
     """What was not captured and why, a sentence each; empty if nothing is missing.
 
@@ -59,6 +62,8 @@ def missing(
         shards: names of storage nodes of which it is known what their shards did in that time.
         counters: names of servers whose own counters were looked at twice in that time.
         disk: bytes of the store "before" and "after", None where they were not measured.
+        window: names of storage nodes of which it is known what they counted in that time. Not of
+            one that was started again in it, as it has forgotten: that it was is told elsewhere.
     """
     events = list(events)
     found = {(capture["node"], capture["phase"]) for capture in captures}
@@ -100,6 +105,14 @@ def missing(
         said.append(
             f"the counters of {', '.join(silent)} not captured while the load was measured: no two "
             "looks are recorded"
+        )
+    uncounted = [e for e in events if e["what"] == "store's own counts not captured"]
+    again = {e.get("node") for e in uncounted if e.get("started_again")}
+    if silent := [name for name in wanted.window if name not in window and name not in again]:
+        whys = (str(e["detail"]) for e in uncounted if e.get("node") in silent)
+        said.append(
+            f"what {', '.join(silent)} counted while the load was measured not captured: "
+            f"{next(whys, 'no two looks are recorded')}"
         )
     unmeasured = [when for when in ("before", "after") if disk[when] is None]
     if unmeasured:

@@ -272,8 +272,10 @@ def _not_captured(
         # A window too short for two looks has none due.
         there(expected.shards) if long_enough else (),
         there(expected.counters) if long_enough else (),
+        there(expected.window) if window[1] > window[0] else (),
     )
     captures = run.folder / run_folder.CAPTURES
+    counted = run.folder / run_folder.STORE_WINDOW
     return completeness.missing(
         wanted,
         run_folder.read_json(captures) if captures.exists() else [],
@@ -282,6 +284,7 @@ def _not_captured(
         measurements.shards_seen(run_folder.records(run.folder / run_folder.SHARDS), *window),
         disk,
         measurements.looked_twice(run_folder.records(run.folder / run_folder.COUNTERS), *window),
+        run_folder.read_object(counted).get("nodes", {}) if counted.exists() else (),
     )
 
 

@@ -30,6 +30,7 @@ NOT_MEASURED = (
     "bytes per point",
     "queue: only",
     "load and requests of the shards of",
+    "what storage-",
 )
 
 # Far beyond what the slowest machine's verb takes: each load is told when to end.

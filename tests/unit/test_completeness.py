@@ -56,6 +56,21 @@ def test_shards_that_did_not_tell_are_said_with_the_reason():
     )
 
 
+def test_counts_of_the_measured_time_are_a_capture_like_any_other():
+    """But of a node that was started again in it nobody knows them."""
+    what = "store's own counts not captured"
+    events = [
+        {"what": what, "detail": "storage-1: no", "node": "storage-1", "started_again": True},
+        {"what": what, "detail": "storage-3: refused", "node": "storage-3", "started_again": False},
+    ]
+    wanted = Wanted((), (), (), window=NODES)
+    assert missing(wanted, [], events, (), (), WHOLE, window={"storage-2"}) == [
+        "what storage-3 counted while the load was measured not captured: storage-3: refused"
+    ]
+    (none,) = missing(wanted, [], [], (), (), WHOLE)
+    assert none.endswith("no two looks are recorded")
+
+
 _PHASES = st.lists(st.sampled_from(["before", "during", "after"]), unique=True)
 _CELLS = st.sets(st.tuples(st.sampled_from(NODES), st.sampled_from(["before", "during", "after"])))
 

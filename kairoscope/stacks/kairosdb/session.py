@@ -132,6 +132,7 @@ class Session:
             everyone,
             disk=True,
             not_judged=not_judged(self._plan),
+            window=storage,
         )
 
     def begin(self, folder: Path, started_s: float, events: JsonLines) -> None:

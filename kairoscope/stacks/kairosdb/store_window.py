@@ -18,6 +18,10 @@ from kairoscope.stacks.kairosdb import nodetool, scylla_rest
 _PERCENTILES = (50, 75, 95, 98, 99, 99.9)
 
 
+class StartedAgain(ValueError):
+    """What a server counted before is not known any more."""
+
+
 def difference(
     before: Mapping[str, Sequence[Any]], after: Mapping[str, Sequence[Any]]
 ) -> dict[str, Any]:
@@ -26,14 +30,15 @@ def difference(
     A look is `ends_us`, where each bucket ends (µs; the last nowhere, None), and its `counts` since
     the server's start. A percentile is the end of its bucket: so many were no slower.
 
-    ValueError if the two are not of one server's life: its counts only grow while it runs.
+    StartedAgain if the two are not of one server's life: its counts only grow while it runs.
+    ValueError if they cannot be compared.
     """
     ends, counts = list(after["ends_us"]), list(after["counts"])
     if list(before["ends_us"]) != ends or len(before["counts"]) != len(counts):
         raise ValueError("the buckets are others than before")
     grown = [new - old for old, new in zip(before["counts"], counts, strict=True)]
     if any(count < 0 for count in grown):
-        raise ValueError("counts became less: the server was started again meanwhile")
+        raise StartedAgain("counts became less: the server was started again meanwhile")
     document: dict[str, Any] = {"count": sum(grown), "bucket_ends_us": ends, "buckets": grown}
     for p in _PERCENTILES:
         document[f"p{p:g}_us".replace(".", "_", 1)] = _end_of_bucket(grown, ends, p / 100)
@@ -89,7 +94,7 @@ class StoreWindow:
                 }
             except (LookupError, TypeError, ValueError) as error:
                 why = str(error) if isinstance(error, ValueError) else "a look is missing"
-                self._note(host, why)
+                self._note(host, why, started_again=isinstance(error, StartedAgain))
                 continue
             nodes[host.name] = {"begin": t0, "end": t1, **counted}
         write_json(self._path, {"nodes": nodes})
@@ -106,6 +111,11 @@ class StoreWindow:
         found = zip(self._hosts, ssh.on_all(self._hosts, one), strict=True)
         self._looks[place] = {host.name: look for host, look in found if look is not None}
 
-    def _note(self, host: Host, why: str) -> None:
-        detail = f"{host.name}: {why}"
-        self._events.write(t=time.time(), what="store's own counts not captured", detail=detail)
+    def _note(self, host: Host, why: str, *, started_again: bool = False) -> None:
+        self._events.write(
+            t=time.time(),
+            what="store's own counts not captured",
+            detail=f"{host.name}: {why}",
+            node=host.name,
+            started_again=started_again,
+        )
