@@ -167,6 +167,9 @@ def judge(folder: Path) -> Conclusion:
     if run.facts.captured:
         incomplete += _not_captured(run, schedule, window, measured)
     parts, of_steps = _parts(run, schedule, window, latency, found, book, seen)
+    # What is lost is lost, whoever ended the server.
+    if parts["readback"].outcome != "fail":
+        incomplete += _only_server_ended(run, schedule, window)
     limits = run.plan.experiment.limits
     late, latest_s = _sent_late(run, schedule)
     others = [*_loader_limits(run, schedule, latency), *condition.not_ours(limits)]
@@ -419,6 +422,30 @@ def _disturbances(run: Inputs, schedule: Schedule) -> list[str]:
     if down:
         sentences.append(f"Loaders failed over from: {', '.join(sorted(down))}")
     return sentences
+
+
+def _only_server_ended(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> list[str]:
+    """Of a system that is one server: that it ended in mid-load by itself, or by another hand.
+
+    Its figures are of its start as well as of the load then. What was planned, and a kill behind
+    the load, are what such a run is about (docs/systems.md).
+    """
+    if run.storage:
+        return []
+    planned = {host for fault in _carried(run) for host in fault.hosts}
+    ended = {
+        name
+        for e in run_folder.records(run.folder / run_folder.EVENTS)
+        if e["what"] in ("process ended", "process started again")
+        and _load_start(schedule, window) <= e["t"] <= window[1]
+        and not (name := e["detail"].split(":")[0]).startswith(tuple(planned))
+    }
+    if not ended:
+        return []
+    return [
+        f"{', '.join(sorted(ended))} ended while it took the load, and nobody had planned it: the "
+        "figures are of its start as well"
+    ]
 
 
 def _hosts(run: Inputs) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -25,7 +25,7 @@ from rich.console import Console
 from run_samples import NODES, run_of
 
 from kairoscope import experiment as experiments
-from kairoscope import paths, report
+from kairoscope import paths, report, run_folder
 from kairoscope.cli import known
 from kairoscope.cli.options import enter_kairosdb
 from kairoscope.deploy import deploy
@@ -1087,6 +1087,30 @@ def test_a_run_that_failed_is_not_told_of_kairosdb(tmp_path: Path) -> None:
     told += [(run.folder / name).read_text() for name in ("verdict.json", "ledger.json")]
     for text in told:
         assert "KairosDB" not in text
+
+
+@pytest.mark.parametrize(
+    ("after_s", "planned", "word"),
+    [(12, False, "incomplete"), (12, True, "pass"), (1000, False, "pass")],
+)
+def test_the_only_server_that_ends_in_mid_load_makes_a_run_incomplete(
+    after_s: float, planned: bool, word: str, tmp_path: Path
+) -> None:
+    """But not by a fault that was planned, nor behind the load (`--kill-after`)."""
+    run = run_of(tmp_path)
+    run.read_back()
+    captures = asdict(run_folder.Expected([], [], [*NODES], disk=True))
+    run.change("manifest.json", nodes={"kairosdb": NODES, "storage": []}, captures=captures)
+    t = run.began_s + after_s
+    for what in ("process ended", "process started again"):
+        run.state.events.write(t=t, what=what, detail=f"{NODES[0]}: pid 7")
+    if planned:
+        told = {"fault": 1, "action": "kill", "hosts": [NODES[0]], "text": "kill", "detail": ""}
+        for event, at in (("planned", t), ("begun", t), ("undone", t + 0.5)):
+            JsonLines(tmp_path / run_folder.FAULTS).write(t=at, event=event, **told)
+    judged = run.judge()
+    assert judged.verdict == word, judged.reasons
+    assert any(NODES[0] in text for text in judged.happened)
 
 
 def test_what_came_in_and_what_was_written_is_one_picture() -> None:
