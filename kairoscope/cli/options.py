@@ -217,7 +217,7 @@ def leave(status: int, why: str) -> NoReturn:
     """End the command with a status. Of one that is not 0 `why` is said: make says no more than
     that there was an error."""
     if status:
-        console.print(f"exit status {status}: {why}")
+        click.echo(f"exit status {status}: {why}", err=True)
     sys.exit(status)
 
 

@@ -50,7 +50,9 @@ def test_a_build_ends_with_the_command_that_waits_for_it(tmp_path: Path) -> None
 
     @click.command("build")
     def build() -> None:
-        script = f"echo $$ > {tmp_path}/pid; kill -TERM {os.getpid()}; exec sleep 600"
+        # Not at once: a signal within the start itself ends nothing.
+        to_us = f"sleep 0.5; kill -TERM {os.getpid()}"
+        script = f"echo $$ > {tmp_path}/pid; {to_us}; exec sleep 600"
         how = partial(live.stage, None, "building")
         bundles._logged(["sh", "-c", script], tmp_path / "log", how)
 
