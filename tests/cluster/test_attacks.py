@@ -580,7 +580,9 @@ def test_a_rollup_leaves_out_nothing_that_waits(
     """One each second, of seconds that are over: none of their points is in the store by itself,
     as the window is longer, and a bucket that is past is not computed again."""
     second = {"value": 1, "unit": "seconds"}
-    aggregator = {"name": "sum", "sampling": second, "align_sampling": True}
+    # At the second's begin, also where it is computed again.
+    aligned = {"align_sampling": True, "align_start_time": True}
+    aggregator = {"name": "sum", "sampling": second, **aligned}
     asked = {
         "name": "each second",
         "execution_interval": second,
