@@ -95,7 +95,7 @@ def test_each_is_done_to_as_many_as_it_says_and_nothing_is_left(
         **{"POST /vID/metric": 30, "GET /vID/metric/ID": 30, "DELETE /vID/metric/ID": 30},
         "GET /vID/metric/ID/measures": 300,
         **{"POST /vID/batch/metrics/measures": 1, "POST /vID/aggregates": 3},
-        "POST /vID/metric/ID/measures": 5 * 8,
+        "POST /vID/metric/ID/measures": len(probes.BATCHES) * 8,
     } | {"POST /vID/metric": 30 + 32, "DELETE /vID/metric/ID": 30 + 32}
     # Eight clients each, of measures of different seconds.
     assert one.batches == dict.fromkeys(probes.BATCHES, 8)
@@ -103,7 +103,7 @@ def test_each_is_done_to_as_many_as_it_says_and_nothing_is_left(
     assert {name: probe.unit for name, probe in found.items()} == {
         **{"created": "metrics/s", "shown": "metrics/s", "deleted": "metrics/s"},
         **{"read": "points/s", "aggregated_after": "s"},
-        **{f"accepted_{size}": "points/s" for size in (1, 10, 100, 1000, 5000)},
+        **{f"accepted_{size}": "points/s" for size in probes.BATCHES},
     }
     assert all(probe.value > 0 for probe in found.values())
     assert found["read"].how.startswith("2,100 points by 8 clients")

@@ -20,7 +20,7 @@ CLIENTS = 8
 """As many as the API has threads by default; the published ones had 48 and more."""
 METRICS = 500
 """Made, shown and deleted: seconds each on two cores."""
-BATCHES = (1, 10, 100, 1_000, 5_000)
+BATCHES = (1, 10, 100, 500, 1_000, 2_000, 3_000, 4_000, 5_000)
 """Measures of one metric in a request, as they were published; those of a load are one of these."""
 BATCH_S = 5.0
 """For so long each, some hundred requests of the largest ones."""
