@@ -38,7 +38,7 @@ SERVE ?=
 KEY ?=
 ARGS ?=
 VERSION ?=
-RAN ?= $(wildcard .kairoscope/tests/test*.xml)
+RAN ?= $(wildcard .kairoscope/tests/test*.xml .kairoscope/tests/test*.md)
 
 # What a target needs on this machine beside Java and Maven.
 NEEDS_aws := ssh terraform

@@ -562,12 +562,13 @@ def _finish(state: State, console: Console) -> str:
             "before stays there; the run is incomplete."
         ) from error
     show(conclusion.verdict, console)
-    console.print(f"report: {html}", soft_wrap=True)
+    told = html or f"what draws it was killed; kairoscope report {state.folder} draws it"
+    console.print(f"report: {told}", soft_wrap=True)
     return conclusion.verdict.verdict
 
 
-def _draw(folder: Path) -> Path:
-    """Write the report, in a process of its own; its page.
+def _draw(folder: Path) -> Path | None:
+    """Write the report, in a process of its own; its page, None if that process was killed.
 
     Charts take a library and memory that a load has no use for, nor a search, of which the next
     trial comes. OSError if it cannot be written.
@@ -575,8 +576,8 @@ def _draw(folder: Path) -> Path:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
         try:
             html, _ = alone.submit(report.write, folder, paths.REFERENCE).result()
-        except BrokenProcessPool as error:
-            raise OSError(f"what draws the report was killed ({error})") from error
+        except BrokenProcessPool:
+            return None
     return html
 
 

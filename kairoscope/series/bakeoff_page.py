@@ -24,8 +24,8 @@ from kairoscope.series.bakeoff_figures import Row, System
 
 FAIR = (
     "All systems got the same sensors, values and seconds, from the same loaders on the same "
-    "machine, one system at a time, each on servers that had just started. The loaders share its "
-    "cores.",
+    "machine, one system at a time, each on servers that were deployed for it. The loaders share "
+    "its cores.",
     f"A request has {PER_REQUEST} points, one each of as many sensors. Who takes thousands at once "
     "pays more for a point than it would.",
     "Series are there already when servers are killed, from the loads before: of a system that, by "

@@ -144,9 +144,11 @@ class Verbs:
         shown = self._console if quiet else None
         with live.stage(shown, " ".join(arguments[:2])), _interrupts_passed_on(process):
             said, _ = process.communicate()
-        if process.returncode not in ends:
-            text = f": {said.strip()[-1500:]}" if said else ""
-            raise UserError(f"`kairoscope {arguments[0]}` ended with {process.returncode}{text}")
+            if process.returncode not in ends:
+                text = f": {said.strip()[-1500:]}" if said else ""
+                raise UserError(
+                    f"`kairoscope {arguments[0]}` ended with {process.returncode}{text}"
+                )
 
 
 def restart(deployed: Inventory) -> None:

@@ -275,7 +275,8 @@ def _not_captured(
         # A window too short for two looks has none due.
         there(expected.shards) if long_enough else (),
         there(expected.counters) if long_enough else (),
-        there(expected.window) if window[1] > window[0] else (),
+        # A replay has no time that was known before, to look at its begin.
+        there(expected.window) if not spec.replay else (),
     )
     captures = run.folder / run_folder.CAPTURES
     counted = run.folder / run_folder.STORE_WINDOW
@@ -433,12 +434,15 @@ def _only_server_ended(run: Inputs, schedule: Schedule, window: tuple[float, flo
     if run.storage:
         return []
     planned = {host for fault in _carried(run) for host in fault.hosts}
+    if planned & set(run.kairosdb):
+        return []
+    killed = run.folder / run_folder.KILLED
+    end = min(window[1], run_folder.read_object(killed)["t"] if killed.exists() else window[1])
     ended = {
-        name
+        e["detail"].split(":")[0]
         for e in run_folder.records(run.folder / run_folder.EVENTS)
         if e["what"] in ("process ended", "process started again")
-        and _load_start(schedule, window) <= e["t"] <= window[1]
-        and not (name := e["detail"].split(":")[0]).startswith(tuple(planned))
+        and _load_start(schedule, window) <= e["t"] < end
     }
     if not ended:
         return []

@@ -379,6 +379,17 @@ def test_over_telnet_the_verdict_rests_on_read_back(tmp_path):
     assert "400 of 400 sent points read back" in judged.parts["readback"].text
 
 
+def test_a_replay_has_no_counts_of_a_time_that_nobody_knew_before(tmp_path):
+    for replay, missed in ((True, False), (False, True)):
+        how = {"warmup_s": 0, "duration_s": 3600} if replay else {}
+        run = run_of(tmp_path / str(replay), replay=replay, **how)
+        captures = run.json("manifest.json")["captures"]
+        run.change("manifest.json", captures=captures | {"window": ["a"]})
+        run.read_back()
+        said = " ".join(run.judge().reasons)
+        assert ("what a counted while the load was measured" in said) is missed
+
+
 def test_a_replay_is_judged_by_what_arrived(tmp_path):
     run = run_of(tmp_path, replay=True, warmup_s=0, duration_s=3600)
     run.read_back()

@@ -1091,10 +1091,10 @@ def test_a_run_that_failed_is_not_told_of_kairosdb(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("after_s", "planned", "word"),
-    [(12, False, "incomplete"), (12, True, "pass"), (1000, False, "pass")],
+    [(12, None, "incomplete"), (12, "fault", "pass"), (12, "kill", "pass"), (1000, None, "pass")],
 )
 def test_the_only_server_that_ends_in_mid_load_makes_a_run_incomplete(
-    after_s: float, planned: bool, word: str, tmp_path: Path
+    after_s: float, planned: str | None, word: str, tmp_path: Path
 ) -> None:
     """But not by a fault that was planned, nor behind the load (`--kill-after`)."""
     run = run_of(tmp_path)
@@ -1103,14 +1103,17 @@ def test_the_only_server_that_ends_in_mid_load_makes_a_run_incomplete(
     run.change("manifest.json", nodes={"kairosdb": NODES, "storage": []}, captures=captures)
     t = run.began_s + after_s
     for what in ("process ended", "process started again"):
-        run.state.events.write(t=t, what=what, detail=f"{NODES[0]}: pid 7")
-    if planned:
+        # A process of the server, by its own name.
+        run.state.events.write(t=t, what=what, detail="cache-a: pid 7")
+    if planned == "kill":
+        run_folder.write_json(tmp_path / run_folder.KILLED, {"t": t - 0.1})
+    if planned == "fault":
         told = {"fault": 1, "action": "kill", "hosts": [NODES[0]], "text": "kill", "detail": ""}
         for event, at in (("planned", t), ("begun", t), ("undone", t + 0.5)):
             JsonLines(tmp_path / run_folder.FAULTS).write(t=at, event=event, **told)
     judged = run.judge()
     assert judged.verdict == word, judged.reasons
-    assert any(NODES[0] in text for text in judged.happened)
+    assert any("cache-a" in text for text in judged.happened)
 
 
 def test_what_came_in_and_what_was_written_is_one_picture() -> None:
