@@ -138,6 +138,6 @@ def _entered(only: str | None, asked: Asked) -> tuple[list[Entrant], dict[str, A
             if "queue" in known.stack(made_of.stack).not_judged(made_of):
                 others.append(entrant.name)
             else:
-                windows_s[entrant.name] = (made_of.kairosdb.get("queue_window_ms") or 0) / 1000
+                windows_s[entrant.name] = made_of.held_s
     bakeoffs.refuse_short(asked, windows_s, others)
     return entrants, limits, ours

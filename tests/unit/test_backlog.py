@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 import run_samples
+from clocks import moved_by_sleep
 from rich.console import Console
 
 from kairoscope import run_folder
@@ -40,13 +41,7 @@ def run(tmp_path: Path) -> run_samples.Run:
 @pytest.fixture(autouse=True)
 def seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock that only sleeping moves."""
-    now = [1000.0]
-    clock = SimpleNamespace(
-        monotonic=lambda: now[0],
-        time=lambda: now[0],
-        sleep=lambda s: now.__setitem__(0, now[0] + s),
-    )
-    monkeypatch.setattr(backlog, "time", clock)
+    monkeypatch.setattr(backlog, "time", moved_by_sleep(1000.0))
 
 
 def waited(run: run_samples.Run, found: int | None, queues: Queues) -> dict[str, Any] | None:

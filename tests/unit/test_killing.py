@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from clocks import moved_by_sleep
 from rich.console import Console
 
 from kairoscope import run_folder
@@ -82,12 +83,7 @@ def test_a_kill_is_counted_from_the_last_acknowledgement(
     for worker, t in enumerate(arrived):
         final = {"arrived_t": t}
         (tmp_path / run_folder.LOAD / f"worker-{worker}.json").write_text(json.dumps(final))
-    now = [100.25]
-    clock = SimpleNamespace(
-        time=lambda: now[0],
-        monotonic=lambda: now[0],
-        sleep=lambda s: now.__setitem__(0, now[0] + s),
-    )
+    clock = moved_by_sleep(100.25)
     monkeypatch.setattr(killing, "time", clock)
     ours = [SimpleNamespace(name="x-1", pid=7), SimpleNamespace(name="other-1", pid=8)]
     monkeypatch.setattr(killing.supervisor, "processes", lambda _: ours)

@@ -27,8 +27,8 @@ PAGE = (
     "https://docs.scylladb.com/manual/stable/getting-started/installation-common/"
     "unified-installer.html"
 )
-# The only one on record: github.com/scylladb/scylladb/issues/13181.
 _FOLDER = "https://downloads.scylladb.com/downloads/scylla/relocatable/scylladb-<line, as 2026.1>/"
+# The only one on record: github.com/scylladb/scylladb/issues/13181.
 _SIZE = "one of March 2023 was 177 MB to fetch, the folder it is in says how big today's is"
 
 OLDEST = (5, 2)
