@@ -59,7 +59,8 @@ SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
 
 WATCHED = $(if $(filter-out false,$(MONITORING)),--monitoring)
 HOSTS = $(CLOUD) $(if $(INVENTORY),--inventory '$(INVENTORY)')
-DEPLOYED = $(HOSTS) $(if $(SCYLLA),--scylla '$(SCYLLA)') $(WATCHED)
+SERVED = $(HOSTS) $(if $(SCYLLA),--scylla '$(SCYLLA)')
+DEPLOYED = $(SERVED) $(WATCHED)
 CLOUD = --account '$(ACCOUNT)' $(if $(BACKEND),--backend '$(BACKEND)')
 
 ##@ Run an experiment
@@ -104,7 +105,7 @@ load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS
 
 .PHONY: search
 search: tools ## Find the most sensors that EXPERIMENT sustains on TARGET (PRECISION=5%, VARY=rate, FROM=, TO=, CONFIRM=1; docs/search.md)
-	@$(KAIROSCOPE) search '$(EXPERIMENT)' --target '$(TARGET)' $(HOSTS) $(if $(ENGINE),--engine '$(ENGINE)') \
+	@$(KAIROSCOPE) search '$(EXPERIMENT)' --target '$(TARGET)' $(SERVED) $(if $(ENGINE),--engine '$(ENGINE)') \
 	  $(if $(PRECISION),--precision '$(PRECISION)') $(if $(VARY),--vary '$(VARY)') $(if $(FROM),--from '$(FROM)') \
 	  $(if $(TO),--to '$(TO)') $(if $(CONFIRM),--confirm) $(ARGS)
 
@@ -131,12 +132,12 @@ compare: $(VENV)/installed ## Compare runs: A="run …" WITH="run …"; page, JS
 .PHONY: faults
 faults: tools ## One fault after the other under load on TARGET, each in a run of its own (MINUTES=, SEED= at random; docs/faults.md)
 	@$(KAIROSCOPE) faults $(if $(filter-out laptop,$(EXPERIMENT)),'$(EXPERIMENT)') --target '$(TARGET)' \
-	  $(HOSTS) $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(DURATION),--duration '$(DURATION)') $(if $(ENGINE),--engine '$(ENGINE)') \
+	  $(SERVED) $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(DURATION),--duration '$(DURATION)') $(if $(ENGINE),--engine '$(ENGINE)') \
 	  $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(SEED),--seed '$(SEED)') $(ARGS)
 
 .PHONY: ab
 ab: tools ## Run two experiments in turn and compare: A=<experiment> WITH=<experiment> (docs/comparing.md)
-	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(HOSTS) $(ARGS)
+	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(SERVED) $(if $(ENGINE),--engine '$(ENGINE)') $(ARGS)
 
 .PHONY: bakeoff
 bakeoff: tools ## Deploy, load, kill and destroy every system in turn on the same sensors: one table (ONLY=, SENSORS=, DURATION=, MINUTES=, QUICK=1; docs/systems.md)

@@ -18,6 +18,7 @@ from kairoscope.cli.options import (
     leave,
     make_plan,
     scale_options,
+    server_option,
 )
 from kairoscope.errors import UserError
 
@@ -142,6 +143,7 @@ def compare(
 @click.option(
     "--resume", metavar="ID", help="Go on with an interrupted series of these experiments"
 )
+@server_option
 @host_options
 @scale_options
 def ab(
@@ -156,6 +158,7 @@ def ab(
     account: Path,
     backend: Path | None,
     inventory: Path | None,
+    server: Path | None,
     **scale: str | None,
 ) -> None:
     """Run EXP1 and EXP2 in turn, A B B A …, and compare: exit as compare does."""
@@ -207,7 +210,7 @@ def ab(
             session.empty()
 
     try:
-        hosts = host_arguments(account, backend, inventory)
+        hosts = host_arguments(account, backend, inventory, server)
         verbs = Verbs(target, console, emptied if empty else None, hosts)
         found = series_of.run(series, folder, verbs, console)
     except KeyboardInterrupt:

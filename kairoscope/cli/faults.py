@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kairoscope import paths, run_folder
-from kairoscope.cli.options import console, host_arguments, host_options, leave, scale_options
+from kairoscope.cli.options import (
+    console,
+    host_arguments,
+    host_options,
+    leave,
+    scale_options,
+    server_option,
+)
 from kairoscope.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,6 +42,7 @@ if TYPE_CHECKING:
     "--seed", type=click.IntRange(min=0), help="Of --minutes: the same seed, the same faults"
 )
 @click.option("--resume", metavar="ID", help="Go on with an interrupted one: its folder's name")
+@server_option
 @host_options
 @scale_options
 @click.argument("experiment", default="faults")
@@ -49,6 +57,7 @@ def faults(
     account: Path,
     backend: Path | None,
     inventory: Path | None,
+    server: Path | None,
     **scale: str | None,
 ) -> None:
     """One fault after the other under EXPERIMENT's load on TARGET, each in a run of its own.
@@ -91,7 +100,7 @@ def faults(
         record = _started(folder, wanted, target, asked)
     console.print(f"faults: {folder}", soft_wrap=True)
     try:
-        verbs = Verbs(target, console, hosts=host_arguments(account, backend, inventory))
+        verbs = Verbs(target, console, hosts=host_arguments(account, backend, inventory, server))
         fault_runs.run(record, folder, verbs, console, fault_page.write)
     except KeyboardInterrupt:
         raise UserError(

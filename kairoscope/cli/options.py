@@ -164,9 +164,16 @@ def host_options(command: click.decorators.FC) -> click.decorators.FC:
     return account_options(option(command))
 
 
-def host_arguments(account: Path, backend: Path | None, inventory: Path | None) -> tuple[str, ...]:
-    """What `host_options` were given, for a verb that is called from another folder."""
-    given = {"--account": account, "--backend": backend, "--inventory": inventory}
+def host_arguments(
+    account: Path, backend: Path | None, inventory: Path | None, server: Path | None
+) -> tuple[str, ...]:
+    """What `host_options` and `server_option` were given, for a verb called from another folder."""
+    given = {
+        "--account": account,
+        "--backend": backend,
+        "--inventory": inventory,
+        "--scylla": server,
+    }
     return tuple(
         text for option, path in given.items() if path for text in (option, str(path.absolute()))
     )

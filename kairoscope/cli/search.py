@@ -16,6 +16,7 @@ from kairoscope.cli.options import (
     enter,
     host_options,
     leave,
+    server_option,
     target_option,
 )
 from kairoscope.errors import UserError
@@ -75,6 +76,7 @@ def _number(context: click.Context, parameter: click.Parameter, value: str | Non
 @empty_option
 @click.option("--anew", is_flag=True, help="Begin again, where an interrupted search would go on")
 @click.option("--engine", help="ENGINE= what stores, cassandra or scylla")
+@server_option
 @host_options
 @target_option
 @click.argument("experiment", default="laptop")
@@ -86,6 +88,7 @@ def search(
     account: Path,
     backend: Path | None,
     inventory: Path | None,
+    server: Path | None,
     confirm: bool,
     confirm_s: int,
     **asked: Any,
@@ -109,6 +112,6 @@ def search(
         wanted,
         command.Asked(confirm_s=confirm_s if confirm else None, **asked),
         lambda at: known.plan(at, target, deployed_engine=stored_in),
-        deployment(target, wanted.stack, console, account, backend, inventory),
+        deployment(target, wanted.stack, console, account, backend, inventory, server),
     )
     leave(status, _UNFOUND.get(status, ""))
