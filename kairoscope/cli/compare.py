@@ -186,20 +186,10 @@ def ab(
         empty=empty,
     )
     if resume:
-        folder = paths.results_dir() / "series" / resume
-        if not (folder / series_of.INDEX).exists():
-            raise UserError(f"--resume {resume}: there is no such series in {folder.parent}")
-        series = series_of.Series.read(folder)
-        asked = (wanted.first, wanted.second, wanted.target, wanted.empty)
-        if (series.first, series.second, series.target, series.empty) != asked:
-            raise UserError(
-                f"--resume {resume}: that series is of {series.first.experiment} and "
-                f"{series.second.experiment} on {series.target}, with other options"
-            )
-        series.rounds = rounds
+        series, folder = series_of.resumed(wanted, resume)
     else:
         names = f"{Path(first).stem}-{Path(second).stem}"
-        folder = paths.results_dir() / "series" / f"{run_folder.stamp(time.time())}-{names}"
+        folder = paths.series_dir() / f"{run_folder.stamp(time.time())}-{names}"
         series = wanted
         series_of.start(series, folder, lambda side: make_plan(side.experiment, target, **scale))
     console.print(f"series: {folder}")

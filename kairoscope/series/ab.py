@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from kairoscope import run_folder
+from kairoscope import paths, run_folder
 from kairoscope.compare import page, sides
 from kairoscope.compare.sides import Comparison
 from kairoscope.errors import UserError
@@ -188,6 +188,25 @@ def start(series: Series, folder: Path, check: Callable[[Wanted], Any]) -> None:
         series.write(folder)
     except OSError as error:
         raise UserError(f"The series' folder {folder} could not be made: {error}") from error
+
+
+def resumed(wanted: Series, name: str) -> tuple[Series, Path]:
+    """An interrupted series that goes on, to as many rounds as are wanted now; and its folder.
+
+    UserError if there is none of that name, or it is of something else.
+    """
+    folder = paths.series_dir() / name
+    if not (folder / INDEX).exists():
+        raise UserError(f"--resume {name}: there is no such series in {folder.parent}")
+    series = Series.read(folder)
+    asked = (wanted.first, wanted.second, wanted.target, wanted.empty)
+    if (series.first, series.second, series.target, series.empty) != asked:
+        raise UserError(
+            f"--resume {name}: that series is of {series.first.experiment} and "
+            f"{series.second.experiment} on {series.target}, with other options"
+        )
+    series.rounds = wanted.rounds
+    return series, folder
 
 
 def _now() -> str:
