@@ -27,7 +27,8 @@ from kairoscope.hosts.inventory import Host
 from kairoscope.series import driver, record, trials
 from kairoscope.series.bounds import Goal
 from kairoscope.series.search import Outcome, Plan, Searching, Wanted
-from kairoscope.stacks.kairosdb import cql, threads
+from kairoscope.stacks.kairosdb.captures import threads
+from kairoscope.stacks.kairosdb.servers import cql
 
 EXPERIMENT: dict[str, Any] = {
     "name": "bench",

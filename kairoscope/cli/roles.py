@@ -32,7 +32,7 @@ def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 def schema(inventory: Path, node: str, keyspace: str) -> None:
     """Apply the CQL script on standard input through a storage node (called by its role)."""
     from kairoscope.hosts import inventory as inventories
-    from kairoscope.stacks.kairosdb import client, cql
+    from kairoscope.stacks.kairosdb.servers import client, cql
 
     found = inventories.read(inventory)
     # The driver looks for every node that the ring names, so there are ways to all of them.
@@ -50,7 +50,7 @@ def schema(inventory: Path, node: str, keyspace: str) -> None:
 def access(inventory: Path, step: str) -> None:
     """Bring the database's roles to what the secrets say (called by the access role)."""
     from kairoscope.hosts import inventory as inventories
-    from kairoscope.stacks.kairosdb import database_roles
+    from kairoscope.stacks.kairosdb.servers import database_roles
 
     changes = database_roles.apply(step, inventories.read(inventory))
     click.echo("\n".join(changes) or "as planned")
@@ -61,7 +61,7 @@ def access(inventory: Path, step: str) -> None:
 @click.argument("conf", type=click.File())
 def check_conf(reference: Path, conf: TextIO) -> None:
     """Check a rendered kairosdb.conf against KairosDB's own key list (called by its role)."""
-    from kairoscope.stacks.kairosdb import hocon
+    from kairoscope.stacks.kairosdb.settings import hocon
 
     hocon.check(conf.read(), reference)
 
@@ -73,7 +73,8 @@ def check_conf(reference: Path, conf: TextIO) -> None:
 def check_effective(inventory: Path, node: str, wait_s: float, conf: TextIO) -> None:
     """Check that a KairosDB node is healthy and runs with CONF's settings (called by its role)."""
     from kairoscope.hosts import inventory as inventories
-    from kairoscope.stacks.kairosdb import client, hocon
+    from kairoscope.stacks.kairosdb.servers import client
+    from kairoscope.stacks.kairosdb.settings import hocon
 
     found = inventories.read(inventory)
     host = found.host(node)
@@ -102,19 +103,19 @@ def certificate_metrics(secrets_dir: Path, node: str) -> None:
 def scylla_superuser(secrets_dir: Path) -> None:
     """Print as JSON the first superuser of SECRETS_DIR and its hash (called by the scylla role)."""
     from kairoscope.hosts import secret_files
-    from kairoscope.stacks.kairosdb import scylla
+    from kairoscope.stacks.kairosdb.scylla import options
 
     admin = secret_files.access(secrets_dir).admin
-    click.echo(json.dumps({"name": admin.user, "hash": scylla.password_hash(admin)}))
+    click.echo(json.dumps({"name": admin.user, "hash": options.password_hash(admin)}))
 
 
 @_command("scylla-release")
 @click.argument("version")
 def scylla_release(version: str) -> None:
     """Print as JSON which options ScyllaDB VERSION uses (called by its role)."""
-    from kairoscope.stacks.kairosdb import scylla
+    from kairoscope.stacks.kairosdb.scylla import options
 
-    known = scylla.release(version)
+    known = options.release(version)
     click.echo(json.dumps({"described_by": known.described_by, "options": known.options}))
 
 
@@ -124,7 +125,7 @@ def scylla_release(version: str) -> None:
 @click.argument("scylla_yaml", type=click.File())
 def check_scylla(version: str, arguments: str, scylla_yaml: TextIO) -> None:
     """Check a rendered SCYLLA_YAML and arguments against VERSION's options (called by its role)."""
-    from kairoscope.stacks.kairosdb import scylla
+    from kairoscope.stacks.kairosdb.scylla import options
 
-    known = scylla.check(version, scylla_yaml.read(), arguments)
+    known = options.check(version, scylla_yaml.read(), arguments)
     click.echo(f"every option is used by ScyllaDB {version} (options of {known.described_by})")

@@ -12,13 +12,13 @@ from kairoscope.errors import UserError
 from kairoscope.plan.amounts import in_bytes, n
 from kairoscope.plan.draft import MIB
 from kairoscope.sizing.figures import Figures
-from kairoscope.stacks.kairosdb.queue import INDEX_BYTES, OUTAGE_H
-from kairoscope.stacks.kairosdb.settings import (
+from kairoscope.stacks.kairosdb.settings.kairosdb import (
     BYTES_PER_CACHED_SERIES,
     CACHE_HEADROOM,
     HEAP_BASE_MIB,
 )
-from kairoscope.stacks.kairosdb.storage import COMPACTION_HEADROOM
+from kairoscope.stacks.kairosdb.settings.queue import INDEX_BYTES, OUTAGE_H
+from kairoscope.stacks.kairosdb.settings.storage import COMPACTION_HEADROOM
 from kairoscope.targets.aws import cost
 from kairoscope.targets.aws.instance_types import InstanceType, Prices
 from kairoscope.targets.aws.shape import CPU_SHARE, DISK_SHARE

@@ -30,7 +30,8 @@ from kairoscope import experiment, paths, run_folder
 from kairoscope.cli import known
 from kairoscope.deploy import inventory_vars, preflight
 from kairoscope.hosts import inventory, supervisor
-from kairoscope.stacks.kairosdb import cql, dead_letters
+from kairoscope.stacks.kairosdb.given_up import dead_letters
+from kairoscope.stacks.kairosdb.servers import cql
 from kairoscope.targets.target import Options
 from loaders.schedule.spec import LoadSpec
 

@@ -16,7 +16,7 @@ from harness import changed, wait_for
 
 from kairoscope.deploy import bundles
 from kairoscope.hosts import loader
-from kairoscope.stacks.kairosdb import cql
+from kairoscope.stacks.kairosdb.servers import cql
 
 KEYSPACE = "kairosdb"
 

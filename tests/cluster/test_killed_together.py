@@ -19,7 +19,7 @@ from deployment import STORAGE, Deployment, Run, standing, variant
 from harness import SCYLLA, SERVER, STORE, wait_for
 
 from kairoscope.hosts import inventory
-from kairoscope.stacks.kairosdb import cql
+from kairoscope.stacks.kairosdb.servers import cql
 from loaders.schedule.due import Schedule
 
 pytestmark = pytest.mark.faults

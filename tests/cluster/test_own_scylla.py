@@ -12,7 +12,7 @@ import pytest
 from deployment import STORAGE, Deployment, standing, variant
 from harness import SCYLLA, STORE, changed
 
-from kairoscope.stacks.kairosdb.scylla_server import Server, find, unpack
+from kairoscope.stacks.kairosdb.scylla.brought import Server, find, unpack
 
 pytestmark = [
     pytest.mark.scylla,

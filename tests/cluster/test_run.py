@@ -13,7 +13,8 @@ from cassandra.cluster import Session
 from deployment import STORAGE, Deployment, Run, documented_families, families, variant
 from harness import wait_for
 
-from kairoscope.stacks.kairosdb import cql, read_run, readback, scan
+from kairoscope.stacks.kairosdb.readback import queries, read_run, scan
+from kairoscope.stacks.kairosdb.servers import cql
 from kairoscope.verdict import ledger, outcomes, settlement, sustained
 from loaders.schedule import values
 from loaders.schedule.due import Schedule, Series
@@ -166,7 +167,7 @@ def settled(cluster: Deployment, run: Run, schedule: Schedule) -> ledger.Ledger:
     def count(some: list[Series]) -> int:
         series = [(spec.metric_name(s.number), spec.tags_of(s.number)) for s in some]
         with cluster.cql() as db:
-            return cql.rows_of_series(db, KEYSPACE, series, readback.spans(schedule))
+            return cql.rows_of_series(db, KEYSPACE, series, queries.spans(schedule))
 
     read_back = book.found(extent.passes)
     read_back.rows_by_cql = read_run.rows(scanned, recount, count)

@@ -33,8 +33,8 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import secret_files
 from kairoscope.hosts.inventory import NATIVE_TRANSPORT_PORT, STORAGE_PORT, TELNET_PORT
 from kairoscope.hosts.secret_files import Access, Login
-from kairoscope.stacks.kairosdb import cql
-from kairoscope.stacks.kairosdb.cql import LoginError
+from kairoscope.stacks.kairosdb.servers import cql
+from kairoscope.stacks.kairosdb.servers.cql import LoginError
 
 pytestmark = pytest.mark.secured
 

@@ -19,7 +19,8 @@ from deployed_lab import DeployedLab
 from harness import SCYLLA, changed, wait_for
 
 from kairoscope.hosts import inventory
-from kairoscope.stacks.kairosdb import client, readback
+from kairoscope.stacks.kairosdb.readback import queries
+from kairoscope.stacks.kairosdb.servers import client
 from kairoscope.targets.lab import Lab
 from kairoscope.verdict import ledger, outcomes, settlement
 from loaders.schedule.due import Schedule
@@ -180,7 +181,7 @@ def read_back(run: Path, wanted: str) -> None:
     settling = settlement.Settlement(schedule, by_loaders)
     with client.connect(here) as talk:
         passes = asyncio.run(
-            readback.read_all(
+            queries.read_all(
                 schedule,
                 settling.incomplete,
                 settling.add,

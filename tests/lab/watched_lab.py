@@ -28,7 +28,7 @@ from harness import but
 
 from kairoscope import paths
 from kairoscope.hosts import inventory, pki
-from kairoscope.stacks.kairosdb import client
+from kairoscope.stacks.kairosdb.servers import client
 from kairoscope.targets.lab import Lab
 
 RULES = paths.DASHBOARDS / "prometheus" / "alerts.yml"

@@ -15,7 +15,7 @@ from bench.harness import Bench, BenchError, Limit, Round
 from kairoscope.cli import known
 from kairoscope.experiment import Experiment
 from kairoscope.series.search import Outcome
-from kairoscope.stacks.kairosdb.threads import Threads, names
+from kairoscope.stacks.kairosdb.captures.threads import Threads, names
 
 
 class Looked(Threads):

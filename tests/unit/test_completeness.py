@@ -8,7 +8,7 @@ from test_nodetool import SIX
 
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines
-from kairoscope.stacks.kairosdb import captures
+from kairoscope.stacks.kairosdb.captures import store
 from kairoscope.verdict.completeness import Wanted, missing, phases
 
 NODES = ("storage-1", "storage-2", "storage-3")
@@ -106,7 +106,7 @@ def test_nothing_is_said_exactly_if_nothing_is_missing(due, made, sampled, shard
 
 def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):
     """One that was killed near the end of a load answers again some seconds later."""
-    monkeypatch.setattr(captures, "_AGAIN_S", 0)
+    monkeypatch.setattr(store, "_AGAIN_S", 0)
     (tmp_path / "text").write_text(SIX)
     tool = tmp_path / "nodetool"
     tool.write_text(
@@ -118,7 +118,7 @@ def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):
     tool.chmod(0o755)
     vars_ = {"ansible_connection": "local", "nodetool": str(tool)}
     touched = []
-    histograms = captures.ProxyHistograms(
+    histograms = store.ProxyHistograms(
         [Host("storage-1", "storage", vars_)],
         tmp_path / "captures",
         JsonLines(tmp_path / "events.jsonl"),

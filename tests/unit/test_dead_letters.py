@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kairoscope.stacks.kairosdb import dead_letters
+from kairoscope.stacks.kairosdb.given_up import dead_letters
 
 
 def packed(value: int) -> bytes:

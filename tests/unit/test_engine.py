@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from kairoscope.errors import UserError
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.stacks.kairosdb import client, engine
-from kairoscope.stacks.kairosdb.engine import Server
+from kairoscope.stacks.kairosdb.servers import client, engine
+from kairoscope.stacks.kairosdb.servers.engine import Server
 from kairoscope.stacks.kairosdb.session import Session
 
 

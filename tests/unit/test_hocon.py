@@ -6,7 +6,7 @@ import pytest
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.stacks.kairosdb import hocon
+from kairoscope.stacks.kairosdb.settings import hocon
 
 REFERENCE = """
 kairosdb: {

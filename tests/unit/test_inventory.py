@@ -13,9 +13,9 @@ from kairoscope.deploy import bundles, deploy, inventory_vars, preflight
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
 from kairoscope.hosts.machines import Machine, Machines
-from kairoscope.stacks.kairosdb import scylla as scylla_options
 from kairoscope.stacks.kairosdb import variables
-from kairoscope.stacks.kairosdb.scylla_server import Server
+from kairoscope.stacks.kairosdb.scylla import options as scylla_options
+from kairoscope.stacks.kairosdb.scylla.brought import Server
 from kairoscope.targets import local
 from kairoscope.targets.target import Options
 

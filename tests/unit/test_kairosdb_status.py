@@ -12,8 +12,9 @@ from kairoscope.deploy.operate import drain
 from kairoscope.deploy.verify import checks
 from kairoscope.errors import UserError
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.stacks.kairosdb import client, status
-from kairoscope.stacks.kairosdb.client import NO_ANSWER, Client, KairosDBStatus
+from kairoscope.stacks.kairosdb import status
+from kairoscope.stacks.kairosdb.servers import client
+from kairoscope.stacks.kairosdb.servers.client import NO_ANSWER, Client, KairosDBStatus
 
 HOST = Host("kairosdb-1", "kairosdb", {"address": "127.0.0.1", "http_port": 8080})
 HERE = Inventory(Path("/nowhere"), [], [HOST], [])

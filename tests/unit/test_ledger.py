@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kairoscope import run_folder
 from kairoscope.stacks.compared import compare
-from kairoscope.stacks.kairosdb import dead_letters, given_up
+from kairoscope.stacks.kairosdb.given_up import dead_letters, of_run
 from kairoscope.verdict import ledger, outcomes, settlement, sustained
 from kairoscope.verdict.settlement import FailedPoint, ReadBack, SeriesResult, label
 from loaders.schedule.due import Schedule, Series
@@ -275,12 +275,12 @@ def test_failed_log_of_kairosdb(tmp_path):
     earlier = {**point, "timestamp": spec.start_ms - 1}
     log.write_text(json.dumps(point) + "\n{broken\n[1]\n{}\n" + json.dumps(earlier) + "\n")
     name = "temperature{sensor=2, site=site-2}"
-    why = given_up.REASON_OF_FAILED_LOG
+    why = of_run.REASON_OF_FAILED_LOG
     found = [(name, spec.start_ms + 5, why)]
-    assert list(given_up.points(spec, [log], spec.start_ms)) == found
+    assert list(of_run.points(spec, [log], spec.start_ms)) == found
     plain = load_samples.spec_of()
     log.write_text(json.dumps({**point, "name": "SENSOR_2"}))
-    assert list(given_up.points(plain, [log], 0)) == [("SENSOR_2", spec.start_ms + 5, why)]
+    assert list(of_run.points(plain, [log], 0)) == [("SENSOR_2", spec.start_ms + 5, why)]
 
 
 def letter(spec: LoadSpec, number: int, time: int, taken_at: int, reason: str) -> dict:
@@ -312,7 +312,7 @@ def test_dead_letters_are_logged_as_failed_with_their_reason(spec, data):
             if fate == "stored":
                 back[series.number].append((t, value))
                 continue
-            taken_at = t if fate == "dead" else began - given_up.CLOCK_SLACK_MS - 1
+            taken_at = t if fate == "dead" else began - of_run.CLOCK_SLACK_MS - 1
             lines.append(json.dumps(letter(spec, series.number, t, taken_at, why)))
             expected[fate] += 1
             expected[fate, " ".join(why.split())] += 1
@@ -326,7 +326,7 @@ def test_dead_letters_are_logged_as_failed_with_their_reason(spec, data):
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / dead_letters.FILE
         file.write_text("\n".join(lines))
-        failed = list(given_up.points(spec, [file], began))
+        failed = list(of_run.points(spec, [file], began))
     book = settled(schedule, read_as(schedule, claimed), back, 0, failed)
     assert book.failed_logged == expected["dead"]
     assert book.claimed_missing == expected["dead of an earlier run"]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from load_samples import specs
 from loads import STORE, load_spec
 
-from kairoscope.stacks.kairosdb import row_names, stored
+from kairoscope.stacks.kairosdb.readback import row_names, stored
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec, Step
 from loaders.schedule.values import LIMIT, LOWEST, ValueType, values

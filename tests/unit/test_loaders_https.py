@@ -24,7 +24,7 @@ from aiohttp import web
 from kairoscope.hosts import secret_files
 from kairoscope.hosts.inventory import Host
 from kairoscope.run import fleet as loader_hosts
-from kairoscope.stacks.kairosdb import readback
+from kairoscope.stacks.kairosdb.readback import queries
 from loaders.credentials import Credentials
 from loaders.query.reader import Reader
 from loaders.schedule.due import Schedule
@@ -169,7 +169,7 @@ async def test_queries_and_the_read_back_go_the_same_way(server, access, tmp_pat
     result = await Reader(spec, 0, tmp_path, credentials=access.loader_credentials).run()
     assert result["sent"] > 0
     assert result["failed"] == 0, result["first_errors"]
-    here = await readback.already_there(Schedule(spec), nodes=[server.url], access=access)
+    here = await queries.already_there(Schedule(spec), nodes=[server.url], access=access)
     assert here == 0
     assert server.refused == 0
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope.hosts.inventory import Host
-from kairoscope.stacks.kairosdb import nodetool
+from kairoscope.stacks.kairosdb.servers import nodetool
 
 # As Cassandra 5.0.9's nodetool prints it.
 SIX = """proxy histograms

@@ -25,7 +25,7 @@ from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.hosts.operation import Operation
 from kairoscope.stacks.kairosdb import variables
-from kairoscope.stacks.kairosdb.client import NO_ANSWER, KairosDBStatus
+from kairoscope.stacks.kairosdb.servers.client import NO_ANSWER, KairosDBStatus
 from kairoscope.targets.lab import target
 from kairoscope.targets.target import Options
 

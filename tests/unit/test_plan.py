@@ -21,7 +21,9 @@ from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
 from kairoscope.plan import Plan, render
 from kairoscope.plan.load import requests_per_tick
-from kairoscope.stacks.kairosdb import hocon, scylla, variables
+from kairoscope.stacks.kairosdb import variables
+from kairoscope.stacks.kairosdb.scylla import options
+from kairoscope.stacks.kairosdb.settings import hocon
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec, Queries, Step
 
@@ -684,8 +686,8 @@ def test_both_engines_are_rendered_as_planned() -> None:
     # A period beside batch stops Cassandra; ScyllaDB's window for it is read by nothing.
     for engine in ("scylla", "cassandra"):
         assert rendered_store(batch, engine) == {"commitlog_sync": "batch"}
-    for version in yaml.safe_load(scylla.TABLE.read_text())["releases"]:
-        known = scylla.release(version).options
+    for version in yaml.safe_load(options.TABLE.read_text())["releases"]:
+        known = options.release(version).options
         assert {"commitlog_sync", "commitlog_sync_period_in_ms"} <= set(known)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kairoscope import paths
-from kairoscope.stacks.kairosdb import queue
+from kairoscope.stacks.kairosdb.settings import queue
 from kairoscope.verdict import queue as judged
 
 SOURCES = paths.KAIROSDB_CONF / "plugin/src/main/java/io/kairoscope/kairosdb"

@@ -19,7 +19,8 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, services
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.supervisor import Process
-from kairoscope.stacks.kairosdb import client, dead_letters
+from kairoscope.stacks.kairosdb.given_up import dead_letters
+from kairoscope.stacks.kairosdb.servers import client
 
 # Keeps its points in a file of JSON lines, and speaks as io.kairoscope.kairosdb.queue.QueueTool.
 TOOL = """#!PYTHON

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kairoscope.stacks.compared import compare
-from kairoscope.stacks.kairosdb import read_run, readback, row_names, scan
-from kairoscope.stacks.kairosdb.readback import SeriesResult
+from kairoscope.stacks.kairosdb.readback import queries, read_run, row_names, scan
+from kairoscope.stacks.kairosdb.readback.queries import SeriesResult
 from loaders.schedule.due import Schedule, Series
 
 
@@ -35,7 +35,7 @@ def lose(schedule: Schedule, found: scan.Scanned, series: Series) -> None:
 
 
 class KairosDB:
-    """In place of `readback.read_all`: says that all is there but the first point of some."""
+    """In place of `queries.read_all`: says that all is there but the first point of some."""
 
     def __init__(self, lacking: Iterable[int] = ()) -> None:
         self.asked: list[int] = []
@@ -57,7 +57,7 @@ class KairosDB:
 def read(
     monkeypatch: pytest.MonkeyPatch, schedule: Schedule, found: scan.Scanned, api: KairosDB
 ) -> tuple[dict[int, SeriesResult], read_run.Extent, list[int]]:
-    monkeypatch.setattr(readback, "read_all", api.read_all)
+    monkeypatch.setattr(queries, "read_all", api.read_all)
     results: dict[int, SeriesResult] = {}
 
     def keep(result: SeriesResult) -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from kairoscope.errors import UserError
 from kairoscope.stacks.compared import compare
-from kairoscope.stacks.kairosdb import readback
+from kairoscope.stacks.kairosdb.readback import queries
 from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule.due import Schedule, Series
 from loaders.schedule.spec import LoadSpec, Step
@@ -117,7 +117,7 @@ def read(
     async def go() -> int:
         async with store.serving() as url:
             spec = dataclasses.replace(schedule.spec, nodes=[*also, url], telnet=[])
-            return await readback.read_all(
+            return await queries.read_all(
                 Schedule(spec), lambda r: incomplete and not r.right.all(), keep, settle_s
             )
 
@@ -158,13 +158,13 @@ def test_answers_stay_bounded_and_nothing_is_left_out(monkeypatch, model, limit)
         sensors=7, steps=[Step(1000, 6), Step(500, 6)], metric=metric, tags=tags
     )
     schedule = Schedule(spec)
-    monkeypatch.setattr(readback, "POINTS_PER_QUERY", limit)
+    monkeypatch.setattr(queries, "POINTS_PER_QUERY", limit)
     store = Store(all_points(schedule))
     results, _ = read(store, schedule)
     assert sorted(results) == list(range(7))
     assert all(r.right.all() and not r.unexpected for r in results.values())
     assert store.most_points <= limit
-    spans = readback.spans(schedule)
+    spans = queries.spans(schedule)
     assert spans[0][0] == spec.start_ms
     assert spans[-1][1] == spec.end_ms - 1
     assert all(b[0] == a[1] + 1 for a, b in itertools.pairwise(spans))
@@ -244,7 +244,7 @@ def test_no_node_answers():
         raise AssertionError
 
     with pytest.raises(UserError, match="read-back failed"):
-        asyncio.run(readback.read_all(Schedule(spec), lambda _: False, nothing))
+        asyncio.run(queries.read_all(Schedule(spec), lambda _: False, nothing))
 
 
 def test_an_earlier_run_is_noticed():
@@ -254,9 +254,9 @@ def test_an_earlier_run_is_noticed():
     async def look() -> list[int]:
         async with store.serving() as url:
             spec = dataclasses.replace(schedule.spec, nodes=[url], telnet=[])
-            seen = [await readback.already_there(Schedule(spec))]
+            seen = [await queries.already_there(Schedule(spec))]
             store.points = []
-            return [*seen, await readback.already_there(Schedule(spec))]
+            return [*seen, await queries.already_there(Schedule(spec))]
 
     assert asyncio.run(look()) == [1, 0]
 
@@ -309,7 +309,7 @@ def test_what_was_wrong_or_unexpected_before_stays_so():
     wrong, absent = every.copy(), every.copy()
     wrong[1] = absent[2] = False
     now = SeriesResult(series, every, every, 0)
-    found = readback._remembering(SeriesResult(series, absent, wrong & absent, 3), now)
+    found = queries._remembering(SeriesResult(series, absent, wrong & absent, 3), now)
     assert found.right.tolist() == [True, False, True]
     assert found.present.all()
     assert found.unexpected == 3

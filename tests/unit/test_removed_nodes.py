@@ -9,8 +9,8 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines
-from kairoscope.stacks.kairosdb import failed_logs, removed_nodes
-from kairoscope.stacks.kairosdb.captures import QueueDepth
+from kairoscope.stacks.kairosdb.captures.queue_depth import QueueDepth
+from kairoscope.stacks.kairosdb.given_up import failed_logs, removed_nodes
 
 HOST = Host("kairosdb-2", "kairosdb", {"home": "/var/lib/kairoscope/kairosdb-2"})
 OTHER = Host("kairosdb-1", "kairosdb", {})

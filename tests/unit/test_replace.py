@@ -18,8 +18,8 @@ from kairoscope.hosts import inventory, operation, ssh
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.operation import Operation
-from kairoscope.stacks.kairosdb import nodetool
-from kairoscope.stacks.kairosdb.client import NO_ANSWER, KairosDBStatus
+from kairoscope.stacks.kairosdb.servers import nodetool
+from kairoscope.stacks.kairosdb.servers.client import NO_ANSWER, KairosDBStatus
 from kairoscope.targets.target import Options, Target
 
 HOST_ID = "1f0a3f6d-6f3c-4c8e-9f0b-0c6f6a1b2c3d"  # of 10.77.0.12 in STATUS

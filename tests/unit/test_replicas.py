@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from test_ledger import read_as
 
 from kairoscope.stacks.compared import compare
-from kairoscope.stacks.kairosdb import cql, replicas
+from kairoscope.stacks.kairosdb.readback import replicas
+from kairoscope.stacks.kairosdb.servers import cql
 from kairoscope.verdict import ledger, sustained
 from kairoscope.verdict.settlement import SeriesResult, Settlement
 from loaders.schedule.due import Schedule, Series

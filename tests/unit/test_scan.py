@@ -16,7 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kairoscope.errors import UserError
-from kairoscope.stacks.kairosdb import cql, index, row_names, scan, stored
+from kairoscope.stacks.kairosdb.readback import index, row_names, scan, stored
+from kairoscope.stacks.kairosdb.servers import cql
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 from loaders.schedule.values import LIMIT, LOWEST, ValueType

@@ -22,7 +22,7 @@ from kairoscope import paths
 from kairoscope.cli.main import main
 from kairoscope.deploy.operate import data, snapshots
 from kairoscope.errors import UserError
-from kairoscope.stacks.kairosdb import client
+from kairoscope.stacks.kairosdb.servers import client
 
 SEND = paths.ANSIBLE / "roles" / "backups" / "files" / "send.py"
 FILES = {

@@ -20,7 +20,8 @@ from kairoscope.cli import known, roles
 from kairoscope.errors import UserError
 from kairoscope.experiment import Overrides, load
 from kairoscope.hosts.secret_files import Login
-from kairoscope.stacks.kairosdb import scylla, variables
+from kairoscope.stacks.kairosdb import variables
+from kairoscope.stacks.kairosdb.scylla import options
 
 ROLE = paths.ANSIBLE / "roles" / "scylla"
 RELEASES = [
@@ -60,7 +61,7 @@ def rendered(version: str, *, secured: bool = True, **more) -> str:
         {
             "ansible_managed": "managed",
             "scylla_version": version,
-            "scylla_release": {"options": scylla.release(version).options},
+            "scylla_release": {"options": options.release(version).options},
             "scylla_data": "/var/lib/scylla",
             "scylla_seeds": "10.0.0.1",
             "scylla_settings": {},
@@ -84,7 +85,7 @@ def rendered(version: str, *, secured: bool = True, **more) -> str:
 @pytest.mark.parametrize("secured", [True, False])
 @pytest.mark.parametrize("version", RELEASES)
 def test_what_the_role_renders_is_used_by_each_release(version, secured):
-    scylla.check(version, rendered(version, secured=secured), ARGUMENTS)
+    options.check(version, rendered(version, secured=secured), ARGUMENTS)
 
 
 def test_a_row_of_a_point_a_second_is_no_warning():
@@ -96,7 +97,7 @@ def test_a_row_of_a_point_a_second_is_no_warning():
 @pytest.mark.parametrize("version", RELEASES)
 def test_a_commit_log_that_is_waited_for_is_known_to_each_release(version):
     text = rendered(version, plan={"storage": PLANNED | {"commitlog_sync": "batch"}})
-    scylla.check(version, text, ARGUMENTS)
+    options.check(version, text, ARGUMENTS)
     assert yaml.safe_load(text)["commitlog_sync"] == "batch"
 
 
@@ -113,7 +114,7 @@ def test_what_a_shared_machine_has_is_used_by_each_release(version, secured):
         scylla_settings=of_machine["scylla_settings"],
         **variables.scylla_listens("127.0.61.2", "127.0.61.2"),
     )
-    scylla.check(version, text, of_machine["scylla_arguments"])
+    options.check(version, text, of_machine["scylla_arguments"])
     configured = yaml.safe_load(text)
     for name in ("api_address", "prometheus_address"):
         assert configured[name] == "127.0.61.2"
@@ -135,12 +136,12 @@ def test_what_depends_on_the_release():
 @pytest.mark.parametrize("version", RELEASES)
 def test_who_is_audited_is_said_where_a_release_can_audit(version):
     """2026.2 writes logins and schema changes to a table of its own unless it is told not to."""
-    can = "audit" in scylla.release(version).options
+    can = "audit" in options.release(version).options
     assert can == version.startswith("202")
     assert yaml.safe_load(rendered(version)).get("audit") == ("none" if can else None)
     if can:
         text = rendered(version, scylla_settings={"audit": "table"})
-        scylla.check(version, text, ARGUMENTS)
+        options.check(version, text, ARGUMENTS)
         assert yaml.safe_load(text)["audit"] == "table"
 
 
@@ -166,25 +167,25 @@ def test_secured_has_no_port_and_no_login_without():
 def test_a_node_that_takes_a_dead_one_s_place_says_so():
     assert "replace_node_first_boot" not in rendered("2026.1.11")
     text = rendered("2026.1.11", replaces="5d1f8f5e-0000-4000-8000-000000000000")
-    scylla.check("2026.1.11", text, ARGUMENTS)
+    options.check("2026.1.11", text, ARGUMENTS)
     assert yaml.safe_load(text)["replace_node_first_boot"].startswith("5d1f8f5e")
 
 
 def test_a_release_goes_by_its_line():
-    known = scylla.release("2026.1.99")
+    known = options.release("2026.1.99")
     assert known.described_by == "2026.1.11"
-    assert known.options == scylla.release("2026.1.11").options
+    assert known.options == options.release("2026.1.11").options
 
 
 @pytest.mark.parametrize("version", ["2024.1.3", "2026.1", "2026.3.0-rc1", "", "x"])
 def test_an_unknown_release_is_refused(version):
     with pytest.raises(UserError, match=r"not recorded; there are 5\.2\.x"):
-        scylla.release(version)
+        options.release(version)
 
 
 def problems(text: str, arguments: str = "", version: str = "2026.1.11") -> list[str]:
-    known = scylla.release(version)
-    return scylla.yaml_problems(text, known) + scylla.argument_problems(arguments, known)
+    known = options.release(version)
+    return options.yaml_problems(text, known) + options.argument_problems(arguments, known)
 
 
 @pytest.mark.parametrize(
@@ -257,24 +258,24 @@ def test_a_refusal_names_all_of_it_and_no_value():
 
 
 @given(st.sampled_from(RELEASES), st.dictionaries(st.text(), st.integers(), min_size=1))
-def test_any_map_is_judged_name_by_name(version, options):
-    known = scylla.release(version)
-    said = scylla.yaml_problems(yaml.safe_dump(options, allow_unicode=True), known)
-    assert len(said) == sum(known.statuses.get(name) != "U" for name in options)
+def test_any_map_is_judged_name_by_name(version, settings):
+    known = options.release(version)
+    said = options.yaml_problems(yaml.safe_dump(settings, allow_unicode=True), known)
+    assert len(said) == sum(known.statuses.get(name) != "U" for name in settings)
 
 
 @given(st.text())
 def test_any_text_is_judged(text):
-    known = scylla.release("2026.1.11")
-    assert isinstance(scylla.yaml_problems(text, known), list)
-    assert isinstance(scylla.argument_problems(text, known), list)
+    known = options.release("2026.1.11")
+    assert isinstance(options.yaml_problems(text, known), list)
+    assert isinstance(options.argument_problems(text, known), list)
 
 
 def test_a_password_hash_is_crypt_s():
     if not shutil.which("openssl"):
         pytest.skip("no openssl to compare with")
     login = Login("admin", "a password, and ünïcode")
-    made = scylla.password_hash(login)
+    made = options.password_hash(login)
     found = re.fullmatch(r"\$6\$([0-9a-f]{16})\$[./0-9A-Za-z]{86}", made)
     assert found
     other = subprocess.run(
@@ -285,12 +286,12 @@ def test_a_password_hash_is_crypt_s():
         check=True,
     )
     assert other.stdout.strip() == made
-    assert scylla.password_hash(login) == made
-    assert scylla.password_hash(Login("other", login.password)) != made
+    assert options.password_hash(login) == made
+    assert options.password_hash(Login("other", login.password)) != made
 
 
 def test_the_table_is_whole():
-    table = yaml.safe_load(scylla.TABLE.read_text())
+    table = yaml.safe_load(options.TABLE.read_text())
     assert table["releases"] == RELEASES
     assert len(table["options"]) == 404
     for name, letters in table["options"].items():

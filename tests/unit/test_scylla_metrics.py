@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from kairoscope.hosts.inventory import Host
 from kairoscope.report import data, shards
 from kairoscope.run_folder import JsonLines
-from kairoscope.stacks.kairosdb import scylla_metrics
-from kairoscope.stacks.kairosdb.shards import ShardLoads, url
+from kairoscope.stacks.kairosdb.scylla import metrics
+from kairoscope.stacks.kairosdb.scylla.shards import ShardLoads, url
 from kairoscope.verdict import measurements
 
 # In the form of a node of 5.2.19, two shards; the histograms' counts are of the whole node.
@@ -57,7 +57,7 @@ scylla_transport_requests_shed{shard="1"} 0
 
 
 def test_a_look_is_by_shard():
-    assert scylla_metrics.parse("# HELP x y\n" + ANSWER) == {
+    assert metrics.parse("# HELP x y\n" + ANSWER) == {
         "shards": 2,
         "busy_ms": [1500, 900],
         "stolen_ms": [12, -3],
@@ -77,7 +77,7 @@ def test_a_look_is_by_shard():
 
 def test_what_a_release_does_not_have_is_not_known():
     without = "\n".join(s for s in ANSWER.splitlines() if "steal" not in s and "attempts" not in s)
-    found = scylla_metrics.parse(without)
+    found = metrics.parse(without)
     assert (found["stolen_ms"], found["writes_sent"]) == ([None, None], [0, 0])
 
 
@@ -96,7 +96,7 @@ def test_what_a_release_does_not_have_is_not_known():
 )
 def test_another_answer_is_an_error(old, new, says):
     with pytest.raises(ValueError, match=says):
-        scylla_metrics.parse(ANSWER.replace(old, new))
+        metrics.parse(ANSWER.replace(old, new))
 
 
 @given(
@@ -110,7 +110,7 @@ def test_labels_are_read_as_they_are_written(labels):
         for k, v in labels.items()
     }
     text = ",".join(f'{name}="{value}"' for name, value in escaped.items())
-    assert scylla_metrics.labels_of(text) == escaped
+    assert metrics.labels_of(text) == escaped
 
 
 class Node:
@@ -154,7 +154,7 @@ def node():
 
 def test_it_tells_of_a_node_and_ends_with_its_reader(node):
     options = {"url": url(node.host()), "every_s": 0.05}
-    program = Path(scylla_metrics.__file__).read_text()
+    program = Path(metrics.__file__).read_text()
     with subprocess.Popen(
         # As text: it must need nothing of ours. No proxy is the way to the host itself.
         [sys.executable, "-I", "-u", "-c", program, json.dumps(options)],

@@ -20,8 +20,9 @@ from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.machines import Machine, Machines
-from kairoscope.stacks.kairosdb import nodetool, scylla_rest
-from kairoscope.stacks.kairosdb.store_window import difference
+from kairoscope.stacks.kairosdb.captures.store_window import difference
+from kairoscope.stacks.kairosdb.scylla import rest
+from kairoscope.stacks.kairosdb.servers import nodetool
 
 # 512 µs to 2^25 µs, four a doubling, and one without an end: 65.
 OFFSETS = [(512 << i // 4) + (i % 4) * (128 << i // 4) for i in range(64)] + [33_554_432]
@@ -157,7 +158,7 @@ def node():
 
 def test_proxyhistograms_in_nodetool_s_form(node):
     text = nodetool.run(node.host(), "proxyhistograms")
-    assert text.splitlines()[0] == f"proxy histograms, {scylla_rest.NOTE}"
+    assert text.splitlines()[0] == f"proxy histograms, {rest.NOTE}"
     rows = nodetool.parse_proxyhistograms(text)
     assert list(rows) == ["Read", "Write", "Range", "CAS Read", "CAS Write", "View Write"]
     assert rows["Write"] == {
@@ -180,7 +181,7 @@ def test_the_ring_is_read_as_nodetool_s(node):
     assert state.load_bytes(text, "127.0.0.1") == pytest.approx(76_629, abs=10)
     with pytest.raises(UserError, match="is not known"):  # of the node that is down
         state.load_bytes(text, "127.0.0.3")
-    assert scylla_rest.NOTE in text
+    assert rest.NOTE in text
 
 
 def test_a_node_without_tokens_is_not_normal(node):
@@ -274,12 +275,10 @@ def test_what_the_playbooks_of_day_two_tell_a_node(node, arguments, told):
 
 
 def test_a_repair_is_waited_for(node, monkeypatch):
-    monkeypatch.setattr(scylla_rest, "_AGAIN_S", 0)
+    monkeypatch.setattr(rest, "_AGAIN_S", 0)
     states = iter(["RUNNING", "RUNNING", "SUCCESSFUL"])
     node.answers["/storage_service/repair_async/kairosdb"] = lambda: next(states)
-    assert "Repair 3 of kairosdb finished" in scylla_rest.repair(
-        scylla_rest.Api(node.url), "kairosdb"
-    )
+    assert "Repair 3 of kairosdb finished" in rest.repair(rest.Api(node.url), "kairosdb")
     assert next(states, None) is None
 
 
@@ -327,7 +326,7 @@ def test_playbooks_call_nothing_that_there_is_not():
         for found in verb.finditer(path.read_text())
     }
     assert called >= {"status", "drain", "repair", "decommission", "netstats", "cleanup", "refresh"}
-    assert called <= set(scylla_rest.VERBS)
+    assert called <= set(rest.VERBS)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from kairoscope.deploy import bundles, deploy
 from kairoscope.deploy.deploy import Deployment
 from kairoscope.errors import UserError
 from kairoscope.hosts.deployed import plan_file
-from kairoscope.stacks.kairosdb import scylla_server
+from kairoscope.stacks.kairosdb.scylla import brought
 from kairoscope.targets.target import Options
 
 HERE = {"x86_64": 0x3E, "aarch64": 0xB7}[platform.machine()]
@@ -71,30 +71,30 @@ def archive(path, content: dict[str, bytes]):
 
 def refused(where) -> str:
     with pytest.raises(UserError) as error:
-        scylla_server.find(where)
+        brought.find(where)
     return error.value.message
 
 
 def test_a_folder_in_which_the_archive_was_unpacked(tmp_path):
-    found = scylla_server.find(folder(tmp_path, files()))
+    found = brought.find(folder(tmp_path, files()))
     root = tmp_path / "scylla-x" / "scylla"
     assert (found.version, found.folder) == ("2026.1.11-0.20260801.abc", root)
     assert found.command[0] == str(root / "libreloc" / "ld.so")
     assert found.command[-1] == str(root / "libexec" / "scylla")
     # One level further in, or all of the way, is the same server.
-    assert scylla_server.find(tmp_path / "scylla-x") == scylla_server.find(root) == found
+    assert brought.find(tmp_path / "scylla-x") == brought.find(root) == found
 
 
 def test_the_archive_is_unpacked_once_and_only_the_server(tmp_path):
     path = archive(tmp_path / "scylla-unified-2026.1.11.x86_64.tar.gz", files())
     into = tmp_path / "home"
-    found = scylla_server.given(path, "local", into)
+    found = brought.given(path, "local", into)
     assert found.version.startswith("2026.1.11")
     (unpacked,) = into.iterdir()
     assert {p.name for p in (unpacked / "scylla-2026.1.11").iterdir()} == {"scylla"}
     assert not list(unpacked.rglob("node_exporter"))
     (found.folder / "mine").touch()
-    again = scylla_server.given(path, "local", into)
+    again = brought.given(path, "local", into)
     assert (again.folder / "mine").exists()
 
 
@@ -107,14 +107,14 @@ def test_an_archive_that_is_not_whole_leaves_nothing(tmp_path_factory, share):
     whole = path.read_bytes()
     path.write_bytes(whole[: int(len(whole) * share)])
     with pytest.raises(UserError, match="cannot be unpacked"):
-        scylla_server.given(path, "local", tmp_path / "home")
+        brought.given(path, "local", tmp_path / "home")
     assert list((tmp_path / "home").iterdir()) == []
 
 
 def test_an_archive_of_what_cannot_run_here_leaves_nothing(tmp_path):
     path = archive(tmp_path / "scylla.tar.gz", files() | {"scylla/libexec/scylla": elf(OTHER)})
     with pytest.raises(UserError, match="this machine is"):
-        scylla_server.given(path, "local", tmp_path / "home")
+        brought.given(path, "local", tmp_path / "home")
     assert list((tmp_path / "home").iterdir()) == []
 
 
@@ -126,7 +126,7 @@ def test_an_archive_that_reaches_outside_is_not_unpacked(tmp_path, linkname):
         member.type, member.linkname = tarfile.SYMTYPE, linkname
         tar.addfile(member)
     with pytest.raises(UserError, match="outside of its own folder"):
-        scylla_server.given(path, "local", tmp_path / "home")
+        brought.given(path, "local", tmp_path / "home")
     assert list((tmp_path / "home").iterdir()) == []
 
 
@@ -158,11 +158,11 @@ def test_releases_that_are_not_known(tmp_path, version, says):
 
 def test_what_is_not_there(tmp_path):
     with pytest.raises(UserError, match="there is no such file or folder"):
-        scylla_server.given(tmp_path / "nothing", "local", tmp_path)
+        brought.given(tmp_path / "nothing", "local", tmp_path)
     text = tmp_path / "notes.txt"
     text.write_text("not an archive")
     with pytest.raises(UserError, match="cannot be unpacked"):
-        scylla_server.given(text, "local", tmp_path / "home")
+        brought.given(text, "local", tmp_path / "home")
 
 
 def server_of(plan, given=None):
@@ -204,7 +204,7 @@ def test_a_deployed_target_keeps_its_server_without_being_told_again(home, tmp_p
     where = folder(tmp_path, files())
     first = server_of(planned(), where)
     assert first.release == "2026.1.11"
-    scylla_server.remember("local", first)
+    brought.remember("local", first)
     assert server_of(planned()) == first
     (first.folder / "libreloc" / "ld.so").unlink()
     with pytest.raises(
@@ -222,7 +222,7 @@ def test_a_deployed_target_keeps_its_server_without_being_told_again(home, tmp_p
 def test_a_deployed_target_keeps_its_release(home, tmp_path):
     (old := tmp_path / "old").mkdir()
     (new := tmp_path / "new").mkdir()
-    scylla_server.remember("local", scylla_server.find(folder(old, files())))
+    brought.remember("local", brought.find(folder(old, files())))
     with pytest.raises(UserError, match=r"deployed with ScyllaDB 2026\.1\.11.*is 6\.2\.3"):
         server_of(planned(), folder(new, files("6.2.3")))
 
@@ -247,7 +247,7 @@ def test_a_server_that_nobody_asked_for_is_not_ignored(tmp_path):
 
 def test_what_goes_to_hosts_is_what_it_runs_with(tmp_path):
     more = {"scylla/libreloc/gnutls.config": b"[priorities]", "scylla/obj/huge.o": b"x"}
-    found = scylla_server.find(folder(tmp_path, files() | more))
+    found = brought.find(folder(tmp_path, files() | more))
     assert found.parts == ["libexec/scylla", "libreloc"]
     there = Path("/opt/kairoscope/scylla-x")
     # With its own settings of GnuTLS, as its maker starts it.

@@ -15,7 +15,8 @@ from test_cql import schema
 
 from kairoscope import paths
 from kairoscope.deploy.verify import wire
-from kairoscope.stacks.kairosdb import cql, nodetool, scylla_metrics, scylla_rest
+from kairoscope.stacks.kairosdb.scylla import metrics, rest
+from kairoscope.stacks.kairosdb.servers import cql, nodetool
 
 _FILE = paths.CHECKOUT / "tests" / "lab" / "scylla_stand_in" / "files" / "cql.py"
 _SPEC = importlib.util.spec_from_file_location("stand_in_cql", _FILE)
@@ -200,7 +201,7 @@ def test_what_it_counts_is_read_as_a_run_reads_it():
     counted.answered(0, counted.BATCH, 0.0007)
     counted.answered(1, counted.BATCH, 0.1)
     counted.answered(1, 0x07, 0.0001)
-    look = scylla_metrics.parse(counted.metrics("2026.1.11", 2))
+    look = metrics.parse(counted.metrics("2026.1.11", 2))
     assert look["shards"] == 2
     assert look["requests"] == [1, 2]
     assert look["connections"] == [1, 0]
@@ -210,9 +211,9 @@ def test_what_it_counts_is_read_as_a_run_reads_it():
         def get(self, path: str) -> object:
             return counted.histogram(*path.split("/")[-2:])
 
-    counts = json.loads(scylla_rest.counters(Api()))
+    counts = json.loads(rest.counters(Api()))
     assert len(counts["write"]["counts"]) == len(counts["write"]["ends_us"]) == 65
     assert (sum(counts["write"]["counts"]), sum(counts["read"]["counts"])) == (2, 1)
     assert counts["read"]["counts"][0] == 1
-    shown = nodetool.parse_proxyhistograms(scylla_rest.proxyhistograms(Api()))
+    shown = nodetool.parse_proxyhistograms(rest.proxyhistograms(Api()))
     assert shown["Write"]["Max"] == 100_000

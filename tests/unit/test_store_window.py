@@ -12,8 +12,9 @@ from test_nodetool import SIX
 
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines
-from kairoscope.stacks.kairosdb import captures, cassandra_counts, nodetool
-from kairoscope.stacks.kairosdb.store_window import StoreWindow, difference
+from kairoscope.stacks.kairosdb.captures import store
+from kairoscope.stacks.kairosdb.captures.store_window import StoreWindow, difference
+from kairoscope.stacks.kairosdb.servers import cassandra_counts, nodetool
 
 ENDS = [*cassandra_counts.ends_us(), None]
 BEAN = "org.apache.cassandra.metrics:name=Latency,scope={},type=ClientRequest"
@@ -139,7 +140,7 @@ def test_an_agent_that_is_not_allowed_to_say_so(agent):
 
 def test_beside_a_load_no_nodetool_is_started(agent, tmp_path):
     """The one there would fail."""
-    histograms = captures.ProxyHistograms(
+    histograms = store.ProxyHistograms(
         [agent.host(nodetool="/bin/false")],
         tmp_path / "captures",
         JsonLines(tmp_path / "events.jsonl"),

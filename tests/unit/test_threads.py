@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from kairoscope.stacks.kairosdb import threads
+from kairoscope.stacks.kairosdb.captures import threads
 
 pytestmark = pytest.mark.timeout(60)
 

@@ -28,8 +28,8 @@ from kairoscope.deploy.verify.finding import Finding, State, passed
 from kairoscope.errors import UserError
 from kairoscope.hosts import pki
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.stacks.kairosdb import engine
-from kairoscope.stacks.kairosdb.client import Client
+from kairoscope.stacks.kairosdb.servers import engine
+from kairoscope.stacks.kairosdb.servers.client import Client
 
 ANYWHERE = "0.0.0.0"  # noqa: S104
 

@@ -21,7 +21,7 @@ from rich.progress import track
 from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, services
-from kairoscope.stacks.kairosdb import threads
+from kairoscope.stacks.kairosdb.captures import threads
 
 RECORDING = "kairoscope"
 DEPTH = 64

@@ -18,7 +18,7 @@ from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
 from kairoscope.run_folder import stamp
-from kairoscope.stacks.kairosdb import client
+from kairoscope.stacks.kairosdb.servers import client
 
 # Verbs in the middle of which no storage node gains or loses data, and all are of one version.
 _OF_KAIROSDB = ("add-kairosdb", "remove-kairosdb")

@@ -4,7 +4,7 @@ import time
 
 from kairoscope.errors import UserError
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.stacks.kairosdb import client
+from kairoscope.stacks.kairosdb.servers import client
 
 _LOOK_S = 0.5
 

@@ -13,7 +13,7 @@ from kairoscope.deploy.operate.deployed import Deployed
 from kairoscope.errors import UserError
 from kairoscope.hosts.secret_files import Access
 from kairoscope.run_folder import stamp
-from kairoscope.stacks.kairosdb import client
+from kairoscope.stacks.kairosdb.servers import client
 
 REMOVED = b"(removed)"
 # Of a PEM file, so that no line of its frame or end is taken for a secret.

@@ -11,7 +11,7 @@ from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
-from kairoscope.stacks.kairosdb import removed_nodes
+from kairoscope.stacks.kairosdb.given_up import removed_nodes
 
 # What the note of a host that leaves remembers: nothing is on it any more that is needed.
 _EMPTY = "empty"

@@ -21,7 +21,8 @@ from kairoscope.hosts import inventory, operation, services, ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan.amounts import in_bytes
 from kairoscope.run_folder import stamp
-from kairoscope.stacks.kairosdb import client, dead_letters
+from kairoscope.stacks.kairosdb.given_up import dead_letters
+from kairoscope.stacks.kairosdb.servers import client
 
 TOOL = "io.kairoscope.kairosdb.queue.QueueTool"
 JAVA_OPTIONS = (

@@ -12,7 +12,7 @@ from kairoscope.deploy import deploy
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, secret_files
 from kairoscope.hosts.deployed import deployed_plan
-from kairoscope.stacks.kairosdb import database_roles
+from kairoscope.stacks.kairosdb.servers import database_roles
 from kairoscope.stacks.stack import Stack
 
 CERTIFICATES, CA, PASSWORDS, REST = "certificates", "ca", "passwords", "rest"

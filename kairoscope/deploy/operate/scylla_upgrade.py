@@ -15,8 +15,9 @@ from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
 from kairoscope.releases import number, same_release
 from kairoscope.run_folder import stamp
-from kairoscope.stacks.kairosdb import client, scylla, scylla_server
-from kairoscope.stacks.kairosdb.scylla_server import Server
+from kairoscope.stacks.kairosdb.scylla import brought, options
+from kairoscope.stacks.kairosdb.scylla.brought import Server
+from kairoscope.stacks.kairosdb.servers import client
 
 VERB = "upgrade-scylla"
 
@@ -66,7 +67,7 @@ def upgrade(target: Deployed, plan: Plan, server: Path | None, key: Path | None)
             bundles.build(with_java=True)
             operation.begin(target.name, Operation(VERB, memory=f"{old} {new} {tag}"))
         if own:
-            scylla_server.remember(target.name, own)
+            brought.remember(target.name, own)
         target.prepare(plan)
         given = {"scylla_repository_key": str(key.absolute())} if key else {}
         target.deploy(plan, VERB, operate_tag=tag, **given)
@@ -83,7 +84,7 @@ def step_problems(old: str, new: str) -> list[str]:
 
     UserError if the new one's line is not known.
     """
-    scylla.release(new)
+    options.release(new)
     if number(new) == number(old):
         return [f"all storage nodes have ScyllaDB {old} already"]
     if number(new) < number(old):
@@ -91,7 +92,7 @@ def step_problems(old: str, new: str) -> list[str]:
             f"{new} is older: it does not read what {old} has written. The way back is a backup, "
             "restored into a cluster of that release"
         ]
-    here, there = scylla.line(old), scylla.line(new)
+    here, there = options.line(old), options.line(new)
     if here == there or here in _STEPS.get(there, ()):
         return []
     by_way = [line for line, before in _STEPS.items() if here in before]
@@ -170,7 +171,7 @@ def _own(target: Deployed, where: Path | None) -> Server | None:
             f"--scylla {where}: target {target.name} has ScyllaDB's packages; the release is "
             "storage.scylla_version of the experiment"
         )
-    return scylla_server.given(where, target.name, paths.target_dir(target.name) / "opt")
+    return brought.given(where, target.name, paths.target_dir(target.name) / "opt")
 
 
 def _wanted(target: Deployed, plan: Plan, own: Server | None) -> str:

@@ -25,7 +25,7 @@ from typing import IO, Any
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
-from kairoscope.stacks.kairosdb import nodetool
+from kairoscope.stacks.kairosdb.servers import nodetool
 
 MANIFEST = "manifest.json"
 SCHEMA = "schema.cql"

@@ -9,8 +9,8 @@ from kairoscope.deploy.verify import judge
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.stacks.kairosdb import client, nodetool
-from kairoscope.stacks.kairosdb.client import KairosDBStatus
+from kairoscope.stacks.kairosdb.servers import client, nodetool
+from kairoscope.stacks.kairosdb.servers.client import KairosDBStatus
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 # Cassandra's (FileUtils), and those of ScyllaDB's nodetool: of 1024 too, and called KB to TB

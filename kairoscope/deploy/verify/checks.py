@@ -29,8 +29,9 @@ from kairoscope.hosts.loader import version as loader_version
 from kairoscope.hosts.secret_files import Access
 from kairoscope.plan import Plan
 from kairoscope.run_folder import ClockOffset
-from kairoscope.stacks.kairosdb import client, hocon, nodetool
-from kairoscope.stacks.kairosdb.client import Client
+from kairoscope.stacks.kairosdb.servers import client, nodetool
+from kairoscope.stacks.kairosdb.servers.client import Client
+from kairoscope.stacks.kairosdb.settings import hocon
 
 # The points that are written and read back; one series for each KairosDB node.
 METRIC = "kairoscope_verify"

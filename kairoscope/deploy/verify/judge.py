@@ -14,7 +14,7 @@ from kairoscope.deploy.verify.wire import Certificate
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.prometheus import Known
 from kairoscope.plan import Plan
-from kairoscope.stacks.kairosdb import hocon
+from kairoscope.stacks.kairosdb.settings import hocon
 
 # Below it a disk that fills is no longer a matter of days: Cassandra's compaction wants room for
 # the tables it is merging, and KairosDB's queue grows while the store is away.

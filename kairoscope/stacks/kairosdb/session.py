@@ -17,22 +17,13 @@ from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import Plan
 from kairoscope.run_folder import Expected, JsonLines
-from kairoscope.stacks.kairosdb import (
-    asking,
-    client,
-    cql,
-    engine,
-    failed_logs,
-    given_up,
-    nodetool,
-    read_run,
-    readback,
-    removed_nodes,
-    replicas,
-    scan,
-)
-from kairoscope.stacks.kairosdb.captures import Captures, QueueDepth
-from kairoscope.stacks.kairosdb.client import Client
+from kairoscope.stacks.kairosdb import asking
+from kairoscope.stacks.kairosdb.captures.queue_depth import QueueDepth
+from kairoscope.stacks.kairosdb.captures.store import Captures
+from kairoscope.stacks.kairosdb.given_up import failed_logs, of_run, removed_nodes
+from kairoscope.stacks.kairosdb.readback import queries, read_run, replicas, scan
+from kairoscope.stacks.kairosdb.servers import client, cql, engine, nodetool
+from kairoscope.stacks.kairosdb.servers.client import Client
 from kairoscope.stacks.questions import Asks
 from kairoscope.stacks.stack import Probe, ReadBack
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
@@ -218,7 +209,7 @@ class Session:
     def refuse_old_history(self, schedule: Schedule) -> None:
         """UserError if the store has points of these series in the time to be replayed already."""
         there = asyncio.run(
-            readback.already_there(schedule, nodes=self._urls(), access=self._talk.access)
+            queries.already_there(schedule, nodes=self._urls(), access=self._talk.access)
         )
         if there:
             spec = schedule.spec
@@ -273,7 +264,7 @@ class Session:
                 (spec.metric_name(one.number), spec.tags_of(one.number))
                 for one in live.counted(some, shown)
             )
-            spans = readback.spans(schedule)
+            spans = queries.spans(schedule)
             kind = type_name(ValueType(spec.value_type))
             return cql.rows_of_series(db, self._keyspace, series, spans, kind)
 
@@ -296,7 +287,7 @@ class Session:
                 copies += removed_nodes.given_up(self._plan.target, host)
             else:
                 copies += failed_logs.fetch(host, self._folder / run_folder.FAILED_LOGS)
-        return given_up.points(spec, copies, int(self._started_s * 1000))
+        return of_run.points(spec, copies, int(self._started_s * 1000))
 
     def look_on_all_replicas(self, gaps: list[Gap]) -> AtAll:
         """A read at ALL, which repairs what it finds."""
@@ -309,7 +300,7 @@ class Session:
 
         def again(series: list[Series], add: Callable[[SeriesResult], None]) -> None:
             asyncio.run(
-                readback.read_once(
+                queries.read_once(
                     schedule, series, add, nodes=self._urls(), access=self._talk.access
                 )
             )

@@ -15,19 +15,13 @@ from kairoscope.hosts.supervisor import Process
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Target
-from kairoscope.stacks.kairosdb import (
-    commitlog,
-    notices,
-    scylla_server,
-    settings,
-    status,
-    storage,
-    variables,
-)
-from kairoscope.stacks.kairosdb.commitlog import CommitLog
-from kairoscope.stacks.kairosdb.queue import Queue
-from kairoscope.stacks.kairosdb.scylla_server import Server
+from kairoscope.stacks.kairosdb import status, variables
+from kairoscope.stacks.kairosdb.scylla import brought
+from kairoscope.stacks.kairosdb.scylla.brought import Server
 from kairoscope.stacks.kairosdb.session import Session, connect, not_judged
+from kairoscope.stacks.kairosdb.settings import commitlog, kairosdb, notices, storage
+from kairoscope.stacks.kairosdb.settings.commitlog import CommitLog
+from kairoscope.stacks.kairosdb.settings.queue import Queue
 from kairoscope.stacks.stack import Scraped
 from loaders.schedule.protocols import CQL, REST, REST_GZIP, TELNET_PUT, TELNET_PUTM
 
@@ -104,7 +98,7 @@ class KairosDB:
                 "system", "is for other stacks: KairosDB's settings are in its own section"
             )
         log = commitlog.settings(draft)
-        values, queue = settings.settings(draft, log)
+        values, queue = kairosdb.settings(draft, log)
         return Servers(values, queue, log)
 
     def store(self, draft: Draft, servers: Servers, now_s: float) -> dict[str, Any]:
@@ -138,11 +132,11 @@ class KairosDB:
 
         UserError if `given` (SCYLLA=) is not what the plan wants, or wanted and not given.
         """
-        return scylla_server.for_plan(plan, shared, given)
+        return brought.for_plan(plan, shared, given)
 
     def remember(self, target: str, server: Server) -> None:
         """Keep which server a target is deployed with."""
-        scylla_server.remember(target, server)
+        brought.remember(target, server)
 
     def fresh_tokens(self, plan: Plan, node: int) -> list[str]:
         """Tokens that a node of a fresh cluster is given; none where it takes them itself."""

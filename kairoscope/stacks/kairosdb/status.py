@@ -8,8 +8,8 @@ from rich.table import Table
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.supervisor import Process
 from kairoscope.plan.amounts import in_bytes
-from kairoscope.stacks.kairosdb import client, nodetool
-from kairoscope.stacks.kairosdb.client import KairosDBStatus
+from kairoscope.stacks.kairosdb.servers import client, nodetool
+from kairoscope.stacks.kairosdb.servers.client import KairosDBStatus
 
 
 def show(hosts: Inventory, states: Mapping[str, Process], console: Console) -> bool:

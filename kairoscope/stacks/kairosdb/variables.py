@@ -9,8 +9,8 @@ from kairoscope import paths
 from kairoscope.hosts import inventory
 from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.plan import Plan
-from kairoscope.stacks.kairosdb import nodetool
-from kairoscope.stacks.kairosdb.scylla_server import Server
+from kairoscope.stacks.kairosdb.scylla.brought import Server
+from kairoscope.stacks.kairosdb.servers import nodetool
 
 # Tokens for each storage node. 16 spread the load evenly enough and keep repair and bootstrap cheap
 # (Cassandra's own default since 4.0).

@@ -45,7 +45,7 @@ def histogram(name, kind):
 
 def metrics(version, shards):
     """What Prometheus is told: the release (main.cc at f4a4091), and per shard what a run looks at,
-    where it is in ScyllaDB's source: kairoscope/stacks/kairosdb/scylla_metrics.py."""
+    where it is in ScyllaDB's source: kairoscope/stacks/kairosdb/scylla/metrics.py."""
     lines = [f'scylla_scylladb_current_version{{version="{version}"}} 0']
     with _lock:
         of_shards = {

@@ -18,8 +18,8 @@ from kairoscope.hosts import secret_files
 from kairoscope.hosts.forwards import Ways, open_ways
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.secret_files import Access
-from kairoscope.stacks.kairosdb import cql, engine
-from kairoscope.stacks.kairosdb.engine import Server
+from kairoscope.stacks.kairosdb.servers import cql, engine
+from kairoscope.stacks.kairosdb.servers.engine import Server
 
 DIRECT = Ways()
 NUDGE_EVERY_S = 5

@@ -16,8 +16,8 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import secret_files
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.secret_files import Access, Login
-from kairoscope.stacks.kairosdb import client, cql
-from kairoscope.stacks.kairosdb.cql import Endpoints, LoginError
+from kairoscope.stacks.kairosdb.servers import client, cql
+from kairoscope.stacks.kairosdb.servers.cql import Endpoints, LoginError
 
 REPAIR = "system_auth is to be repaired"
 """What `apply` says where copies of roles are not yet where they belong."""

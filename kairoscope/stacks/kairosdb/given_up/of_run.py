@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kairoscope.stacks.kairosdb import dead_letters, failed_logs
+from kairoscope.stacks.kairosdb.given_up import dead_letters, failed_logs
 from kairoscope.verdict.settlement import FailedPoint, label
 from loaders.schedule.spec import LoadSpec
 

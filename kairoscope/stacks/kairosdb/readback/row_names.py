@@ -4,7 +4,7 @@ import re
 import struct
 from collections.abc import Callable
 
-from kairoscope.stacks.kairosdb import readback
+from kairoscope.stacks.kairosdb.readback import queries
 from loaders.schedule import naming
 from loaders.schedule.due import Group, Schedule, Series
 from loaders.schedule.values import ValueType
@@ -24,7 +24,7 @@ class Names:
         self._groups: list[Group] = sorted(groups, key=lambda group: group.rank)
         self._metric = _pattern(spec.metric)
         self._tag = None
-        if tag := readback.telling_tag(spec):
+        if tag := queries.telling_tag(spec):
             # As `row_key` writes it: among the others, each with its end.
             name, value = escaped(tag, ":"), _escaped_pattern(spec.tags[tag])
             self._tag = re.compile(f"(?:^|.*?:){re.escape(name)}={value}:.*")

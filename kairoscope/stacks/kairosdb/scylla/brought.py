@@ -20,8 +20,8 @@ from typing import ClassVar
 from kairoscope import paths, releases
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
-from kairoscope.stacks.kairosdb import scylla
-from kairoscope.stacks.kairosdb.storage import compression_problem
+from kairoscope.stacks.kairosdb.scylla import options
+from kairoscope.stacks.kairosdb.settings.storage import compression_problem
 
 PAGE = (
     "https://docs.scylladb.com/manual/stable/getting-started/installation-common/"
@@ -169,7 +169,7 @@ def _checked(root: Path, program: Path, machine: str) -> Server:
     if number < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         raise UserError(f"{program} is ScyllaDB {version}; {oldest} is the oldest that is known.")
-    scylla.release(".".join(map(str, number)))
+    options.release(".".join(map(str, number)))
     return Server(root, program, version, own)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kairoscope import paths
 from kairoscope.hosts.inventory import Host
-from kairoscope.stacks.kairosdb import failed_logs
+from kairoscope.stacks.kairosdb.given_up import failed_logs
 
 
 def _folder(target: str) -> Path:

@@ -5,8 +5,8 @@ from typing import Any
 
 from kairoscope.plan.amounts import bounded, count, n, up
 from kairoscope.plan.draft import MIB, Draft
-from kairoscope.stacks.kairosdb.commitlog import CommitLog
-from kairoscope.stacks.kairosdb.queue import Queue, coalescing, stock
+from kairoscope.stacks.kairosdb.settings.commitlog import CommitLog
+from kairoscope.stacks.kairosdb.settings.queue import Queue, coalescing, stock
 from loaders.schedule import naming
 
 # KairosDB's own default for both caches: never less than what it ships with.

@@ -6,8 +6,8 @@ from typing import Any
 
 from kairoscope.plan.amounts import bounded, in_bytes, n, up
 from kairoscope.plan.draft import MIB, Draft
-from kairoscope.stacks.kairosdb import commitlog
-from kairoscope.stacks.kairosdb.commitlog import CommitLog
+from kairoscope.stacks.kairosdb.settings import commitlog
+from kairoscope.stacks.kairosdb.settings.commitlog import CommitLog
 
 # A stock batch holds what arrives in this time, and KairosDB waits this long for one to fill.
 BATCH_WINDOW_MS = 100

@@ -9,7 +9,7 @@ from pathlib import Path
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
-from kairoscope.stacks.kairosdb import dead_letters
+from kairoscope.stacks.kairosdb.given_up import dead_letters
 
 
 def fetch(host: Host, folder: Path) -> list[Path]:

@@ -13,7 +13,8 @@ from typing import Any
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines, write_json
-from kairoscope.stacks.kairosdb import nodetool, scylla_rest
+from kairoscope.stacks.kairosdb.scylla.rest import COUNTED
+from kairoscope.stacks.kairosdb.servers import nodetool
 
 _PERCENTILES = (50, 75, 95, 98, 99, 99.9)
 
@@ -89,9 +90,7 @@ class StoreWindow:
         for host in self._hosts:
             (t0, before), (t1, after) = (look.get(host.name, (0.0, {})) for look in self._looks)
             try:
-                counted = {
-                    name: difference(before[name], after[name]) for name in scylla_rest.COUNTED
-                }
+                counted = {name: difference(before[name], after[name]) for name in COUNTED}
             except (LookupError, TypeError, ValueError) as error:
                 why = str(error) if isinstance(error, ValueError) else "a look is missing"
                 self._note(host, why, started_again=isinstance(error, StartedAgain))

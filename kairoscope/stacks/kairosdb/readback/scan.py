@@ -19,9 +19,10 @@ from cassandra.query import tuple_factory
 
 from kairoscope.errors import UserError
 from kairoscope.stacks.compared import compare
-from kairoscope.stacks.kairosdb import cql, index
-from kairoscope.stacks.kairosdb.row_names import Names
-from kairoscope.stacks.kairosdb.stored import Objects, Partition, partitions
+from kairoscope.stacks.kairosdb.readback import index
+from kairoscope.stacks.kairosdb.readback.row_names import Names
+from kairoscope.stacks.kairosdb.readback.stored import Objects, Partition, partitions
+from kairoscope.stacks.kairosdb.servers import cql
 from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule.due import Int64s, Schedule, Series
 from loaders.schedule.values import ValueType

@@ -7,8 +7,8 @@ from typing import Any
 from cassandra.cluster import Session
 
 from kairoscope.errors import UserError
-from kairoscope.stacks.kairosdb import cql
-from kairoscope.stacks.kairosdb.row_names import Names
+from kairoscope.stacks.kairosdb.readback.row_names import Names
+from kairoscope.stacks.kairosdb.servers import cql
 from loaders.schedule.due import Schedule
 from loaders.send.kairos_rows import row_key
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.releases import number
-from kairoscope.stacks.kairosdb import cassandra_counts, scylla_rest
+from kairoscope.stacks.kairosdb.scylla import rest as scylla_rest
+from kairoscope.stacks.kairosdb.servers import cassandra_counts
 
 PERCENTILES = ("50%", "75%", "95%", "98%", "99%", "Min", "Max")
 

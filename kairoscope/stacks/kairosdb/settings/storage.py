@@ -9,8 +9,8 @@ from kairoscope.experiment.schema import ROW_WIDTH_S
 from kairoscope.plan.amounts import bounded, count, in_bytes, n, up
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.releases import number
-from kairoscope.stacks.kairosdb.commitlog import CommitLog
-from kairoscope.stacks.kairosdb.queue import INDEX_BYTES, LATEST_EXPIRY_S, Queue
+from kairoscope.stacks.kairosdb.settings.commitlog import CommitLog
+from kairoscope.stacks.kairosdb.settings.queue import INDEX_BYTES, LATEST_EXPIRY_S, Queue
 
 # ScyllaDB's own default for refusing a batch; Cassandra's 50 KiB would refuse KairosDB's batches.
 BATCH_FAIL_MIN_KIB = 1_024

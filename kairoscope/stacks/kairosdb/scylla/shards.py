@@ -8,16 +8,16 @@ from pathlib import Path
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed
 from kairoscope.run_folder import JsonLines
-from kairoscope.stacks.kairosdb import scylla_metrics
+from kairoscope.stacks.kairosdb.scylla import metrics
 
 PORT = 9180
 """ScyllaDB's own for Prometheus (`prometheus_port`)."""
 
-_PROGRAM = Path(scylla_metrics.__file__)
+_PROGRAM = Path(metrics.__file__)
 
 
 class ShardLoads(Followed):
-    """Looks at each storage node's counters by shard (`scylla_metrics`), a line of a file each.
+    """Looks at each storage node's counters by shard (`metrics`), a line of a file each.
 
     On the node's own host, as only SSH need be open to us. A node that is down is a line too.
     """

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kairoscope.hosts.secret_files import Access
-from kairoscope.stacks.kairosdb import readback
-from kairoscope.stacks.kairosdb.scan import Scanned
+from kairoscope.stacks.kairosdb.readback import queries
+from kairoscope.stacks.kairosdb.readback.scan import Scanned
 from kairoscope.verdict.settlement import SeriesResult
 from loaders.schedule.due import Int64s, Schedule, Series
 from loaders.schedule.values import seeds, splitmix64
@@ -98,7 +98,7 @@ def sample(schedule: Schedule) -> set[int]:
 
 @dataclass(frozen=True)
 class ThroughKairosDB:
-    """How KairosDB's query API is reached: see `readback.read_all`."""
+    """How KairosDB's query API is reached: see `queries.read_all`."""
 
     nodes: list[str]
     access: Access | None = None
@@ -112,7 +112,7 @@ def read_run(
     api: ThroughKairosDB,
     consistency: str,
     on_asked: Callable[[int, int], None] = lambda done, total: None,
-    settle_s: tuple[float, ...] = readback.SETTLE_S,
+    settle_s: tuple[float, ...] = queries.SETTLE_S,
 ) -> tuple[Extent, list[Series]]:
     """Give `on_result` every series of the run once: as the store has it, or KairosDB.
 
@@ -124,7 +124,7 @@ def read_run(
         api: where KairosDB is asked.
         consistency: of the scan, for the words.
         on_asked: called with how many series KairosDB has answered for, of how many.
-        settle_s: see `readback.read_all`.
+        settle_s: see `queries.read_all`.
 
     Returns:
         Which way it went, and the series whose rows the scan did not count for sure.
@@ -156,7 +156,7 @@ def read_run(
         on_result(result)
 
     passes = asyncio.run(
-        readback.read_all(
+        queries.read_all(
             schedule,
             incomplete,
             answered,

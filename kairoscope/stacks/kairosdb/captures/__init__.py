@@ -1,0 +1,1 @@
+"""What a run captures of KairosDB and its store beside its load."""

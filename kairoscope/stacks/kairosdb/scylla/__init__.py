@@ -1,0 +1,1 @@
+"""ScyllaDB's own: its options, a server that the user brings, its REST API, metrics and shards."""
