@@ -3,9 +3,18 @@
 import re
 import sys
 import tomllib
+from typing import Any
+
+import pytest
 
 from kairoscope import paths
 from kairoscope.cli import known
+
+# What stands one above the other: whose rooms, under which heading it is drawn.
+FLOORS = [
+    ("kairoscope", "## The rooms of kairoscope/"),
+    ("kairoscope.stacks.kairosdb", "### The rooms of KairosDB's stack"),
+]
 
 # KairosDB has a queue, and a word for it that is its own: what is of it is called so everywhere.
 OURS = {"queue"}
@@ -19,32 +28,46 @@ def test_no_module_hides_one_of_the_standard_library() -> None:
     assert names & sys.stdlib_module_names == OURS
 
 
-def test_contracts_list_every_target() -> None:
+def contracts() -> dict[str, dict[str, Any]]:
     config = tomllib.loads((paths.CHECKOUT / "pyproject.toml").read_text())
-    contracts = {c["name"]: c for c in config["tool"]["importlinter"]["contracts"]}
+    return {c["name"]: c for c in config["tool"]["importlinter"]["contracts"]}
+
+
+def layers_of(package: str) -> list[str]:
+    (found,) = (c["layers"] for c in contracts().values() if c.get("containers") == [package])
+    return list(found)
+
+
+def test_contracts_list_every_target() -> None:
     of = {".".join(type(each).__module__.split(".")[:3]) for each in known.TARGETS}
-    assert set(contracts["Targets do not know each other"]["modules"]) == of
-    door = contracts["Only the door names a concrete target or stack"]
+    assert set(contracts()["Targets do not know each other"]["modules"]) == of
+    door = contracts()["Only the door names a concrete target or stack"]
     assert of < set(door["forbidden_modules"])
     # And every room but the door, and theirs.
-    (layers,) = (c for c in contracts.values() if c["type"] == "layers")
-    rooms = {f"kairoscope.{room}" for layer in layers["layers"][:-1] for room in layer.split(" | ")}
+    floors = layers_of("kairoscope")[:-1]
+    rooms = {f"kairoscope.{room}" for floor in floors for room in floor.split(" | ")}
     known_by = {"kairoscope.cli", "kairoscope.targets", "kairoscope.stacks"}
     assert set(door["source_modules"]) == rooms - known_by | {"bench"}
 
 
-def test_the_rooms_are_drawn_as_they_are_held() -> None:
+@pytest.mark.parametrize(("package", "heading"), FLOORS)
+def test_the_rooms_are_drawn_as_they_are_held(package: str, heading: str) -> None:
     """What docs/architecture.md draws, from the top, and the layers that lint-imports looks at."""
     page = (paths.CHECKOUT / "docs" / "architecture.md").read_text()
-    drawing = page.partition("## The rooms of kairoscope/")[2].split("```")[1]
-    drawn = [
-        re.findall(r"(\w+)/", line) for line in re.findall(r"^ (\w+/(?: │ \w+/)*)", drawing, re.M)
-    ]
-    config = tomllib.loads((paths.CHECKOUT / "pyproject.toml").read_text())
-    (layers,) = (c for c in config["tool"]["importlinter"]["contracts"] if c["type"] == "layers")
-    *held, below = (layer.split(" | ") for layer in layers["layers"])
+    drawing = page.partition(f"\n{heading}\n")[2].split("```")[1]
+    floors = re.findall(r"^ (\w+/?(?: │ \w+/?)*)  ", drawing, re.M)
+    drawn = [floor.replace("/", "").split(" │ ") for floor in floors]
+    held = [floor.split(" | ") for floor in layers_of(package) if " : " not in floor]
     assert [set(floor) for floor in drawn] == [set(floor) for floor in held]
-    for name in below[0].split(" : "):
-        assert name in drawing.splitlines()[-1]
-    for room in (room for floor in drawn for room in floor if room != "cli"):
+    folder = paths.CHECKOUT / package.replace(".", "/")
+    for room in "  ".join(floors).replace(" │ ", "  ").split("  "):
+        assert (folder / room).is_dir() if room.endswith("/") else (folder / f"{room}.py").exists()
+
+
+def test_what_every_room_has_is_in_the_table() -> None:
+    page = (paths.CHECKOUT / "docs" / "architecture.md").read_text()
+    *floors, below = layers_of("kairoscope")
+    for room in (room for floor in floors for room in floor.split(" | ") if room != "cli"):
         assert f"\n| `{room}/` | " in page
+    (line,) = (line for line in page.splitlines() if line.startswith(" errors, "))
+    assert all(name in line for name in below.split(" : "))
