@@ -94,8 +94,12 @@ def plan(as_json: bool, **wanted: Any) -> None:
     if as_json:
         click.echo(made.to_json())
     else:
-        where = known.target(made.target)
-        here = preflight.notices(made, of_hosts=where.managed) if where.shared else []
+        where, what = known.target(made.target), known.stack(made.stack)
+        here = (
+            preflight.notices(made, what.needs(made), of_hosts=where.managed)
+            if where.shared
+            else []
+        )
         console.print(render(made.model_copy(update={"notices": (*made.notices, *here)})))
 
 

@@ -195,7 +195,7 @@ def servers_here(plan: Plan, target: Target, stack: Stack, options: Options) -> 
 
 def _check_here(plan: Plan, of: Deployment) -> None:
     """UserError if this machine cannot take the servers, as far as the plan alone says."""
-    preflight.check_shared(plan, servers_here(plan, of.target, of.stack, of.options))
+    preflight.check_shared(plan, of.stack, servers_here(plan, of.target, of.stack, of.options))
 
 
 def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
@@ -203,7 +203,8 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     target, folder = of.target, paths.target_dir(plan.target)
     first = not plan_file(plan.target).exists()
     # One kernel for all hosts of this machine; once they are there, what runs there has its share.
-    if target.shared and target.managed and first and (problem := preflight.check_aio(plan)):
+    makes_hosts_here = target.shared and target.managed and first
+    if makes_hosts_here and (problem := preflight.check_aio(of.stack.needs(plan))):
         raise UserError(f"This machine cannot take the hosts: {problem}")
     path = inventory.file(plan.target)
     try:

@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
-from kairoscope.deploy import bootstrap, bundles, monitoring, preflight
+from kairoscope.deploy import bootstrap, bundles, monitoring
 from kairoscope.hosts import inventory, secret_files
 from kairoscope.hosts.deployed import plan_file
-from kairoscope.hosts.java import JVM_OVERHEAD_MIB
 from kairoscope.hosts.machines import Layout, Machine, Machines
 from kairoscope.plan import Plan
 from kairoscope.stacks.stack import Brought, Stack
@@ -75,13 +74,11 @@ def _of_all(
         "managed": layout.managed,
         "service_manager": layout.service_manager,
         "cluster_name": machines.cluster_name,
-        # TLS and logins between all servers; a password for KairosDB's REST interface too.
+        # TLS and logins between all servers; a password for what takes points by HTTP too.
         "secured": plan.security["enabled"],
         "rest_auth": plan.security["rest_auth"],
         "secrets_dir": str(secret_files.folder(plan.target)),
         "bundles_dir": str(paths.BUNDLES),
-        "jvm_overhead_mib": JVM_OVERHEAD_MIB,
-        "scylla_overhead_mib": preflight.SCYLLA_OVERHEAD_MIB,
         **{f"{name}_version": part.version for name, part in parts.items()},
         "loader_version": bundles.bundle(bundles.LOADER).version,
         "java": layout.java or f"{folders[bundles.JAVA]}/bin/java",

@@ -1,9 +1,11 @@
-"""Refuse, before anything is started, what this machine cannot take: ports, memory, disk."""
+"""Refuse, before anything is started, what this machine cannot take: ports, memory, disk.
+
+What servers need the stack says (`kairoscope.stacks.needs`); here it is compared with the machine.
+"""
 
 import shutil
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -12,26 +14,12 @@ from kairoscope import paths, ready
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh, supervisor
 from kairoscope.hosts.deployed import plan_file
-from kairoscope.hosts.inventory import (
-    GROUPS,
-    SCYLLA_CONNECTIONS,
-    SHARD_AWARE_PORT,
-    STORAGE_TLS_PORT,
-    Host,
-    Inventory,
-)
-from kairoscope.hosts.java import JVM_OVERHEAD_MIB
+from kairoscope.hosts.inventory import GROUPS, Host, Inventory
 from kairoscope.plan import Plan
+from kairoscope.stacks.needs import Cpu, Listener, Memory, Needs, Slots
+from kairoscope.stacks.stack import Stack
 
 MIB = 1024 * 1024
-
-# What a ScyllaDB node takes beside the memory that it is given: its program, stacks, the kernel's
-# side of its files.
-SCYLLA_OVERHEAD_MIB = 200
-
-# Slots of the kernel's asynchronous I/O that each shard takes beside those for its connections
-# (seastar/src/core/reactor.cc: max_aio, and two for its timer).
-SCYLLA_STORAGE_SLOTS = 1_026
 
 # A loader process, and the agent of a loader host: rounded up from `max_rss_bytes`, which a run
 # writes for each worker (load/worker-<i>.json).
@@ -47,60 +35,15 @@ LOADER_PYTHON = (3, 11)
 _UNREACHED = "not reached by ssh"
 _LOGIN_EVERY_S = 10
 
-# CPU of this machine for a point, in µs: measured with three copies on two shared cores, on a good
-# day, KairosDB and the loaders included (experiments/laptop.yml). The least that it takes, for a
-# refusal; what a run is planned to take (`assume`, totals.cpu_cores) is more.
-CPU_US_PER_POINT = 33
-
-# A storage node or KairosDB that has nothing to do takes a tenth of a core for its timers, and one
-# that starts all of it for half a minute.
-SERVERS_PER_CORE = 4
-
 # Deploying is refused only for so many times what the cores carry: a load beyond them may be what
 # somebody wants to see, and other machines need less for a point.
 HOPELESS = 4
 
 
-@dataclass(frozen=True)
-class Listener:
-    """An address and TCP port that the deployment will listen on, and for what."""
-
-    address: str
-    port: int
-    purpose: str
-
-
-def listeners(target: Inventory) -> list[Listener]:
-    """Every TCP address and port of a target's servers."""
-    found = []
-    for host in target.storage:
-        found += [
-            Listener(host.address, host.vars["native_transport_port"], f"CQL of {host.name}"),
-            Listener(host.address, host.vars["storage_port"], f"node-to-node of {host.name}"),
-            *_of_engine(host),
-        ]
-    for host in target.kairosdb:
-        if "listens" in host.vars:
-            found += [
-                Listener(host.address, port, f"{what} of {host.name}")
-                for what, port in host.vars["listens"].items()
-            ]
-            continue
-        found += [
-            Listener(host.address, host.vars["http_port"], f"REST of {host.name}"),
-            Listener(host.address, host.vars["telnet_port"], f"telnet of {host.name}"),
-        ]
-    return found + _of_monitoring(target)
-
-
-def _of_monitoring(target: Inventory) -> list[Listener]:
-    """What listens where a target is watched, and does not where it is not."""
-    found = []
-    for host in target.storage if target.monitoring else []:
-        given = host.vars
-        if "jmx_port" in given:  # ScyllaDB's metrics are there in any case.
-            address, port = given["prometheus_address"], given["prometheus_port"]
-            found.append(Listener(address, port, f"metrics of {host.name}"))
+def listeners(stack: Stack, target: Inventory) -> list[Listener]:
+    """Every TCP address and port of a target's servers, and of what watches them."""
+    watched = bool(target.monitoring)
+    found = [each for host in target.hosts for each in stack.listeners(host, watched=watched)]
     for host in target.monitoring:
         given = host.vars
         found += [
@@ -108,23 +51,6 @@ def _of_monitoring(target: Inventory) -> list[Listener]:
             Listener(given["node_exporter_address"], given["node_exporter_port"], "node exporter"),
         ]
     return found
-
-
-def _of_engine(host: Host) -> list[Listener]:
-    """What a storage node listens on beside CQL and the other nodes, as its inventory has it."""
-    given = host.vars
-    if "jmx_port" in given:
-        return [
-            Listener("127.0.0.1", given["jmx_port"], f"JMX of {host.name}"),
-            Listener(given["jolokia_address"], given["jolokia_port"], f"counts of {host.name}"),
-        ]
-    tls = Listener(host.address, STORAGE_TLS_PORT, f"node-to-node by TLS of {host.name}")
-    return [
-        *([tls] if given["secured"] else []),
-        Listener(host.address, SHARD_AWARE_PORT, f"CQL by shard of {host.name}"),
-        Listener(given["prometheus_address"], given["prometheus_port"], f"metrics of {host.name}"),
-        Listener(given["api_address"], given["api_port"], f"REST API of {host.name}"),
-    ]
 
 
 def taken(wanted: list[Listener], state: Path) -> list[str]:
@@ -153,72 +79,47 @@ def _name(pid: int) -> str:
         return "gone meanwhile"
 
 
-def memory_problem(plan: Plan, available_mib: int) -> str | None:
-    """Why the plan does not fit in the available memory (MiB), or None."""
-    cluster = plan.experiment.cluster
-    processes = int(plan.load["workers"]) + cluster.loader_hosts
-    loaders = processes * LOADER_MIB + SPARE_MIB
-    if (servers := plan.totals.get("servers_mib")) is not None:
-        if (needed := int(servers) + loaders) <= available_mib:
-            return None
-        return (
-            f"too little memory: {needed:,} MiB needed ({servers:,} of the servers, {processes} "
-            f"loader processes × {LOADER_MIB}, {SPARE_MIB} spare), {available_mib:,} MiB "
-            "available. End other programs"
-        )
-    what, each, beside = "heap", int(plan.storage["heap_mb"]), JVM_OVERHEAD_MIB
-    lower = "storage.heap_mb"
-    if plan.engine == "scylla":
-        what, each, beside = "memory", int(plan.storage["memory_mb"]), SCYLLA_OVERHEAD_MIB
-        lower = "storage.memory_mb"
-        if plan.experiment.storage.memory_mb is None and plan.storage["shards"] > 1:
-            lower = f"cluster.shards ({plan.storage['shards']}, from which the memory is derived)"
-    storage = cluster.storage_nodes * (each + beside)
-    kairosdb = cluster.kairosdb_nodes * (int(plan.kairosdb["heap_mb"]) + JVM_OVERHEAD_MIB)
-    needed = storage + kairosdb + loaders
+def memory_problem(plan: Plan, servers: Memory, available_mib: int) -> str | None:
+    """Why the plan's servers and loaders do not fit in the available memory (MiB), or None."""
+    processes = int(plan.load["workers"]) + plan.experiment.cluster.loader_hosts
+    needed = servers.mib + processes * LOADER_MIB + SPARE_MIB
     if needed <= available_mib:
         return None
     return (
-        f"too little memory: {needed:,} MiB needed ({cluster.storage_nodes} storage nodes × "
-        f"({each} {what} + {beside}) + "
-        f"{cluster.kairosdb_nodes} KairosDB × ({plan.kairosdb['heap_mb']} heap + "
-        f"{JVM_OVERHEAD_MIB}) + {processes} loader processes × {LOADER_MIB} + {SPARE_MIB} spare), "
-        f"{available_mib:,} MiB available. Lower {lower} or the number of nodes in the "
-        "experiment, or end other programs."
+        f"too little memory: {needed:,} MiB needed ({servers.how} + {processes} loader processes × "
+        f"{LOADER_MIB} + {SPARE_MIB} spare), {available_mib:,} MiB available. "
+        f"{f'Lower {servers.lower}, or end' if servers.lower else 'End'} other programs."
     )
 
 
-def aio_problem(plan: Plan, most: int, used: int, running: int = 0) -> str | None:
-    """Why the kernel has too little asynchronous I/O for the plan's ScyllaDB nodes, or None.
+def aio_problem(slots: Slots, most: int, used: int, running: int = 0) -> str | None:
+    """Why the kernel has too little asynchronous I/O for servers that need it, or None.
 
-    `most` and `used` slots, of the whole machine; `running` nodes have theirs.
+    `most` and `used` slots, of the whole machine; `running` servers have theirs.
     """
-    if plan.engine != "scylla":
-        return None
-    nodes, shards = plan.experiment.cluster.storage_nodes, int(plan.storage["shards"])
-    each = shards * (SCYLLA_STORAGE_SLOTS + SCYLLA_CONNECTIONS)
-    needed = max(0, nodes - running) * each
+    needed = max(0, slots.servers - running) * slots.each
     if needed <= most - used:
         return None
     return (
-        f"too little asynchronous I/O: ScyllaDB needs {needed:,} slots ({nodes - running} nodes × "
-        f"{shards} shards × ({SCYLLA_STORAGE_SLOTS:,} + {SCYLLA_CONNECTIONS:,} connections)), of "
-        f"{most:,} in fs.aio-max-nr {used:,} are taken. End what takes them (databases, virtual "
-        f"machines), or as root: sysctl fs.aio-max-nr={used + needed}"
+        f"too little asynchronous I/O: {slots.of} needs {needed:,} slots "
+        f"({slots.servers - running} nodes × {slots.how}), of {most:,} in fs.aio-max-nr {used:,} "
+        "are taken. End what takes them (databases, virtual machines), or as root: "
+        f"sysctl fs.aio-max-nr={used + needed}"
     )
 
 
-def check_aio(plan: Plan, running: int = 0) -> str | None:
-    """`aio_problem` of this machine as it is, of which `running` ScyllaDB nodes are a part."""
+def check_aio(needs: Needs, running: Collection[psutil.Process] = ()) -> str | None:
+    """`aio_problem` of this machine as it is, on which processes of the target are `running`."""
+    if needs.slots is None:
+        return None
+    there = sum(needs.slots.is_one(process.cmdline()) for process in running)
     most, used = (int(Path("/proc/sys/fs", name).read_text()) for name in ("aio-max-nr", "aio-nr"))
-    return aio_problem(plan, most, used, running)
+    return aio_problem(needs.slots, most, used, there)
 
 
-def disk_problem(plan: Plan, free_bytes: int, where: Path) -> str | None:
+def disk_problem(plan: Plan, needs: Needs, free_bytes: int, where: Path) -> str | None:
     """Why the plan does not fit on the disk, or None. `free_bytes` at `where`."""
-    # What the queue leaves free is of no use to anybody, but must be there.
-    floor = plan.kairosdb.get("queue_disk_free_mb", 0) * MIB
-    needed = int(plan.totals["disk_bytes"]) + floor
+    needed = int(plan.totals["disk_bytes"]) + needs.kept_free_bytes
     if needed <= free_bytes:
         return None
     return (
@@ -292,49 +193,46 @@ def _advice(said: str) -> str:
     return said
 
 
-def cpu_problem(plan: Plan, cores: int, slack: float = 1) -> str | None:
+def cpu_problem(plan: Plan, cpu: Cpu | None, cores: int, slack: float = 1) -> str | None:
     """Why this machine's cores do not carry the plan, or None.
 
     `slack`: how many times as much as they carry is still taken.
     """
-    cluster = plan.experiment.cluster
-    servers = cluster.storage_nodes + cluster.kairosdb_nodes
-    if servers > slack * cores * SERVERS_PER_CORE:
+    if cpu is None:
+        return None
+    if cpu.servers > slack * cores * cpu.per_core:
         return (
-            f"{servers} servers ({cluster.storage_nodes} storage nodes, {cluster.kairosdb_nodes} "
-            f"KairosDB) on {cores} cores: more than {SERVERS_PER_CORE} a core mostly wait for each "
-            "other. Lower cluster.storage_nodes or cluster.kairosdb_nodes, or take target hosts "
-            "or aws"
+            f"{cpu.servers} servers ({cpu.named}) on {cores} cores: more than {cpu.per_core} a "
+            f"core mostly wait for each other. Lower {cpu.fewer}, or take target hosts or aws"
         )
-    # A replay is sent as fast as it is taken; what a point costs other systems is not known here.
-    if plan.load["replay"] or "servers_mib" in plan.totals:
+    # A replay is sent as fast as it is taken.
+    if plan.load["replay"]:
         return None
     rate = plan.totals["points_per_s"]
-    needed = rate * CPU_US_PER_POINT / 1e6
+    needed = rate * cpu.us_per_point / 1e6
     if needed <= slack * cores:
         return None
     return (
-        f"{rate:,.0f} points/s take about {needed:,.1f} cores ({CPU_US_PER_POINT} µs of CPU a "
-        "point with three copies, KairosDB and the loaders together, on a good day; "
-        f"totals.cpu_cores has room for a bad one), this machine has {cores}: the run would "
-        "measure the want of them. Lower SENSORS= or RATE=, or take target hosts or aws"
+        f"{rate:,.0f} points/s take about {needed:,.1f} cores ({cpu.us_per_point:g} µs of CPU a "
+        f"point {cpu.measured}), this machine has {cores}: the run would measure the want of them. "
+        "Lower SENSORS= or RATE=, or take target hosts or aws"
     )
 
 
-def notices(plan: Plan, *, of_hosts: bool) -> list[str]:
+def notices(plan: Plan, needs: Needs, *, of_hosts: bool) -> list[str]:
     """What to know before a plan is deployed to this machine: that it does not carry it.
 
     `of_hosts`: see `_memory_mib`.
     """
     found = [
-        memory_problem(plan, _memory_mib(plan, of_hosts=of_hosts)),
-        cpu_problem(plan, psutil.cpu_count() or 1),
-        *_resources_here(plan, of_hosts=of_hosts),
+        memory_problem(plan, needs.memory, _memory_mib(plan, of_hosts=of_hosts)),
+        cpu_problem(plan, needs.cpu, psutil.cpu_count() or 1),
+        *_resources_here(plan, needs, of_hosts=of_hosts),
     ]
     return [f"This machine cannot carry it: {problem}" for problem in found if problem]
 
 
-def _resources_here(plan: Plan, *, of_hosts: bool) -> list[str | None]:
+def _resources_here(plan: Plan, needs: Needs, *, of_hosts: bool) -> list[str | None]:
     """What this machine lacks of asynchronous I/O and of disk.
 
     `of_hosts`: hosts that are made here have disks of their own, and those that are there already
@@ -342,12 +240,11 @@ def _resources_here(plan: Plan, *, of_hosts: bool) -> list[str | None]:
     """
     state = paths.target_dir(plan.target)
     if of_hosts:
-        return [] if plan_file(plan.target).exists() else [check_aio(plan)]
-    running = sum(supervisor.is_scylla(p.cmdline()) for p in supervisor.owned(state))
+        return [] if plan_file(plan.target).exists() else [check_aio(needs)]
     there = next(path for path in (state, *state.parents) if path.is_dir())
     return [
-        check_aio(plan, running),
-        disk_problem(plan, shutil.disk_usage(there).free, state),
+        check_aio(needs, supervisor.owned(state)),
+        disk_problem(plan, needs, shutil.disk_usage(there).free, state),
     ]
 
 
@@ -376,20 +273,20 @@ def check_home() -> None:
         raise UserError(problem)
 
 
-def check_shared(plan: Plan, hosts: list[Host]) -> None:
+def check_shared(plan: Plan, stack: Stack, hosts: list[Host]) -> None:
     """Of a target whose servers are all on this machine, what can be told from the plan alone.
 
     `hosts`: with the ports of their servers, where those are processes of this machine itself.
 
     UserError with every problem, one line each; nothing was built or started then.
     """
-    cores = psutil.cpu_count() or 1
+    needs = stack.needs(plan)
     problems = [
-        memory_problem(plan, _memory_mib(plan, of_hosts=not hosts)),
-        cpu_problem(plan, cores, HOPELESS),
+        memory_problem(plan, needs.memory, _memory_mib(plan, of_hosts=not hosts)),
+        cpu_problem(plan, needs.cpu, psutil.cpu_count() or 1, HOPELESS),
     ]
     if hosts:
-        problems += _problems_here(plan, hosts)
+        problems += _problems_here(plan, stack, hosts)
     found = [problem for problem in problems if problem]
     if any("is taken by" in problem for problem in found):
         found.append("End that program, or deploy on other addresses: KAIROSCOPE_LOCAL_NET=127.0.7")
@@ -397,11 +294,11 @@ def check_shared(plan: Plan, hosts: list[Host]) -> None:
         raise UserError("This machine cannot take the deployment:\n  " + "\n  ".join(found))
 
 
-def _problems_here(plan: Plan, hosts: list[Host]) -> list[str | None]:
+def _problems_here(plan: Plan, stack: Stack, hosts: list[Host]) -> list[str | None]:
     state = paths.target_dir(plan.target)
     of_role = {role: [host for host in hosts if host.role == role] for role in GROUPS}
     return [
         ready.path_problem(state),
-        *_resources_here(plan, of_hosts=False),
-        *taken(listeners(Inventory(state, *of_role.values())), state),
+        *_resources_here(plan, stack.needs(plan), of_hosts=False),
+        *taken(listeners(stack, Inventory(state, *of_role.values())), state),
     ]

@@ -18,29 +18,12 @@ import yaml
 from kairoscope import paths
 from kairoscope.errors import UserError
 
-NATIVE_TRANSPORT_PORT = 9042
-STORAGE_PORT = 7000
-HTTP_PORT = 8080
-JMX_PORT = 7199
-# Of the agent that gives some of Cassandra's JMX by HTTP.
-JOLOKIA_PORT = 8778
-TELNET_PORT = 4242
-# Metrics of a storage node, whatever its engine.
-PROMETHEUS_PORT = 9180
-# ScyllaDB's: between nodes by TLS, CQL by which a client picks the shard, REST API.
-STORAGE_TLS_PORT = 7001
-SHARD_AWARE_PORT = 19042
-API_PORT = 10000
 # Of the monitoring host, and of what tells the figures of a host itself.
 PROMETHEUS_WEB_PORT = 9090
 ALERTMANAGER_PORT = 9093
 GRAFANA_PORT = 3000
 LOADER_METRICS_PORT = 9105
 NODE_EXPORTER_PORT = 9100
-# Connections of one ScyllaDB shard that can be waited for at once, each in a slot of the kernel's
-# asynchronous I/O (fs.aio-max-nr), of which a machine has 65,536 unless told otherwise. With
-# ScyllaDB's own 50,000 (main.cc) one node would take nearly all of them.
-SCYLLA_CONNECTIONS = 1_000
 GROUPS = ("storage", "kairosdb", "loader", "monitoring")
 
 
@@ -82,12 +65,12 @@ class Host:
 
     @property
     def scheme(self) -> str:
-        """Of a KairosDB node's REST interface: https where the target is secured."""
+        """Of what takes points by HTTP: https where the target is secured."""
         return "https" if self.vars.get("secured") else "http"
 
     @property
     def url(self) -> str:
-        """Base URL of a KairosDB node's REST interface, as the other hosts reach it."""
+        """Base URL of a server that takes points by HTTP, as the other hosts reach it."""
         return f"{self.scheme}://{self.address}:{self.vars['http_port']}"
 
 

@@ -12,8 +12,7 @@ NEEDED = "17"
 
 JVM_OVERHEAD_MIB = 550
 """What a JVM takes beside its heap: code, threads, direct buffers. A storage node with a heap of
-1,024 MiB was seen to take 1,417 MiB in all (the README's measured run). The inventory takes it to
-role preflight, for hosts of their own."""
+1,024 MiB was seen to take 1,417 MiB in all (the README's measured run)."""
 
 
 def java17() -> str:

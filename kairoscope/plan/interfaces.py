@@ -108,8 +108,7 @@ class Stack(Protocol):
         """Record the settings of the store and what the run takes of disk and CPU; its final
         values. `servers` as `servers` gave it, `now_s` in epoch s.
 
-        Of `draft.totals`, `disk_bytes` must be set; `servers_mib`, memory of all servers together,
-        where KairosDB's arithmetic for it does not hold."""
+        Of `draft.totals`, `disk_bytes` must be set."""
 
     def notices(self, draft: Draft, target: Target, servers: Any) -> None:
         """Record what to know of the stack before starting."""

@@ -17,7 +17,7 @@ from rich.console import Console
 from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.hosts import forwards
-from kairoscope.hosts.inventory import Inventory
+from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.hosts.supervisor import Process
 from kairoscope.plan import Plan
@@ -25,6 +25,7 @@ from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Target
 from kairoscope.stacks import fetched
+from kairoscope.stacks.needs import Listener, Memory, Needs
 from kairoscope.stacks.single_session import Server, Session, points_port
 from kairoscope.stacks.stack import Scraped
 from kairoscope.stacks.told import Told
@@ -261,9 +262,22 @@ class Single(ABC):
             "http_port": next(iter(listens.values())),
             "points_port": points_port(listens, plan.load["protocol"]),
             "listens": listens,
+            "preflight_memory_mib": plan.totals["servers_mib"],
             **({"unit": self.name, "run_as": self.name} if layout.managed else {}),
             **self.of_server(plan, machine.name),
         }
+
+    def needs(self, plan: Plan) -> Needs:
+        """Memory, as `store` has it of its processes; what they take of CPU was not measured."""
+        mib = int(plan.totals["servers_mib"])
+        return Needs(Memory(mib, f"{mib:,} of the servers"))
+
+    def listeners(self, host: Host, *, watched: bool) -> list[Listener]:
+        """All its ports, watched or not."""
+        return [
+            Listener(host.address, port, f"{what} of {host.name}")
+            for what, port in host.vars["listens"].items()
+        ]
 
     def show(self, hosts: Inventory, states: Mapping[str, Process], console: Console) -> bool:
         """Print its release and what waits; True if it takes points."""

@@ -15,6 +15,7 @@ from kairoscope.hosts.supervisor import Process
 from kairoscope.plan import Plan
 from kairoscope.plan.interfaces import Stack as Planned
 from kairoscope.run_folder import Expected, JsonLines
+from kairoscope.stacks.needs import Listener, Needs
 from kairoscope.stacks.questions import Asks
 from kairoscope.verdict.settlement import AtAll, FailedPoint, Gap, SeriesResult
 from loaders.credentials import Credentials
@@ -121,7 +122,20 @@ class Stack(Planned, Protocol):
     def of_machine(
         self, plan: Plan, machine: Machine, layout: Layout, brought: Any
     ) -> dict[str, Any]:
-        """Inventory variables of one host that follow from its role."""
+        """Inventory variables of one host that follow from its role.
+
+        `preflight_memory_mib` is what its servers take, in MiB; none where that is not known, or
+        is what the host has.
+        """
+
+    def needs(self, plan: Plan) -> Needs:
+        """What all servers of a plan need together of a machine that they share."""
+
+    def listeners(self, host: Host, *, watched: bool) -> Sequence[Listener]:
+        """What listens on a host with servers (`Inventory.hosts`), by its inventory variables.
+
+        `watched`: whether a monitoring host asks for their figures.
+        """
 
     @property
     def scraped(self) -> Sequence[Scraped]:

@@ -30,8 +30,10 @@ from kairoscope import experiment, paths, run_folder
 from kairoscope.cli import known
 from kairoscope.deploy import inventory_vars, preflight
 from kairoscope.hosts import inventory, supervisor
+from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb.given_up import dead_letters
 from kairoscope.stacks.kairosdb.servers import cql
+from kairoscope.stacks.kairosdb.settings import ports
 from kairoscope.targets.target import Options
 from loaders.schedule.spec import LoadSpec
 
@@ -98,7 +100,7 @@ def free_net() -> str:
             for role in ("storage", "kairosdb")
         }
         wanted = preflight.listeners(
-            inventory.Inventory(Path("/nowhere"), hosts["storage"], hosts["kairosdb"], [])
+            stack, inventory.Inventory(Path("/nowhere"), hosts["storage"], hosts["kairosdb"], [])
         )
         if not preflight.taken(wanted, Path("/nowhere")):
             return net
@@ -290,7 +292,7 @@ class Deployment(Home):
     def cql(self, consistency: int = ConsistencyLevel.ALL) -> Iterator[Session]:
         """A session that sees, and reaches, every replica."""
         hosts = [f"{self.net}.{n}" for n in (1, 2, 3)]
-        with cql.session(hosts, inventory.NATIVE_TRANSPORT_PORT, consistency) as session:
+        with cql.session(hosts, ports.NATIVE_TRANSPORT_PORT, consistency) as session:
             yield session
 
     def post(self, metric: str, t: int, value: int, **tags: str) -> None:
@@ -410,7 +412,9 @@ def standing(cluster: D, *options: str | Path, timeout_s: float = 600) -> Iterat
     try:
         cluster.deployed = cluster.experiment
         cluster.well("deploy", cluster.experiment, *cluster.options, *options, timeout_s=timeout_s)
-        listeners = preflight.listeners(inventory.read(cluster.state / "inventory.yml"))
+        deployed = Plan.from_json((cluster.state / "plan.json").read_text())
+        there = inventory.read(cluster.state / "inventory.yml")
+        listeners = preflight.listeners(known.stack(deployed.stack), there)
         yield cluster
         cluster.cli("destroy", timeout_s=300)
         assert supervisor.owned(cluster.state) == []

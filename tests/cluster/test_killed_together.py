@@ -18,8 +18,8 @@ import pytest
 from deployment import STORAGE, Deployment, Run, standing, variant
 from harness import SCYLLA, SERVER, STORE, wait_for
 
-from kairoscope.hosts import inventory
 from kairoscope.stacks.kairosdb.servers import cql
+from kairoscope.stacks.kairosdb.settings import ports
 from loaders.schedule.due import Schedule
 
 pytestmark = pytest.mark.faults
@@ -97,7 +97,7 @@ def address_of(cluster: Deployment, name: str) -> str:
 def answers(cluster: Deployment, name: str) -> bool:
     """Whether a storage node takes CQL connections."""
     try:
-        address = (address_of(cluster, name), inventory.NATIVE_TRANSPORT_PORT)
+        address = (address_of(cluster, name), ports.NATIVE_TRANSPORT_PORT)
         with socket.create_connection(address, timeout=2):
             return True
     except OSError:
@@ -124,7 +124,7 @@ def on_neither(cluster: Deployment, run: Run, until_ms: int) -> int:
     for name in VICTIMS:
         address = address_of(cluster, name)
         # At LOCAL_ONE, which repairs nothing.
-        with cql.one_node(address, inventory.NATIVE_TRANSPORT_PORT) as db:
+        with cql.one_node(address, ports.NATIVE_TRANSPORT_PORT) as db:
             kind = f"kairos_{spec.value_type}"
             held = list(cql.timestamps_of_series(db, KEYSPACE, wanted, kind))
         due = [left - there for left, there in zip(due, held, strict=True)]

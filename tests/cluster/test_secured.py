@@ -31,10 +31,14 @@ from harness import wait_for
 from kairoscope import paths
 from kairoscope.errors import UserError
 from kairoscope.hosts import secret_files
-from kairoscope.hosts.inventory import NATIVE_TRANSPORT_PORT, STORAGE_PORT, TELNET_PORT
 from kairoscope.hosts.secret_files import Access, Login
 from kairoscope.stacks.kairosdb.servers import cql
 from kairoscope.stacks.kairosdb.servers.cql import LoginError
+from kairoscope.stacks.kairosdb.settings.ports import (
+    NATIVE_TRANSPORT_PORT,
+    STORAGE_PORT,
+    TELNET_PORT,
+)
 
 pytestmark = pytest.mark.secured
 

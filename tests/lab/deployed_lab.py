@@ -19,7 +19,7 @@ from harness import SERVER, SMALL, STORE, HostsCli, but, running_load, wait_for
 from hdrh.log import HistogramLogReader
 
 from kairoscope import run_folder
-from kairoscope.hosts.inventory import NATIVE_TRANSPORT_PORT
+from kairoscope.stacks.kairosdb.settings.ports import NATIVE_TRANSPORT_PORT
 from kairoscope.targets.lab import Lab, system
 from loaders.record.histograms import new_histogram
 

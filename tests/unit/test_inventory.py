@@ -130,18 +130,18 @@ def test_local_scylla_nodes_listen_on_their_own_addresses(home, monkeypatch):
     )
     assert "scylla_bundle" not in first
     assert "jmx_port" not in first
-    listeners = preflight.listeners(found)
+    stack = known.stack("kairosdb")
+    listeners = preflight.listeners(stack, found)
     for host in found.storage:
         ports = {one.port for one in listeners if one.purpose.endswith(f" of {host.name}")}
         assert ports == {9042, 19042, 7000, 9180, 10000}
         assert {one.address for one in listeners if host.name in one.purpose} == {host.address}
     # The preflight knows them before there is an inventory.
     # As they are checked before there is an inventory.
-    local, stack = known.target("local"), known.stack("kairosdb")
-    hosts = deploy.servers_here(scylla("local"), local, stack, Options(Path("x")))
+    hosts = deploy.servers_here(scylla("local"), known.target("local"), stack, Options(Path("x")))
     of_role = {role: [host for host in hosts if host.role == role] for role in inventory.GROUPS}
     planned = inventory.Inventory(Path("/nowhere"), *of_role.values())
-    assert preflight.listeners(planned) == listeners
+    assert preflight.listeners(stack, planned) == listeners
     # One after another: each joins the ones before it.
     assert first["storage_serial"] == 1
     scylla_options.check("5.2.19", "cluster_name: x", first["scylla_arguments"])

@@ -51,8 +51,11 @@ def test_of_hosts_each_tells_its_own_and_no_page_is_open_to_others():
 
 
 def test_ports_are_looked_at_before_anything_starts():
-    found = {(one.address, one.port) for one in preflight.listeners(here(WATCHED))}
-    before = {(one.address, one.port) for one in preflight.listeners(stripped(here(WATCHED)))}
+    def listened_on(target: inventory.Inventory) -> set[tuple[str, int]]:
+        stack = known.stack("kairosdb")
+        return {(one.address, one.port) for one in preflight.listeners(stack, target)}
+
+    found, before = listened_on(here(WATCHED)), listened_on(stripped(here(WATCHED)))
     ports = {("127.9.8.1", port) for port in (9090, 9100)}
     assert found - before == ports | {(f"127.9.8.{node}", 9180) for node in (1, 2, 3)}
 

@@ -28,12 +28,12 @@ from kairoscope import experiment as experiments
 from kairoscope import paths, report, run_folder
 from kairoscope.cli import known
 from kairoscope.cli.options import enter_kairosdb
-from kairoscope.deploy import deploy
+from kairoscope.deploy import deploy, preflight
 from kairoscope.errors import UserError
 from kairoscope.experiment import Overrides
 from kairoscope.hosts import inventory, ssh
 from kairoscope.hosts.forwards import Ways
-from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import Plan
 from kairoscope.report import charts, first, reference, view
 from kairoscope.report import data as report_data
@@ -48,6 +48,7 @@ from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics import server as victoriametrics_server
 from kairoscope.targets.lab.target import hosts as lab_hosts
 from kairoscope.targets.local import local_net
+from kairoscope.targets.target import Options
 from kairoscope.verdict import completeness, measurements, remarks, settlement
 from loaders.schedule import spec as specs
 from loaders.schedule.due import Schedule
@@ -122,6 +123,28 @@ def test_every_stack_has_an_experiment_and_its_role() -> None:
     assert sorted(EXPERIMENTS) == sorted(stack.name for stack in OTHERS)
     for name in EXPERIMENTS:
         assert (paths.ANSIBLE / "roles" / name / "tasks" / "main.yml").exists()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_what_it_takes_of_a_machine_is_memory_and_ports(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kairoscope.targets.local.java17", lambda: "/java")
+    made, stack = plan(EXPERIMENTS[name]), known.stack(name)
+    needs = stack.needs(made)
+    said = preflight.memory_problem(made, needs.memory, 0)
+    assert said
+    assert f"({made.totals['servers_mib']:,} of the servers + " in said
+    assert said.endswith("0 MiB available. End other programs.")
+    assert preflight.memory_problem(made, needs.memory, 10**6) is None
+    # What was not measured is not refused.
+    assert preflight.cpu_problem(made, needs.cpu, 0) is None
+    assert preflight.check_aio(needs) is None
+    (host,) = deploy.servers_here(made, known.target("local"), stack, Options(Path("x")))[:1]
+    assert host.vars["preflight_memory_mib"] == made.totals["servers_mib"]
+    there = preflight.listeners(stack, Inventory(Path("x"), [], [host], []))
+    assert {one.port for one in there} == set(host.vars["listens"].values())
+    assert {one.address for one in there} == {host.address}
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -1,6 +1,7 @@
 """What is refused before anything is started."""
 
 import os
+import re
 import socket
 import subprocess
 from pathlib import Path
@@ -19,7 +20,9 @@ from kairoscope.deploy import preflight
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh, supervisor
 from kairoscope.hosts.deployed import plan_file
-from kairoscope.hosts.inventory import SCYLLA_CONNECTIONS, Host, Inventory
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.stacks.kairosdb import needs
+from kairoscope.stacks.needs import Listener, Needs
 
 
 @pytest.fixture
@@ -27,23 +30,38 @@ def laptop() -> plan.Plan:
     return known.plan(experiment.load("laptop"), "local")
 
 
+def needed(made: plan.Plan) -> Needs:
+    return known.stack(made.stack).needs(made)
+
+
+def memory_problem(made: plan.Plan, available_mib: int) -> str | None:
+    return preflight.memory_problem(made, needed(made).memory, available_mib)
+
+
+def cpu_problem(made: plan.Plan, cores: int, slack: float = 1) -> str | None:
+    return preflight.cpu_problem(made, needed(made).cpu, cores, slack)
+
+
+def test_it_knows_no_system():
+    text = (paths.CHECKOUT / "kairoscope" / "deploy" / "preflight.py").read_text()
+    assert not re.search("scylla|cassandra|kairosdb|jmx", text, re.IGNORECASE)
+
+
 def test_memory(laptop):
-    assert preflight.memory_problem(laptop, 20_000) is None
-    problem = preflight.memory_problem(laptop, 2_000)
+    assert memory_problem(laptop, 20_000) is None
+    problem = memory_problem(laptop, 2_000)
     assert "too little memory" in problem
     assert "2,000 MiB available" in problem
 
 
 def test_loader_processes_take_memory_too(laptop):
-    def needed(plan: plan.Plan) -> int:
-        return int(
-            preflight.memory_problem(plan, 0).split("memory: ")[1].split()[0].replace(",", "")
-        )
+    def in_all(plan: plan.Plan) -> int:
+        return int(memory_problem(plan, 0).split("memory: ")[1].split()[0].replace(",", ""))
 
     more = laptop.model_copy(
         update={"load": laptop.load | {"workers": laptop.load["workers"] + 100}}
     )
-    assert needed(more) - needed(laptop) == 100 * preflight.LOADER_MIB
+    assert in_all(more) - in_all(laptop) == 100 * preflight.LOADER_MIB
 
 
 @pytest.fixture
@@ -52,27 +70,29 @@ def scylla() -> plan.Plan:
 
 
 def test_scylla_has_memory_and_no_heap(scylla):
-    problem = preflight.memory_problem(scylla, 2_000)
-    assert f"3 storage nodes × (1088 memory + {preflight.SCYLLA_OVERHEAD_MIB})" in problem
+    problem = memory_problem(scylla, 2_000)
+    assert f"3 storage nodes × (1088 memory + {needs.SCYLLA_OVERHEAD_MIB})" in problem
     assert "Lower storage.memory_mb" in problem
 
 
 def test_the_published_experiments_have_the_shards_of_a_large_host():
     published = experiment.load("single-60k", experiment.Overrides(engine="scylla"))
-    problem = preflight.memory_problem(known.plan(published, "local"), 20_000)
+    problem = memory_problem(known.plan(published, "local"), 20_000)
     assert "Lower cluster.shards (30, from which the memory is derived)" in problem
 
 
 def test_asynchronous_io_of_the_whole_machine(scylla, laptop):
-    needed = 3 * (preflight.SCYLLA_STORAGE_SLOTS + SCYLLA_CONNECTIONS)
-    assert preflight.aio_problem(scylla, 65_536, 65_536 - needed) is None
-    problem = preflight.aio_problem(scylla, 65_536, 65_536 - needed + 1)
-    assert f"needs {needed:,} slots" in problem
+    slots = needed(scylla).slots
+    lacks = 3 * (needs.SCYLLA_STORAGE_SLOTS + needs.SCYLLA_CONNECTIONS)
+    assert preflight.aio_problem(slots, 65_536, 65_536 - lacks) is None
+    problem = preflight.aio_problem(slots, 65_536, 65_536 - lacks + 1)
+    assert f"ScyllaDB needs {lacks:,} slots" in problem
+    assert f"(3 nodes × 1 shards × (1,026 + 1,000 connections)), of {65_536:,}" in problem
     assert f"sysctl fs.aio-max-nr={65_536 + 1}" in problem
     # What runs already has its own.
-    assert preflight.aio_problem(scylla, needed, needed, running=3) is None
-    assert preflight.aio_problem(scylla, needed, needed * 2 // 3, running=2) is None
-    assert preflight.aio_problem(laptop, 0, 0) is None
+    assert preflight.aio_problem(slots, lacks, lacks, running=3) is None
+    assert preflight.aio_problem(slots, lacks, lacks * 2 // 3, running=2) is None
+    assert needed(laptop).slots is None
 
 
 @pytest.mark.parametrize(
@@ -90,21 +110,24 @@ def test_which_processes_are_servers_of_scylla(command, is_one):
 
 
 def test_disk(laptop):
-    assert preflight.disk_problem(laptop, 10**12, Path("/x")) is None
-    assert "too little disk" in preflight.disk_problem(laptop, 10**6, Path("/x"))
+    needs = needed(laptop)
+    assert preflight.disk_problem(laptop, needs, 10**12, Path("/x")) is None
+    assert "too little disk" in preflight.disk_problem(laptop, needs, 10**6, Path("/x"))
+    # What its queue leaves free must be there.
+    assert needs.kept_free_bytes == laptop.kairosdb["queue_disk_free_mb"] * 2**20 > 0
 
 
 def test_what_the_cores_of_this_machine_do_not_carry(laptop):
-    assert preflight.cpu_problem(laptop, 2) is None
-    assert preflight.cpu_problem(laptop, 0)
+    assert cpu_problem(laptop, 2) is None
+    assert cpu_problem(laptop, 0)
     many = experiment.load("laptop", experiment.Overrides(sensors="10000000"))
-    problem = preflight.cpu_problem(known.plan(many, "local"), 2, preflight.HOPELESS)
+    problem = cpu_problem(known.plan(many, "local"), 2, preflight.HOPELESS)
     assert "10,000,000 points/s take about 330.0 cores" in problem
     assert "this machine has 2" in problem
     # Beyond what the cores carry, and not beyond hope: told, and not refused.
     some = known.plan(experiment.load("laptop", experiment.Overrides(sensors="100000")), "local")
-    assert preflight.cpu_problem(some, 2)
-    assert preflight.cpu_problem(some, 2, preflight.HOPELESS) is None
+    assert cpu_problem(some, 2)
+    assert cpu_problem(some, 2, preflight.HOPELESS) is None
 
 
 def with_nodes(laptop: plan.Plan, nodes: int, heap_mb: int = 256) -> plan.Plan:
@@ -115,16 +138,16 @@ def with_nodes(laptop: plan.Plan, nodes: int, heap_mb: int = 256) -> plan.Plan:
 
 
 def test_more_servers_than_the_cores_can_start(laptop):
-    problem = preflight.cpu_problem(with_nodes(laptop, 60), 2, preflight.HOPELESS)
+    problem = cpu_problem(with_nodes(laptop, 60), 2, preflight.HOPELESS)
     assert "61 servers (60 storage nodes, 1 KairosDB) on 2 cores" in problem
-    assert preflight.cpu_problem(with_nodes(laptop, 5), 2) is None
+    assert cpu_problem(with_nodes(laptop, 5), 2) is None
 
 
 def test_a_plan_speaks_up_when_this_machine_cannot_carry_it(laptop, monkeypatch):
     monkeypatch.setattr(preflight.psutil, "cpu_count", lambda: 2)
     large = with_nodes(laptop, 30, heap_mb=65_536)
     for of_hosts in (False, True):
-        found = preflight.notices(large, of_hosts=of_hosts)
+        found = preflight.notices(large, needed(large), of_hosts=of_hosts)
         assert any("too little memory" in text for text in found)
         assert any("31 servers" in text for text in found)
 
@@ -136,7 +159,7 @@ def test_a_plan_speaks_up_about_disk_and_asynchronous_io(monkeypatch, tmp_path):
     long = experiment.load("laptop", over)
 
     def said(made: plan.Plan, *, of_hosts: bool) -> list[str]:
-        lacking = preflight.notices(made, of_hosts=of_hosts)
+        lacking = preflight.notices(made, needed(made), of_hosts=of_hosts)
         return [each.split(": ")[1] for each in lacking if "disk" in each or "I/O" in each]
 
     assert said(known.plan(long, "local"), of_hosts=False) == [
@@ -166,7 +189,7 @@ def test_what_cannot_be_carried_is_refused(laptop, monkeypatch, tmp_path, target
     monkeypatch.setattr(preflight.psutil, "cpu_count", lambda: 2)
     large = with_nodes(laptop, 100, heap_mb=65_536).model_copy(update={"target": target})
     with pytest.raises(UserError) as refusal:
-        preflight.check_shared(large, [])
+        preflight.check_shared(large, known.stack(large.stack), [])
     assert "too little memory" in refusal.value.message
     assert "101 servers" in refusal.value.message
     assert not (tmp_path / "home").exists()
@@ -176,8 +199,8 @@ def test_a_port_that_somebody_else_listens_on_is_named_with_the_process():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         wanted = [
-            preflight.Listener("127.0.0.1", port, "REST of kairosdb-1"),
-            preflight.Listener("127.0.0.77", port, "REST of kairosdb-2"),
+            Listener("127.0.0.1", port, "REST of kairosdb-1"),
+            Listener("127.0.0.77", port, "REST of kairosdb-2"),
         ]
         (line,) = preflight.taken(wanted, Path("/nowhere"))
     assert f"127.0.0.1:{port} (REST of kairosdb-1) is taken by process {os.getpid()}" in line
@@ -186,7 +209,7 @@ def test_a_port_that_somebody_else_listens_on_is_named_with_the_process():
 def test_a_listener_on_all_addresses_takes_every_loopback_address():
     with socket.create_server(("0.0.0.0", 0)) as taken:  # noqa: S104
         port = taken.getsockname()[1]
-        wanted = [preflight.Listener("127.0.0.77", port, "CQL of storage-1")]
+        wanted = [Listener("127.0.0.77", port, "CQL of storage-1")]
         assert len(preflight.taken(wanted, Path("/nowhere"))) == 1
 
 
@@ -260,6 +283,16 @@ def test_the_data_is_looked_for_on_its_own_disk():
     # No disk of its own, or one that is mounted already: there is nothing to wait for.
     assert asked_of("storage")["preflight_data_to_come"] is False
     assert asked_of("kairosdb")["preflight_disk_mib"] == 1300
+
+
+def test_the_memory_of_a_host_is_its_server_s(laptop, scylla):
+    """Of a host that ScyllaDB has alone it takes what there is."""
+    assert needs.memory_mib(laptop, "storage") == laptop.storage["heap_mb"] + 550
+    assert needs.memory_mib(laptop, "kairosdb") == laptop.kairosdb["heap_mb"] + 550
+    assert needs.memory_mib(scylla, "storage") == 1088 + needs.SCYLLA_OVERHEAD_MIB
+    alone = known.plan(experiment.load("cluster-180k"), "aws")
+    assert needs.memory_mib(alone, "storage") is None
+    assert needs.memory_mib(alone, "loader") is None
 
 
 def test_the_data_s_disk_is_looked_at_once_it_is_there():

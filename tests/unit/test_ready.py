@@ -152,12 +152,13 @@ def test_the_lab_asks_for_root_where_it_is_asked_what_it_lacks(monkeypatch, tmp_
 
 def test_it_asks_of_the_default_experiment_what_the_preflight_asks():
     made = known.plan(experiment.load(ready.DEFAULT_EXPERIMENT), "local")
+    needs = known.stack(made.stack).needs(made)
     needed = ready.DEFAULT_MEMORY_MIB
-    assert preflight.memory_problem(made, needed) is None
-    assert preflight.memory_problem(made, needed - 1)
+    assert preflight.memory_problem(made, needs.memory, needed) is None
+    assert preflight.memory_problem(made, needs.memory, needed - 1)
     needed = ready.DEFAULT_DISK_MIB * 2**20
-    assert preflight.disk_problem(made, needed, Path("/")) is None
-    assert preflight.disk_problem(made, needed - 2**20, Path("/"))
+    assert preflight.disk_problem(made, needs, needed, Path("/")) is None
+    assert preflight.disk_problem(made, needs, needed - 2**20, Path("/"))
 
 
 def test_it_looks_at_the_ports_that_are_listened_on(monkeypatch):
@@ -166,7 +167,7 @@ def test_it_looks_at_the_ports_that_are_listened_on(monkeypatch):
     where, what = known.target("local"), known.stack(made.stack)
     hosts = deploy.servers_here(made, where, what, Options(Path("x")))
     of_role = {role: [host for host in hosts if host.role == role] for role in GROUPS}
-    listeners = preflight.listeners(Inventory(Path("/nowhere"), *of_role.values()))
+    listeners = preflight.listeners(what, Inventory(Path("/nowhere"), *of_role.values()))
     of_first = {one.port for one in listeners if one.address == "127.0.9.1"}
     assert set(ready.PORTS) == of_first
 

@@ -9,19 +9,20 @@ from typing import Any, ClassVar
 from rich.console import Console
 
 from kairoscope import paths
-from kairoscope.hosts.inventory import Inventory
+from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.hosts.supervisor import Process
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
 from kairoscope.plan.interfaces import Target
-from kairoscope.stacks.kairosdb import status, variables
+from kairoscope.stacks.kairosdb import needs, status, variables
 from kairoscope.stacks.kairosdb.scylla import brought
 from kairoscope.stacks.kairosdb.scylla.brought import Server
 from kairoscope.stacks.kairosdb.session import Session, connect, not_judged
 from kairoscope.stacks.kairosdb.settings import commitlog, kairosdb, notices, storage
 from kairoscope.stacks.kairosdb.settings.commitlog import CommitLog
 from kairoscope.stacks.kairosdb.settings.queue import Queue
+from kairoscope.stacks.needs import Listener, Needs
 from kairoscope.stacks.stack import Scraped
 from loaders.schedule.protocols import CQL, REST, REST_GZIP, TELNET_PUT, TELNET_PUTM
 
@@ -158,3 +159,11 @@ class KairosDB:
     ) -> dict[str, Any]:
         """Inventory variables of one host with servers; {} for the others."""
         return variables.of_machine(plan, machine, layout, brought)
+
+    def needs(self, plan: Plan) -> Needs:
+        """Of all servers together; see `kairosdb.needs`."""
+        return needs.needs(plan)
+
+    def listeners(self, host: Host, *, watched: bool) -> list[Listener]:
+        """Of a storage node's engine, or of KairosDB."""
+        return needs.listeners(host, watched=watched)

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
-from kairoscope.hosts import inventory
 from kairoscope.hosts.machines import Layout, Machine
 from kairoscope.plan import Plan
+from kairoscope.stacks.kairosdb import needs
 from kairoscope.stacks.kairosdb.scylla.brought import Server
 from kairoscope.stacks.kairosdb.servers import nodetool
+from kairoscope.stacks.kairosdb.settings import ports
 
 # Tokens for each storage node. 16 spread the load evenly enough and keep repair and bootstrap cheap
 # (Cassandra's own default since 4.0).
@@ -127,7 +128,7 @@ def scylla_of_shared_cores(plan: Plan, *, grows: bool) -> dict[str, Any]:
         *("--smp", plan.storage["shards"], "--memory", f"{plan.storage['memory_mb']}M"),
         # It neither polls nor stays on its core when there is nothing to do.
         "--overprovisioned",
-        *("--max-networking-io-control-blocks", inventory.SCYLLA_CONNECTIONS),
+        *("--max-networking-io-control-blocks", needs.SCYLLA_CONNECTIONS),
         *("--log-to-syslog", 0, "--log-to-stdout", 1, "--default-log-level", "info"),
     ]
     # Where all join before there is data, the two waits of a join, for what others write to be sent
@@ -144,6 +145,8 @@ def of_machine(
 ) -> dict[str, Any]:
     """Variables of a host that follow from its role; {} if it has no servers of the stack."""
     home = layout.home(machine.name)
+    takes = needs.memory_mib(plan, machine.group)
+    memory = {} if takes is None else {"preflight_memory_mib": takes}
     if machine.group == "storage":
         places = {"nodetool": f"{home}/bin/nodetool", "keyspaces_dir": f"{home}/data/data"}
         if plan.engine == "scylla" and brought is None:
@@ -152,22 +155,24 @@ def of_machine(
             "home": home,
             "pki_host_dir": f"{home}/pki",
             "rack": "rack1",
-            "native_transport_port": inventory.NATIVE_TRANSPORT_PORT,
-            "storage_port": inventory.STORAGE_PORT,
+            "native_transport_port": ports.NATIVE_TRANSPORT_PORT,
+            "storage_port": ports.STORAGE_PORT,
             # ScyllaDB has its metrics there itself, Cassandra by an agent where it is watched.
             "prometheus_address": machine.address,
-            "prometheus_port": inventory.PROMETHEUS_PORT,
+            "prometheus_port": ports.PROMETHEUS_PORT,
             **places,
             **(_UNITS[plan.engine] if layout.managed else {}),
             **_listens(plan, machine, layout),
+            **memory,
         }
     if machine.group == "kairosdb":
         return {
             "home": home,
             "pki_host_dir": f"{home}/pki",
-            "http_port": inventory.HTTP_PORT,
-            "telnet_port": inventory.TELNET_PORT,
+            "http_port": ports.HTTP_PORT,
+            "telnet_port": ports.TELNET_PORT,
             **({"unit": "kairosdb", "run_as": "kairosdb"} if layout.managed else {}),
+            **memory,
         }
     return {}
 
@@ -178,9 +183,9 @@ def _listens(plan: Plan, machine: Machine, layout: Layout) -> dict[str, Any]:
     own = "127.0.0.1" if layout.managed else machine.address
     if plan.engine == "scylla":
         return scylla_listens(machine.address, own)
-    agent = {"jolokia_address": own, "jolokia_port": inventory.JOLOKIA_PORT}
+    agent = {"jolokia_address": own, "jolokia_port": ports.JOLOKIA_PORT}
     if layout.managed:
-        return {"jmx_port": inventory.JMX_PORT, **agent}
+        return {"jmx_port": ports.JMX_PORT, **agent}
     net, _, number = machine.address.rpartition(".")
     return {"jmx_port": jmx_port(net, int(number) - 1), **agent}
 
@@ -192,7 +197,7 @@ def jmx_port(net: str, node: int) -> int:
     """
     _, second, third = (int(octet) for octet in net.split("."))
     if (second, third) == (0, 0):
-        return inventory.JMX_PORT + node
+        return ports.JMX_PORT + node
     return 20000 + (second * 256 + third) * 10 % 12000 + node
 
 
@@ -200,9 +205,9 @@ def scylla_listens(metrics: str, api: str) -> dict[str, Any]:
     """Where a ScyllaDB node has its metrics for Prometheus, and its REST API: addresses."""
     return {
         "prometheus_address": metrics,
-        "prometheus_port": inventory.PROMETHEUS_PORT,
+        "prometheus_port": ports.PROMETHEUS_PORT,
         "api_address": api,
-        "api_port": inventory.API_PORT,
+        "api_port": ports.API_PORT,
     }
 
 

@@ -18,6 +18,7 @@ from kairoscope.hosts.sampling import Periodic
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
 from kairoscope.run_folder import Expected, JsonLines
+from kairoscope.stacks.needs import Listener, Memory, Needs
 from kairoscope.stacks.stack import ReadBack
 from kairoscope.verdict.settlement import AtAll, SeriesResult
 from loaders.schedule.due import Schedule
@@ -262,6 +263,12 @@ class StubStack:
 
     def of_machine(self, plan: Plan, machine: Any, layout: Any, brought: Any) -> dict[str, Any]:
         return {"home": layout.home(machine.name)}
+
+    def needs(self, plan: Plan) -> Needs:
+        return Needs(Memory(0, "0"))
+
+    def listeners(self, host: Host, *, watched: bool) -> list[Listener]:
+        return []
 
     @contextlib.contextmanager
     def connect(self, plan: Plan, hosts: Inventory) -> Iterator[Session]:
