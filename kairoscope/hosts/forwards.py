@@ -1,4 +1,4 @@
-"""CQL and REST from this machine to hosts that only SSH leads to: port forwards, kept up.
+"""From this machine to the servers of hosts that only SSH leads to: port forwards, kept up.
 
 A forward ends on the host itself, whose SSH host key was verified. So the ports of the stores need
 not be open to this machine, and the same works through a bastion.
@@ -32,13 +32,13 @@ class Ways:
     """What a server listens on → where this machine reaches it."""
 
     def endpoint(self, host: Host, port: int | None = None) -> Endpoint:
-        """Where to connect for a storage node's CQL, or a KairosDB node's REST interface; or for
-        another of the ports in its variable `listens`."""
+        """Where to connect for a storage node's CQL, or the first port of what takes points; or
+        for another of the ports in its variable `listens`."""
         own = (host.address, int(host.vars[_PORT_OF[host.role]]) if port is None else port)
         return self.endpoints.get(own, own)
 
     def url(self, host: Host) -> str:
-        """Base URL of a KairosDB node, as seen from here."""
+        """Base URL of a server that takes points, as seen from here."""
         address, port = self.endpoint(host)
         return f"{host.scheme}://{address}:{port}"
 
@@ -115,7 +115,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def open_ways(hosts: Sequence[Host]) -> Iterator[Ways]:
-    """Ways to the servers of these storage and KairosDB hosts, kept up until the end of the block.
+    """Ways to the servers of these hosts (`Inventory.hosts`), kept up until the end of the block.
 
     A host that is away for a while, as in a restart, is reached again once it is back.
 
