@@ -19,7 +19,7 @@ from rich.console import Console
 from kairoscope import experiment as experiments
 from kairoscope import live, paths, run_folder
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory
+from kairoscope.hosts import inventory, supervisor
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.series import record
 
@@ -152,20 +152,28 @@ class Verbs:
 
 
 def restart(deployed: Inventory) -> None:
-    """Restart KairosDB of this machine; the deploy that follows waits until it is healthy."""
+    """Restart what takes points on this machine; the deploy that follows waits until it is healthy.
+
+    UserError if one of its processes cannot be.
+    """
     for host in deployed.kairosdb:
         folder = Path(host.vars["supervisor_dir"])
-        # Where supervisord does not run the deploy starts it, and KairosDB with it.
-        subprocess.run(
+        if supervisor.processes(folder) is None:
+            continue  # The deploy starts supervisord, and everything with it.
+        done = subprocess.run(
             [
                 *(sys.executable, "-m", "supervisor.supervisorctl"),
-                *("-c", folder / "supervisord.conf", "restart", host.name),
+                *("-c", folder / "supervisord.conf", "restart", *host.processes),
             ],
             stdin=subprocess.DEVNULL,
             capture_output=True,
+            text=True,
             check=False,
             timeout=_RESTART_S,
         )
+        if done.returncode != 0:
+            said = "; ".join((done.stdout + done.stderr).split("\n")).strip("; ")
+            raise UserError(f"{host.name} could not be restarted: {said}")
 
 
 @contextlib.contextmanager

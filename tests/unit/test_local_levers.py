@@ -13,7 +13,8 @@ import pytest
 
 from kairoscope.errors import UserError
 from kairoscope.hosts import supervisor, trouble
-from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.series import driver
 
 # Says in a file that it was told to end, as a server writes what it has when it is.
 SERVER = """
@@ -42,6 +43,8 @@ pidfile={folder}/pid
 nodaemon=true
 [rpcinterface:supervisor]
 supervisor.rpcinterface_factory=supervisor.rpcinterface:make_main_rpcinterface
+[supervisorctl]
+serverurl=unix://{folder}/sock
 [program:storage-1]
 command={sys.executable} {folder}/server.py {folder}/said
 autorestart=true
@@ -104,6 +107,23 @@ def test_a_server_is_frozen_and_goes_on(server: Host) -> None:
 def test_a_server_is_restarted_in_good_order(server: Host) -> None:
     trouble.restart([server])
     until(lambda: said(server) == ["up", "told to end", "up"])
+
+
+def test_a_series_restarts_each_process_of_a_host_under_its_own_name(server: Host) -> None:
+    """What takes points may be several, none of which has the host's name."""
+
+    def standing(**processes: str) -> Inventory:
+        front = Host("front", "kairosdb", {**server.vars, "processes": processes})
+        return Inventory(Path(), [], [front], [])
+
+    driver.restart(standing(**{"storage-1": "api"}))
+    until(lambda: said(server) == ["up", "told to end", "up"])
+    trouble.kill([server])
+    until(lambda: state(server) == "STOPPED")
+    driver.restart(standing(**{"storage-1": "api"}))
+    until(lambda: said(server) == ["up", "told to end", "up", "up"])
+    with pytest.raises(UserError, match="front could not be restarted: .*gone: ERROR"):
+        driver.restart(standing(**{"storage-1": "api", "gone": "worker"}))
 
 
 def test_a_loader_host_is_what_works_in_its_folder(tmp_path: Path) -> None:
