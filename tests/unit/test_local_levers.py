@@ -122,7 +122,7 @@ def test_a_series_restarts_each_process_of_a_host_under_its_own_name(server: Hos
     until(lambda: state(server) == "STOPPED")
     driver.restart(standing(**{"storage-1": "api"}))
     until(lambda: said(server) == ["up", "told to end", "up", "up"])
-    with pytest.raises(UserError, match="front could not be restarted: .*gone: ERROR"):
+    with pytest.raises(UserError, match=r"front could not be restarted: .*gone: ERROR"):
         driver.restart(standing(**{"storage-1": "api", "gone": "worker"}))
 
 
