@@ -8,7 +8,8 @@ from typing import Any
 
 from kairoscope.experiment import faults, timing
 from kairoscope.experiment.problems import Problem, got
-from kairoscope.experiment.schema import LEGAL_NAME_WORDS, MAX_NAME, replicas_needed
+from kairoscope.experiment.schema.kairosdb import replicas_needed
+from kairoscope.experiment.schema.load import LEGAL_NAME_WORDS, MAX_NAME
 from loaders.schedule import naming
 from loaders.schedule.protocols import ONE_WAY, SILENT
 

@@ -9,7 +9,7 @@ from pydantic import ConfigDict
 
 from kairoscope.experiment import timing
 from kairoscope.experiment.problems import Problem, got
-from kairoscope.experiment.schema import Section, described
+from kairoscope.experiment.schema.section import Section, described
 
 ACTIONS: dict[str, str] = {
     "kill": "its processes end at once, as when the kernel or the power ends them",

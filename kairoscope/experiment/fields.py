@@ -9,7 +9,8 @@ from kairoscope.errors import UserError
 from kairoscope.experiment.faults import Fault
 from kairoscope.experiment.messages import allows, named
 from kairoscope.experiment.model import Experiment, section
-from kairoscope.experiment.schema import Section, Step
+from kairoscope.experiment.schema.load import Step
+from kairoscope.experiment.schema.section import Section
 
 _WIDTH = 100
 

@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from kairoscope.experiment.model import Experiment, section
 from kairoscope.experiment.problems import Problem, got
-from kairoscope.experiment.schema import Section
+from kairoscope.experiment.schema.section import Section
 
 
 def explain(loc: tuple[int | str, ...], kind: str, value: Any) -> Problem:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kairoscope.experiment.schema import Limits
+from kairoscope.experiment.schema.limits import Limits
 from kairoscope.verdict.usage import Curve
 
 NAMED = 0.25

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import run_folder
-from kairoscope.experiment.schema import Limits
+from kairoscope.experiment.schema.limits import Limits
 from kairoscope.verdict.queue import UNIT, Asked
 from kairoscope.verdict.sustained import Part
 from loaders.record import histograms

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kairoscope.experiment.schema import Limits
+from kairoscope.experiment.schema.limits import Limits
 from kairoscope.verdict.ledger import Ledger
 from kairoscope.verdict.outcomes import Counts
 from kairoscope.verdict.sustained import Part

@@ -12,7 +12,7 @@ import pytest
 import run_samples
 
 from kairoscope import run_folder
-from kairoscope.experiment.schema import Limits
+from kairoscope.experiment.schema.limits import Limits
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.run import host_probe, speed_probe, speeds, warmth

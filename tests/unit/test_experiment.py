@@ -12,15 +12,8 @@ from pydantic import ValidationError
 
 from kairoscope import experiment
 from kairoscope.errors import UserError
-from kairoscope.experiment import (
-    Experiment,
-    Overrides,
-    fields,
-    load,
-    messages,
-    replicas_needed,
-    schema,
-)
+from kairoscope.experiment import Experiment, Overrides, fields, load, messages, replicas_needed
+from kairoscope.experiment.schema.load import Load
 from loaders.schedule import naming, protocols, spec
 from loaders.schedule.values import ValueType
 
@@ -759,7 +752,7 @@ def test_an_experiment_survives_its_own_dump() -> None:
 
 
 def test_the_loader_knows_every_choice() -> None:
-    fields = schema.Load.model_fields
+    fields = Load.model_fields
     assert get_args(fields["protocol"].annotation) == protocols.PROTOCOLS
     assert get_args(fields["pacing"].annotation) == spec.PACINGS
     assert set(get_args(fields["value_type"].annotation)) == {kind.value for kind in ValueType}

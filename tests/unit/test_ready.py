@@ -17,7 +17,8 @@ from kairoscope.cli.main import main
 from kairoscope.cli.operate import operate_commands
 from kairoscope.deploy import deploy, preflight
 from kairoscope.errors import UserError
-from kairoscope.experiment import schema
+from kairoscope.experiment.schema.load import Load
+from kairoscope.experiment.schema.storage import Storage
 from kairoscope.hosts.inventory import GROUPS, Inventory
 from kairoscope.plan import Plan
 from kairoscope.targets.target import Options
@@ -51,9 +52,9 @@ def test_it_knows_the_names_that_the_program_knows():
     assert sorted(ready.TARGETS) == sorted(one.name for one in known.TARGETS)
     verbs = {name for name, command in operate_commands.commands.items() if not command.hidden}
     assert sorted(ready.VERBS) == sorted(verbs)
-    engines, _none = get_args(_allowed(schema.Storage, "engine"))
+    engines, _none = get_args(_allowed(Storage, "engine"))
     assert sorted(ready.ENGINES) == sorted(get_args(engines))
-    assert sorted(ready.PROTOCOLS) == sorted(get_args(_allowed(schema.Load, "protocol")))
+    assert sorted(ready.PROTOCOLS) == sorted(get_args(_allowed(Load, "protocol")))
 
 
 def _allowed(section: type[BaseModel], field: str) -> Any:

@@ -6,7 +6,7 @@ import load_samples
 import pytest
 from hypothesis import given
 
-from kairoscope.experiment.schema import Limits
+from kairoscope.experiment.schema.limits import Limits
 from kairoscope.verdict import latencies, sustained, timely, waiting
 from kairoscope.verdict.ledger import Ledger
 from kairoscope.verdict.outcomes import Counts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kairoscope.experiment.schema import Limits
+from kairoscope.experiment.schema.limits import Limits
 from kairoscope.verdict import remarks, timely
 from kairoscope.verdict.ledger import Ledger
 from kairoscope.verdict.sustained import Outcome, Part

@@ -11,7 +11,7 @@ from typing import Any
 
 from kairoscope import run_folder
 from kairoscope.errors import UserError
-from kairoscope.experiment.schema import Capture
+from kairoscope.experiment.schema.capture import Capture
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed, Periodic

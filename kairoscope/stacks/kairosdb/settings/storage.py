@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kairoscope.experiment import timing
-from kairoscope.experiment.schema import ROW_WIDTH_S
+from kairoscope.experiment.schema.storage import ROW_WIDTH_S
 from kairoscope.plan.amounts import bounded, count, in_bytes, n, up
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.releases import number
