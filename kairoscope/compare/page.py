@@ -12,8 +12,9 @@ from kairoscope import __version__, run_folder
 from kairoscope.compare import within
 from kairoscope.compare.comparable import Difference
 from kairoscope.compare.sides import Comparison, Row, Side, quoted, short
-from kairoscope.report import charts, pages, units
-from kairoscope.report.charts import Band, Chart, Series
+from kairoscope.report import pages, units
+from kairoscope.report.charts.chart import COLOURS, Band, Chart, Series
+from kairoscope.report.charts.latency import PERCENTILES, nines
 from kairoscope.stats import groups
 
 HTML = "compare.html"
@@ -22,7 +23,7 @@ JSON = "compare.json"
 _TONES = {"better": "pass", "same": "pass", "worse": "fail", "not comparable": "invalid"}
 _SYMBOLS = {"better": "✓", "same": "=", "worse": "✗", "undecided": "?", "not comparable": "!"}
 _COLOURS = {"better": "green", "same": "green", "worse": "red"}
-_PERCENTILES = tuple((float(p), key) for p, key in charts.PERCENTILES)
+_PERCENTILES = tuple((float(p), key) for p, key in PERCENTILES)
 
 Bands = Mapping[float, tuple[float, float]]
 
@@ -153,9 +154,9 @@ def _runs(found: Comparison) -> dict[str, Any]:
 
 def percentiles(found: Comparison) -> Chart | None:
     """Latency by percentile of both sides, with what each may be; None if a side has none."""
-    x = tuple(charts.nines(p) for p, _ in _PERCENTILES)
+    x = tuple(nines(p) for p, _ in _PERCENTILES)
     series, bands, told = [], [], []
-    for side, colour in zip((found.first, found.second), charts.COLOURS, strict=False):
+    for side, colour in zip((found.first, found.second), COLOURS, strict=False):
         middle, band = _curve(side)
         if not any(v is not None for v in middle):
             return None

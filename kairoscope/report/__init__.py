@@ -1,8 +1,8 @@
 """The report of a run: one self-contained HTML page and a Markdown summary.
 
 `write` needs nothing but the run folder and the folder of published figures. `data` reads,
-`first`, `topology`, `charts`, `shards` and `view` say what is shown, `draw`, `screen` and `pages`
-render it. `watched` is the same page of a run that goes on.
+`first`, `sections/`, `topology`, `charts/` and `shards` say what is shown, `draw`, `screen` and
+`pages` render it. `watched` is the same page of a run that goes on.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ def write(run_dir: Path, reference_dir: Path) -> tuple[Path, Path]:
     if not run_dir.is_dir():
         raise FileNotFoundError(f"no run folder at {run_dir}")
     # matplotlib takes seconds to import, and memory beside a load that is being measured.
-    from kairoscope.report import charts, data, pages, reference, shards  # noqa: PLC0415
+    from kairoscope.report import data, pages, reference, shards  # noqa: PLC0415
+    from kairoscope.report.charts import of_run  # noqa: PLC0415
 
     run = data.read(run_dir)
     comparisons = reference.compare(run, reference_dir)
-    drawn = charts.build(run, shards.charts(run))
+    drawn = of_run.build(run, shards.charts(run))
     html = _replace(run_dir / run_folder.REPORT_HTML, pages.html(run, drawn, comparisons))
     markdown = _replace(run_dir / run_folder.REPORT_MARKDOWN, pages.markdown(run, comparisons))
     return html, markdown
@@ -41,10 +42,11 @@ def write(run_dir: Path, reference_dir: Path) -> tuple[Path, Path]:
 
 def html(run_dir: Path, reference_dir: Path) -> str:
     """The page that `write` would write."""
-    from kairoscope.report import charts, data, pages, reference, shards  # noqa: PLC0415
+    from kairoscope.report import data, pages, reference, shards  # noqa: PLC0415
+    from kairoscope.report.charts import of_run  # noqa: PLC0415
 
     run = data.read(run_dir)
-    drawn = charts.build(run, shards.charts(run))
+    drawn = of_run.build(run, shards.charts(run))
     return pages.html(run, drawn, reference.compare(run, reference_dir))
 
 
@@ -53,9 +55,10 @@ def watched(run: data.RunData, reference_dir: Path, every_ms: int) -> str:
 
     `run`: what is in its folder so far, and in place of its verdict what can be said of that.
     """
-    from kairoscope.report import charts, pages, reference, shards  # noqa: PLC0415
+    from kairoscope.report import pages, reference, shards  # noqa: PLC0415
+    from kairoscope.report.charts import of_run  # noqa: PLC0415
 
-    drawn = charts.build(run, shards.charts(run))
+    drawn = of_run.build(run, shards.charts(run))
     return pages.html(run, drawn, reference.compare(run, reference_dir), every_ms)
 
 

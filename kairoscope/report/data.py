@@ -189,6 +189,11 @@ def items(tree: Any, key: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
+def known(*values: Any) -> Any:
+    """The first of these that is known."""
+    return next((v for v in values if v is not None), None)
+
+
 class _Reader:
     """Reads the files of a run folder; `missing` has those that were not there, or not whole."""
 

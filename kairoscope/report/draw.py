@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from kairoscope.report import units
-from kairoscope.report.charts import FAULT_COLOUR, Chart, thinned
+from kairoscope.report.charts.chart import FAULT_COLOUR, Chart, thinned
 
 SVG_POINTS = 400  # per line; more cannot be told apart on a page
 _WIDTH, _HEIGHT = 9.0, 3.1  # inches; the page scales it

@@ -3,11 +3,12 @@ somebody would quote, and what was not ours on the machines."""
 
 from dataclasses import dataclass
 
-from kairoscope.report import units, view
+from kairoscope.report import units
 from kairoscope.report.advice import ADVICE, Advice
 from kairoscope.report.data import GOING_ON, Json, RunData, items, part
+from kairoscope.report.load import counted, duration
+from kairoscope.report.table import Table, Text
 from kairoscope.report.units import NONE, number
-from kairoscope.report.view import Table, Text
 
 # What a part may have come to; anything else in a file is not known. The last three are of a run
 # that goes on.
@@ -153,7 +154,7 @@ def _load(run: RunData, word: str) -> Row:
     achieved = units.count(rate.get("achieved"))
     sensors = units.count(run.load.get("sensors"), "sensors")
     how = "acknowledged" if run.acknowledges else "handed to the socket"
-    lasted = units.duration(view.duration(run))
+    lasted = units.duration(duration(run))
     if run.replay:
         return (label, f"{achieved} points/s", f"{how}: history of {sensors}, over {lasted}")
     in_time = "so far" if run.going_on else "in time"
@@ -166,7 +167,7 @@ def _arrived(run: RunData) -> Row:
     took, lack = ("acknowledged", "missing") if run.acknowledges else ("sent", "unknown_missing")
     label = "Acknowledged / lost" if run.acknowledges else "Sent / not found"
     lost = number(run.ledger.get(lack))
-    done = units.count(view.counted(run, took))
+    done = units.count(counted(run, took))
     kinds = [
         ("wrong_value", "with another value"),
         ("queued", "still in the queue"),
@@ -179,7 +180,7 @@ def _arrived(run: RunData) -> Row:
     counts = [(number(run.ledger.get(key)), what) for key, what in kinds]
     more = [f"{units.count(count)} {what}" for count, what in counts if count]
     until = " so far" if run.going_on else ""
-    beside = [f"of {units.count(view.counted(run, 'scheduled'))} scheduled{until}", *more]
+    beside = [f"of {units.count(counted(run, 'scheduled'))} scheduled{until}", *more]
     if lost is None:
         beside.append("what is lost is not known: not read back")
     return (label, f"{done} / {units.count(lost)} points", "; ".join(beside))

@@ -10,7 +10,7 @@ under that name, which goes before what the load came to.
 from collections.abc import Iterator
 
 from kairoscope.report import units
-from kairoscope.report.charts import of_counter
+from kairoscope.report.charts.points import of_counter
 from kairoscope.report.data import Json, RunData, part
 from kairoscope.report.published import Comparable, Line, figure
 from kairoscope.report.units import NONE, number

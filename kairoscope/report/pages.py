@@ -9,10 +9,25 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from kairoscope import __version__
-from kairoscope.report import first, followed, screen, shards, topology, units, view
-from kairoscope.report.charts import Chart, latency_from, latency_to
+from kairoscope.report import first, screen, shards, topology, units
+from kairoscope.report.charts.chart import Chart
 from kairoscope.report.data import GOING_ON, RunData, items, part
+from kairoscope.report.load import latency_from, latency_to
 from kairoscope.report.published import Comparison
+from kairoscope.report.sections import (
+    beside,
+    client,
+    cost,
+    followed,
+    happened,
+    identity,
+    kairosdb,
+    ledger,
+    queries,
+    settings,
+    store,
+    target,
+)
 from kairoscope.report.units import NONE
 
 _SYMBOLS = {
@@ -118,7 +133,7 @@ def markdown(run: RunData, comparisons: tuple[Comparison, ...]) -> str:
 
 
 def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]:
-    errors, error_texts = view.loader_errors(run)
+    errors, error_texts = happened.loader_errors(run)
     verdict = first.verdict(run)
     return {
         "run": run,
@@ -127,28 +142,28 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "verdict": verdict,
         "quoted": first.quoted(run, verdict),
         "not_ours": first.not_ours(run),
-        "targets": view.targets(run),
-        "sending": view.sending(run),
-        "loader_hosts": view.loader_hosts(run),
-        "balance": view.balance(run),
-        "ledger": view.ledger(run),
-        "latency": view.latency(run),
-        "latency_parts": view.latency_parts(run),
+        "targets": target.targets(run),
+        "sending": target.sending(run),
+        "loader_hosts": target.loader_hosts(run),
+        "balance": target.balance(run),
+        "ledger": ledger.of(run),
+        "latency": client.latency(run),
+        "latency_parts": client.parts(run),
         "latency_from": latency_from(run),
         "latency_to": latency_to(run),
-        "query_latency": view.query_latency(run),
-        "query_answers": view.query_answers(run),
-        "query_notes": view.query_notes(run),
+        "query_latency": queries.latency(run),
+        "query_answers": queries.answers(run),
+        "query_notes": queries.notes(run),
         "followed_counts": followed.counts(run),
         "followed_times": followed.times(run),
         "followed_notes": followed.notes(run),
         "followed_vanished": followed.vanished(run),
-        "queue_note": view.queue_note(run),
-        "warmup_points": view.warmup_points(run),
-        "captures": view.captures(run),
-        "store_window": view.store_window(run),
-        "not_counted": view.not_counted(run),
-        "few_captured": view.few_captured(run),
+        "queue_note": kairosdb.queue_note(run),
+        "warmup_points": client.warmup_points(run),
+        "captures": store.captures(run),
+        "store_window": store.window(run),
+        "not_counted": store.not_counted(run),
+        "few_captured": store.few_captured(run),
         "shards": shards.by_node(run),
         "shards_every": units.duration(
             part(run.plan, "experiment", "capture").get("shards_every_s")
@@ -156,17 +171,17 @@ def _common(run: RunData, comparisons: tuple[Comparison, ...]) -> dict[str, Any]
         "shard_balance": shards.balance(run),
         "shard_each": shards.each(run),
         "shard_pressure": shards.pressure(run),
-        "processes": view.processes(run),
-        "costs": view.costs(run),
-        "beside": view.beside(run),
-        "beside_note": view.beside_note(run),
+        "processes": cost.processes(run),
+        "costs": cost.costs(run),
+        "beside": beside.table(run),
+        "beside_note": beside.note(run),
         "notes": [str(note) for note in items(run.measurements, "notes")],
         "comparisons": comparisons,
-        "settings": view.settings(run),
+        "settings": settings.table(run),
         "notices": [str(notice) for notice in items(run.plan, "notices")],
-        "identity": view.identity(run),
-        "events": view.events(run),
-        "faults": view.faults(run),
+        "identity": identity.table(run),
+        "events": happened.events(run),
+        "faults": happened.faults(run),
         "errors": errors,
         "error_texts": error_texts,
         "missing": run.missing,

@@ -4,7 +4,7 @@ import json
 
 from markupsafe import Markup
 
-from kairoscope.report.charts import FAULT_COLOUR, Chart, Value, thinned
+from kairoscope.report.charts.chart import FAULT_COLOUR, Chart, Value, thinned
 
 SCREEN_POINTS = 4000  # per line
 

@@ -9,10 +9,11 @@ from itertools import pairwise
 from statistics import mean, median
 
 from kairoscope.report import units
-from kairoscope.report.charts import COLOURS, MAX_LINES, Chart, Row, Series, Value, warmup_s
+from kairoscope.report.charts.chart import COLOURS, MAX_LINES, Chart, Row, Series, Value
 from kairoscope.report.data import Json, RunData, items, part
+from kairoscope.report.load import warmup_s
+from kairoscope.report.table import Table
 from kairoscope.report.units import number
-from kairoscope.report.view import Table
 from kairoscope.run_folder import same_life
 
 _NUMBERS = ("busy_ms", "requests", "replica_writes")

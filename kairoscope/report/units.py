@@ -26,6 +26,14 @@ def count(value: Any, unit: str = "") -> str:
     return NONE if n is None else f"{round(n):,}{' ' + unit if unit else ''}"
 
 
+def plain(value: Any) -> str:
+    """A value as it is: a number with thousands separators, anything else as text."""
+    n = number(value)
+    if n is not None:
+        return f"{value:,}"
+    return NONE if value is None else str(value)
+
+
 def significant(value: float, digits: int = 3) -> str:
     """Plain decimal notation with about `digits` significant digits and thousands separators."""
     if value == 0:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import __version__, run_folder
-from kairoscope.report import charts, pages, units
-from kairoscope.report.charts import Chart, Series
-from kairoscope.report.view import Table
+from kairoscope.report import pages, units
+from kairoscope.report.charts.chart import COLOURS, Chart, Series
+from kairoscope.report.table import Table
 from kairoscope.series import bakeoff_figures as figures
 from kairoscope.series.bakeoff import (
     DURABLE,
@@ -208,7 +208,7 @@ def throughput(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | 
         rate = figures.throughput(system)
         if kept and rate:
             label = titles[system.name] + ("" if rate[1] else ", accepted")
-            colour = charts.COLOURS[number % len(charts.COLOURS)]
+            colour = COLOURS[number % len(COLOURS)]
             found.append((label, rate[0], kept, colour))
     if not found:
         return None
@@ -245,7 +245,7 @@ def survival(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | No
     x = tuple(float(s) for s in KILLS_S)
     shown, told = [], []
     for number, system in enumerate(systems):
-        colour = charts.COLOURS[number % len(charts.COLOURS)]
+        colour = COLOURS[number % len(COLOURS)]
         for prefix, label in (("", ""), (DURABLE, ", durable")):
             found = [system.killed.get(prefix + kill_name(s)) for s in KILLS_S]
             values = tuple(100 * k.share if k else None for k in found)

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table as Lines
 
 from kairoscope import __version__, live, run_folder
-from kairoscope.report import charts, pages
-from kairoscope.report.charts import Band, Chart, Series
-from kairoscope.report.view import Table
+from kairoscope.report import pages
+from kairoscope.report.charts.chart import COLOURS, LIMIT_COLOUR, Band, Chart, Series
+from kairoscope.report.table import Table
 from kairoscope.series.record import FILE, Record, figure, load_text
 from kairoscope.series.search import Trial, at_least, judged
 
@@ -71,15 +71,15 @@ def picture(vary: str, trials: Sequence[Trial], result: dict[str, Any]) -> Chart
 
     known = [at_least(trials[: n + 1]) for n in range(len(trials))]
     shown = [
-        Series("sustained", at(True), charts.COLOURS[2]),
-        Series("not sustained", at(False), charts.COLOURS[1]),
-        Series("does not say", at(None), charts.LIMIT_COLOUR),
-        Series("at least", tuple(known), charts.COLOURS[0], dashed=True),
+        Series("sustained", at(True), COLOURS[2]),
+        Series("not sustained", at(False), COLOURS[1]),
+        Series("does not say", at(None), LIMIT_COLOUR),
+        Series("at least", tuple(known), COLOURS[0], dashed=True),
     ]
     bands: tuple[Band, ...] = ()
     if interval := result.get("capacity"):
         low, high = ((interval[name],) * len(x) for name in ("low", "high"))
-        bands = (Band(low, high, charts.COLOURS[0]),)
+        bands = (Band(low, high, COLOURS[0]),)
     return Chart(
         id="trials",
         title="Trials",

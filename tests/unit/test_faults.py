@@ -19,7 +19,9 @@ from kairoscope.experiment import load as load_file
 from kairoscope.experiment.faults import Fault, hosts_of, seconds
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
-from kairoscope.report import charts, data
+from kairoscope.report import data
+from kairoscope.report.charts import of_run
+from kairoscope.report.charts.chart import Span
 from kairoscope.run import faults as carrying
 from kairoscope.run_folder import JsonLines
 from kairoscope.targets.lab import target as lab
@@ -415,9 +417,9 @@ def test_a_verdict_says_what_a_fault_came_to(tmp_path: Path) -> None:
     (told,) = run.json("verdict.json")["faults"]
     assert told["undone_t"] - told["begun_t"] == 0.5
     assert "Fault 1, kill storage-2: undone after 0.5 s" in judged.summary
-    span = charts.Span(12, 12.5, "kill storage-2")
-    assert charts.faults(data.read(tmp_path), 0, 20) == (span,)
-    drawn = [chart for chart in charts.build(data.read(tmp_path)).values() if chart.time]
+    span = Span(12, 12.5, "kill storage-2")
+    assert of_run.faults(data.read(tmp_path), 0, 20) == (span,)
+    drawn = [chart for chart in of_run.build(data.read(tmp_path)).values() if chart.time]
     assert drawn
     for chart in drawn:
         assert [(found.begin, found.label) for found in chart.faults] == [(span.begin, span.label)]
@@ -469,7 +471,7 @@ def test_a_chart_has_a_band_for_each(events: list[tuple[str, float]], found: Any
         {"t": NOW_S + t, "fault": 1, "event": event, "text": "kill a"} for event, t in events
     )
     run = data.RunData("x", spec={"start_ms": NOW_S * 1000}, faults=records)
-    assert tuple((s.begin, s.end) for s in charts.faults(run, 0, 20)) == found
+    assert tuple((s.begin, s.end) for s in of_run.faults(run, 0, 20)) == found
 
 
 def test_a_partition_is_between_a_group_and_all_others() -> None:

@@ -35,9 +35,11 @@ from kairoscope.hosts import inventory, ssh
 from kairoscope.hosts.forwards import Ways
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import Plan
-from kairoscope.report import charts, first, reference, view
 from kairoscope.report import data as report_data
+from kairoscope.report import first, reference
 from kairoscope.report import topology as drawing
+from kairoscope.report.charts import points as charts_of_points
+from kairoscope.report.sections import target
 from kairoscope.run import load_spec as load_specs
 from kairoscope.run.show import show
 from kairoscope.run_folder import JsonLines
@@ -517,7 +519,7 @@ def test_the_report_knows_which_protocols_acknowledge_nothing() -> None:
         load = {"protocol": protocol, "protocol_title": TRAITS[protocol].title}
         run = report_data.RunData("x", plan={"load": {**load, "acknowledges": told}})
         assert run.acknowledges == told
-        shown = dict(view.sending(run).rows)["Protocol"]
+        shown = dict(target.sending(run).rows)["Protocol"]
         assert shown == TRAITS[protocol].title + ("" if told else " (acknowledges nothing)")
     # Of runs from before plans said so.
     old = report_data.RunData("x", plan={"load": {"protocol": "pickle"}})
@@ -1153,13 +1155,13 @@ def test_what_came_in_and_what_was_written_is_one_picture() -> None:
     run = report_data.RunData(
         folder="x", manifest={"captures": {"flows": flows}}, counters=tuple(looks)
     )
-    chart = charts.flows(run)
+    chart = charts_of_points.flows(run)
     assert chart is not None
     assert {line.label: line.values for line in chart.series} == {
         "received": (80.0, 80.0, None, 80.0),
         "committed": (0.0, 1.0, None, 3.0),
     }
-    assert charts.flows(replace(run, manifest={})) is None
+    assert charts_of_points.flows(replace(run, manifest={})) is None
 
 
 def test_files_that_such_servers_have_none_of_are_not_missing(tmp_path: Path) -> None:

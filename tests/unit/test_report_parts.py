@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 import kairoscope.report
 from kairoscope.report import draw, units
-from kairoscope.report.charts import COLOURS, Chart, Series, thinned
+from kairoscope.report.charts.chart import COLOURS, Chart, Series, thinned
 
 ROOT = Path(__file__).parents[2]
 Values = list[float | None]

@@ -2,8 +2,8 @@
 
 from kairoscope.report import units
 from kairoscope.report.data import Json, RunData, items, part
+from kairoscope.report.table import Table, Text
 from kairoscope.report.units import number
-from kairoscope.report.view import Table, Text
 
 _COUNTS = (
     ("points", "acknowledged, or found by a query"),
