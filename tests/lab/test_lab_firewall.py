@@ -283,10 +283,11 @@ def test_verify_sees_a_firewall_that_is_not_as_deployed(site):
         script = (
             "import json, sys; from pathlib import Path; from types import SimpleNamespace as N\n"
             "from kairoscope.hosts import inventory; from kairoscope.deploy.verify import checks\n"
+            "from kairoscope.deploy.verify.context import Context\n"
             "hosts = inventory.read_own(Path(sys.argv[1]))\n"
             "plan = N(experiment=N(load=N(protocol='rest'), limits=N(clock_offset_ms=20)))\n"
             "names = {host.name for host in hosts.all}\n"
-            "context = checks.Context('test', hosts, plan, names)\n"
+            "context = Context('test', hosts, plan, names)\n"
             "context.client = N(access=1)\n"
             "for check in checks.CHECKS:\n"
             "    if check.name in ('clock', 'disk space', 'firewall', 'ports'):\n"

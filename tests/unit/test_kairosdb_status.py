@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from kairoscope.deploy.operate import drain
-from kairoscope.deploy.verify import checks
+from kairoscope.deploy.verify import kairosdb
+from kairoscope.deploy.verify.context import Context
 from kairoscope.errors import UserError
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.stacks.kairosdb import status
@@ -131,8 +132,8 @@ def test_a_node_that_is_not_healthy_is_drained_all_the_same(monkeypatch) -> None
 )
 def test_verify(queue: dict[str, Any] | None, healthy: bool, found: list[str]) -> None:
     here: Any = None
-    context = checks.Context("local", HERE, here, {HOST.name}, Node(queue, healthy=healthy))
-    findings = [*checks.healthy(context, "health"), *checks.given_up(context, "given up")]
+    context = Context("local", HERE, here, {HOST.name}, Node(queue, healthy=healthy))
+    findings = [*kairosdb.healthy(context, "health"), *kairosdb.given_up(context, "given up")]
     assert [one.found for one in findings] == found
     for one in findings:
         assert (one.state.value == "ok") == (one.found in ("healthy", "none"))

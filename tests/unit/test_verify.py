@@ -22,8 +22,18 @@ from test_firewall import GROUPS, PORTS, address, one_of_each, rendered
 from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
 from kairoscope.deploy import verify
-from kairoscope.deploy.verify import checks, judge, probe, wire
-from kairoscope.deploy.verify.checks import Check, Context
+from kairoscope.deploy.verify import (
+    checks,
+    judge,
+    kairosdb,
+    machines,
+    probe,
+    servers,
+    store,
+    wire,
+)
+from kairoscope.deploy.verify.check import Check
+from kairoscope.deploy.verify.context import Context, on_host
 from kairoscope.deploy.verify.finding import Finding, State, passed
 from kairoscope.errors import UserError
 from kairoscope.hosts import pki
@@ -233,8 +243,8 @@ class TestProbe:
         here = host("here")
         with socket.create_server(("127.0.0.1", 0)) as server:
             endpoint = ["127.0.0.1", server.getsockname()[1]]
-            assert checks.on_host(here, "connect_all", [endpoint]) == [probe.OPEN]
-        facts = checks.on_host(here, "facts", ["/", "/nowhere"], [], "/nowhere")
+            assert on_host(here, "connect_all", [endpoint]) == [probe.OPEN]
+        facts = on_host(here, "facts", ["/", "/nowhere"], [], "/nowhere")
         assert list(facts["disks"]) == ["/"]
         free, total = facts["disks"]["/"]
         assert 0 <= free <= total == shutil.disk_usage("/").total
@@ -459,7 +469,7 @@ def read_back(*servers) -> list[Finding]:
     nodes = [
         host(f"kairosdb-{i + 1}", http_port=s.server_address[1]) for i, s in enumerate(servers)
     ]
-    return Check("read back", checks.read_back).findings(context_of(*nodes))
+    return Check("read back", kairosdb.read_back).findings(context_of(*nodes))
 
 
 def test_a_full_disk_of_the_data_is_seen(monkeypatch):
@@ -468,10 +478,10 @@ def test_a_full_disk_of_the_data_is_seen(monkeypatch):
     def told(node: Host, verb: str, folders: list[str], *_) -> dict[str, dict[str, list[int]]]:
         return {"disks": {folder: [1 if folder == "/data" else 50, 100] for folder in folders}}
 
-    monkeypatch.setattr(checks, "on_host", told)
+    monkeypatch.setattr("kairoscope.deploy.verify.context.on_host", told)
     context = context_of()
     context.hosts.storage[0].vars["keyspaces_dir"] = "/data"
-    (found,) = Check("disk space", checks.disks).findings(context)
+    (found,) = Check("disk space", machines.disks).findings(context)
     assert (found.state, found.found) == (State.FAIL, "/nowhere 50%, / 50%, /data 1%")
 
 
@@ -488,10 +498,10 @@ def test_a_full_disk_of_the_data_is_seen(monkeypatch):
 )
 def test_a_storage_node_is_the_release_that_was_deployed(said, state, monkeypatch):
     monkeypatch.setattr(Client, "server", lambda *_: said, raising=False)
-    monkeypatch.setattr(checks, "current_version", lambda: "1")
+    monkeypatch.setattr(servers, "current_version", lambda: "1")
     context = context_of(host("kairosdb-1", kairosdb_version="1.3.0-1"))
     context.hosts.storage[0].vars.update(storage_engine="scylla", scylla_version="2026.1.11")
-    found = Check("versions", checks.versions).findings(context)
+    found = Check("versions", servers.versions).findings(context)
     (of_store,) = [each for each in found if each.where == "storage-1"]
     assert (of_store.state, of_store.wanted) == (state, "scylla 2026.1.11")
 
@@ -509,7 +519,7 @@ def test_a_storage_node_has_the_shards_of_the_plan(told, state, monkeypatch):
     context = context_of()
     context.plan.storage["shards"] = 30
     context.hosts.storage[0].vars.update(storage_engine="scylla", native_transport_port=1)
-    check = Check("shards", checks.shards, sharded=True)
+    check = Check("shards", store.shards, sharded=True)
     (found,) = check.findings(context)
     assert (found.state, found.wanted) == (state, "30, as planned")
     context.hosts.storage[0].vars["storage_engine"] = "cassandra"
@@ -534,7 +544,7 @@ def test_a_point_is_read_back_through_every_node():
 
 
 def test_a_node_of_another_store_and_one_that_takes_nothing_are_seen(monkeypatch):
-    monkeypatch.setattr(checks, "READ_BACK_S", 0.1)
+    monkeypatch.setattr(kairosdb, "READ_BACK_S", 0.1)
     one, other, full = kairosdb_server({}), kairosdb_server({}), kairosdb_server({}, refuses=True)
     with served(one), served(other), served(full):
         found = read_back(one, other, full)

@@ -1,6 +1,7 @@
 """`make verify`: is a deployed target what it should be? Asked of the real hosts and servers.
 
-All checks run, whatever the ones before found. What each does is said at its function in `checks`.
+All checks run, whatever the ones before found. `checks` lists them; what each does is said at its
+function, in `servers`, `store`, `kairosdb`, `machines` and `access`.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from kairoscope import live
-from kairoscope.deploy.verify.checks import CHECKS, Context
+from kairoscope.deploy.verify.checks import CHECKS
+from kairoscope.deploy.verify.context import Context
 from kairoscope.deploy.verify.finding import Finding, State, passed
 from kairoscope.errors import UserError
 from kairoscope.hosts import deployed, inventory, ssh

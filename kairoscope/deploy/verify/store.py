@@ -1,0 +1,77 @@
+"""Checks of the storage nodes as one database."""
+
+from collections.abc import Iterable
+
+from kairoscope.deploy.verify import judge, wire
+from kairoscope.deploy.verify.check import of_each
+from kairoscope.deploy.verify.context import Context
+from kairoscope.deploy.verify.finding import Finding
+from kairoscope.hosts.inventory import Host
+from kairoscope.stacks.kairosdb.servers import nodetool
+
+
+def ring(context: Context, check: str) -> Iterable[Finding]:
+    """All storage nodes are up and normal, as each of them sees it."""
+    wanted = [host.address for host in context.hosts.storage]
+
+    def look(host: Host) -> tuple[str, bool]:
+        found = judge.ring(nodetool.run(host, "status"))
+        problems = judge.ring_problems(found, wanted)
+        return ", ".join(problems) or f"{len(found)} UN", not problems
+
+    return of_each(check, context.storage, f"{len(wanted)} UN", look)
+
+
+def schema(context: Context, check: str) -> Iterable[Finding]:
+    """All nodes have the same schema."""
+
+    def look(host: Host) -> tuple[str, bool]:
+        versions = judge.schema_versions(nodetool.run(host, "describecluster"))
+        found = ", ".join(f"{name[:8]}: {len(nodes)} nodes" for name, nodes in versions.items())
+        return found or "none", judge.schema_well(versions, len(context.hosts.storage))
+
+    wanted = f"one, of {len(context.hosts.storage)} nodes"
+    return of_each(check, context.storage[:1], wanted, look)
+
+
+def replication(context: Context, check: str) -> Iterable[Finding]:
+    """The keyspace has the planned copies, and where there are roles they have several too."""
+    if not context.storage:
+        return
+    keyspace = str(context.hosts.storage[0].vars["kairosdb_keyspace"])
+    with context.client.cql(context.storage) as session:
+        rows = session.execute("SELECT keyspace_name, replication FROM system_schema.keyspaces")
+        found = {row.keyspace_name: judge.replicas(dict(row.replication)) for row in rows}
+    wanted = judge.replication(context.plan)
+    there = found.get(keyspace, {})
+    yield Finding.of(check, keyspace, _copies(there), _copies(wanted), there == wanted)
+    # Without it nobody can log in once the node with the only copy is down.
+    if context.client.access and (roles := found.get("system_auth")) is not None:
+        least = min(len(context.hosts.storage), 2)
+        well = sum(roles.values()) >= least
+        yield Finding.of(check, "system_auth", _copies(roles), f"{least} or more", well)
+
+
+def _copies(replicas: dict[str, int]) -> str:
+    return ", ".join(f"{name}: {copies}" for name, copies in replicas.items()) or "not there"
+
+
+# Of what CQL's SUPPORTED has in every release (github.com/scylladb/scylladb, docs/dev/
+# protocol-extensions.md, and make_supported in transport/server.cc at 5.2.19).
+_SHARDS = "SCYLLA_NR_SHARDS"
+
+
+def shards(context: Context, check: str) -> Iterable[Finding]:
+    """ScyllaDB's nodes have the shards that KairosDB's connections and the store's memory are of.
+
+    How many there are is the host's setup to say, which keeps threads for interrupts.
+    """
+    wanted = int(context.plan.storage["shards"])
+
+    def look(host: Host) -> tuple[str, bool]:
+        endpoint = context.client.ways.endpoint(host)
+        (found, *_) = wire.cql_supported(endpoint, context.client.tls).get(_SHARDS, ["not told"])
+        well = found == str(wanted)
+        return found if well else f"{found}: say so, by cluster.shards of the experiment", well
+
+    return of_each(check, context.storage, f"{wanted}, as planned", look)
