@@ -28,6 +28,8 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import loader
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.ssh import command
+from kairoscope.run import agent as agents
+from kairoscope.run import collecting
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run_folder import ClockOffset
 from loaders import emulator, host
@@ -59,8 +61,8 @@ def often() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loader_hosts, "_BEAT_S", 0.2)
         patch.setattr(emulator, "_REPORT_S", 0.2)
-        patch.setattr(loader_hosts, "_BACK_S", 2.0)
-        patch.setattr(loader_hosts, "_AGAIN_S", 0.2)
+        patch.setattr(collecting, "_BACK_S", 2.0)
+        patch.setattr(collecting, "_AGAIN_S", 0.2)
         yield
 
 
@@ -391,7 +393,7 @@ def test_hosts_that_are_not_fit(tmp_path: Path) -> None:
 def test_hosts_that_do_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is named, not what one host has left of it for the next."""
     monkeypatch.setattr(loader, "READY_S", 0.5)
-    monkeypatch.setattr(loader_hosts, "_STOP_S", 0.1)
+    monkeypatch.setattr(agents, "STOP_S", 0.1)
     asleep = python_that(tmp_path / "asleep", "time.sleep(1000)")
     said = refused([local(tmp_path, name, loader_venv=asleep) for name in ("one", "other")])
     for name in ("one", "other"):
@@ -483,7 +485,7 @@ def troubled(sink: SinkProcess, tmp_path_factory: pytest.TempPathFactory) -> Ite
         def play() -> Iterator[None]:
             while not all(map(waits, working)):
                 yield
-            patch.setattr(loader_hosts, "_SILENT_BEATS", 10)
+            patch.setattr(agents, "_SILENT_BEATS", 10)
             (killed,) = processes(home / "killed", "loaders.host")
             killed.kill()
             for process in processes(home / "silent"):
@@ -561,7 +563,7 @@ def test_a_host_that_ssh_does_not_reach_is_asked_again(
     sink: SinkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, back: bool
 ) -> None:
     if back:
-        monkeypatch.setattr(loader_hosts, "_BACK_S", 60.0)
+        monkeypatch.setattr(collecting, "_BACK_S", 60.0)
     told: list[str] = []
     gone = threading.Event()
     with SshServer(tmp_path / "before") as before, SshServer(tmp_path / "after") as after:
@@ -608,7 +610,7 @@ def test_workers_of_a_killed_agent_settle_before_they_are_collected(
 def test_workers_that_do_not_end_after_their_agent(
     sink: SinkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loader_hosts, "_STOP_S", 1)
+    monkeypatch.setattr(collecting, "_ENDED_S", 1)
     frozen = False
 
     def freeze(progress: Progress) -> None:
