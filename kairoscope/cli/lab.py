@@ -8,7 +8,7 @@ import click
 
 from kairoscope import paths
 from kairoscope.cli.options import Verbs, console
-from kairoscope.targets.lab.host import Lab
+from kairoscope.targets.lab.lab import Lab
 from kairoscope.targets.lab.system import check_root
 
 

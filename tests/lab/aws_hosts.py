@@ -291,7 +291,7 @@ for reservation in ec2.describe_instances()["Reservations"]:
         # Hosts may not make devices themselves.
         script = 'mknod /dev/nvme1n1 b "$1" "$2"; mkdir -p "${3%/*}"; ln -s /dev/nvme1n1 "$3"'
         given = [str(os.major(number)), str(os.minor(number)), device]
-        pid = self.lab._first_process(name)
+        pid = self.lab._running.first_process(name)
         subprocess.run(
             ["nsenter", f"--target={pid}", "--mount", "sh", "-euc", script, "sh", *given],
             check=True,

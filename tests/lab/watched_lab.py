@@ -156,7 +156,7 @@ class WatchedLab(DeployedLab):
         with image.open("wb") as file:
             file.truncate(_DISK_MIB * _MIB)
         subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
-        first = str(self.there._first_process(host))
+        first = str(self.there._running.first_process(host))
         inside = ["nsenter", "--target", first, "--mount", "--"]
         loop = subprocess.run(
             ["losetup", "--find", "--show", image], check=True, capture_output=True, text=True
@@ -184,7 +184,7 @@ class WatchedLab(DeployedLab):
         if not shutil.which("strace"):
             why = "no strace to change an answer of the kernel with: scripts/need strace"
             pytest.fail(why) if os.environ.get("CI") else pytest.skip(why)
-        space = Path(f"/proc/{self.there._first_process(host)}/ns/pid")
+        space = Path(f"/proc/{self.there._running.first_process(host)}/ns/pid")
         (exporter,) = (
             process.pid
             for process in psutil.process_iter(["name"])

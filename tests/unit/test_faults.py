@@ -25,7 +25,7 @@ from kairoscope.report.charts.chart import Span
 from kairoscope.run import faults as carrying
 from kairoscope.run_folder import JsonLines
 from kairoscope.targets.lab import target as lab
-from kairoscope.targets.lab.host import HostState
+from kairoscope.targets.lab.lab import HostState
 from kairoscope.targets.lab.network import Faults as NetworkFaults
 from kairoscope.targets.target import Options
 from kairoscope.verdict import faults

@@ -1,14 +1,41 @@
-"""How many operations a second a lab host's processes have of a disk: limits of control groups."""
+"""What can happen to a lab host's data disk: it is full, or slow by limits of control groups."""
 
 import contextlib
-from collections.abc import Iterable
+import errno
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kairoscope.errors import UserError
 from kairoscope.targets.lab import system
 from kairoscope.targets.lab.system import Cgroup
 
+_MIB = 1024 * 1024
+_FILL = "lab-fills-this-disk"
 _OLD = ("blkio.throttle.read_iops_device", "blkio.throttle.write_iops_device")
+
+
+def fill(folder: Path, leave_mib: int, whose: str) -> None:
+    """Fill the disk that is mounted there until so many MiB are left.
+
+    UserError if there are no more than that; it names `whose` disk it is.
+    """
+    free(folder)
+    file = folder / _FILL
+    disk = os.statvfs(folder)
+    left = disk.f_bavail * disk.f_frsize
+    if (wanted := left - leave_mib * _MIB) <= 0:
+        raise UserError(
+            f"{whose} has {left // _MIB} MiB left, which is not more than {leave_mib} MiB."
+        )
+    # The file system's own list of a large file's blocks takes of the last of them.
+    with file.open("wb") as handle, _no_space_left():
+        os.posix_fallocate(handle.fileno(), 0, wanted)
+
+
+def free(folder: Path) -> None:
+    """Undo that."""
+    (folder / _FILL).unlink(missing_ok=True)
 
 
 def limit(group: Cgroup, pids: Iterable[int], device: str, operations: int | None) -> None:
@@ -37,6 +64,15 @@ def limit(group: Cgroup, pids: Iterable[int], device: str, operations: int | Non
     for pid in pids if operations else ():
         with contextlib.suppress(ProcessLookupError):
             (old / "cgroup.procs").write_text(str(pid))
+
+
+@contextlib.contextmanager
+def _no_space_left() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
 
 
 def _old_group(name: str) -> Path:
