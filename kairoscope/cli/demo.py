@@ -202,12 +202,12 @@ def _load(
 ) -> Ran:
     from kairoscope.cli import known
     from kairoscope.hosts import inventory
-    from kairoscope.run import asking, killing, run, visible
+    from kairoscope.run import asking, killing, loading, run, visible
 
     there = run.until_there(made, until) if until else None
     enter(made.target)
     stack = known.stack(made.stack)
-    then: run.Then | None = visible.watch if count_visible else None
+    then: loading.Then | None = visible.watch if count_visible else None
     if kill_after_s is not None:
         then = killing.after(kill_after_s, inventory.load(made.target))
     return run.load(

@@ -26,7 +26,7 @@ import aiohttp
 from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
-from kairoscope.run.run import Beside
+from kairoscope.run.loading import Beside
 from kairoscope.run.state import State
 from kairoscope.stacks import questions
 from kairoscope.stacks.questions import Asks, Question, Request

@@ -15,7 +15,7 @@ from kairoscope import live, run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh, supervisor
 from kairoscope.hosts.inventory import Inventory
-from kairoscope.run.run import Then
+from kairoscope.run.loading import Then
 from kairoscope.run.state import State
 from kairoscope.stacks.stack import Session
 from kairoscope.verdict import outcomes

@@ -6,7 +6,7 @@ import pytest
 from run_samples import NODES, NOW_S, STORAGE, captures_of, run_of, write_latencies
 
 from kairoscope import run_folder
-from kairoscope.run import run as runs
+from kairoscope.run import loading
 from kairoscope.run_folder import JsonLines
 from kairoscope.verdict import conclude
 from loaders.record.histograms import LogWriter, new_histogram, record
@@ -452,7 +452,7 @@ def test_a_host_that_died_is_one_reason():
         {"worker": 2, "died": lost, "last": None},
         {"worker": 3, "died": lost, "last": None},
     ]
-    assert runs._died(results) == [
+    assert loading._died(results) == [
         f"{lost}; with it went workers 2, 3",
         "loader worker 1 died: signal 9 (SIGKILL) on loader-1",
     ]

@@ -16,7 +16,7 @@ from run_samples import run_of
 from kairoscope import live
 from kairoscope.report.advice import ADVICE
 from kairoscope.report.first import PARTS
-from kairoscope.run import run, tell
+from kairoscope.run import finishing, tell
 from kairoscope.run.show import show
 from kairoscope.verdict import sustained
 from loaders.emulator import Progress
@@ -142,8 +142,8 @@ def test_a_pass_is_told_as_it_is():
 def test_a_load_imports_no_chart_library_to_its_end(tmp_path):
     folder = run_of(tmp_path / "run").folder
     code = (
-        "import sys; from pathlib import Path; from kairoscope.run import run;"
-        "print(run._draw(Path(sys.argv[1]))); sys.exit('matplotlib' in sys.modules)"
+        "import sys; from pathlib import Path; from kairoscope.run import finishing;"
+        "print(finishing._draw(Path(sys.argv[1]))); sys.exit('matplotlib' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, folder], capture_output=True, check=False, text=True
@@ -154,4 +154,4 @@ def test_a_load_imports_no_chart_library_to_its_end(tmp_path):
 
 def test_a_report_that_cannot_be_drawn_says_why(tmp_path):
     with pytest.raises(FileNotFoundError, match="no run folder at"):
-        run._draw(tmp_path / "nowhere")
+        finishing._draw(tmp_path / "nowhere")

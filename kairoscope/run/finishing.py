@@ -1,0 +1,67 @@
+"""The end of a run: its verdict and its report, whatever has happened."""
+
+import multiprocessing
+import signal
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+
+from kairoscope import live, paths, report, run_folder
+from kairoscope.compare import history
+from kairoscope.errors import UserError
+from kairoscope.run.show import show
+from kairoscope.run.state import State
+from kairoscope.verdict import conclude
+
+
+def finish(state: State, console: Console) -> str:
+    """Judge what there is, write it, and tell where it is; the verdict."""
+    # A second Ctrl-C now would lose what the first one left; this takes seconds.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    state.at("judging")
+    try:
+        with live.stage(console, "judging, and drawing the report", usual="some seconds"):
+            state.end()
+            conclusion = conclude.judge(state.folder)
+            conclusion.write()
+            manifest = run_folder.read_object(state.folder / run_folder.MANIFEST)
+            manifest["ended"] = datetime.now(UTC).isoformat()
+            manifest["load"] = conclusion.times
+            run_folder.write_json(state.folder / run_folder.MANIFEST, manifest)
+            _remember(state)
+            html = _draw(state.folder)
+    except OSError as error:
+        raise UserError(
+            f"The run's results could not be written to {state.folder}: {error}. What was captured "
+            "before stays there; the run is incomplete."
+        ) from error
+    show(conclusion.verdict, console)
+    told = html or f"what draws it was killed; kairoscope report {state.folder} draws it"
+    console.print(f"report: {told}", soft_wrap=True)
+    return conclusion.verdict.verdict
+
+
+def _draw(folder: Path) -> Path | None:
+    """Write the report, in a process of its own; its page, None if that process was killed.
+
+    Charts take a library and memory that a load has no use for, nor a search, of which the next
+    trial comes. OSError if it cannot be written.
+    """
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as alone:
+        try:
+            html, _ = alone.submit(report.write, folder, paths.REFERENCE).result()
+        except BrokenProcessPool:
+            return None
+    return html
+
+
+def _remember(state: State) -> None:
+    """Add the run to the history; a history that cannot be written does not end the run."""
+    try:
+        history.remember(state.folder, paths.results_dir() / history.NAME)
+    except (UserError, OSError) as error:
+        state.note("not in the history", str(error))

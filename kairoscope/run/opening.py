@@ -1,0 +1,105 @@
+"""The begin of a run: that the target is deployed as planned, and a folder with all that is known
+before anything is sent."""
+
+import platform
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kairoscope import __version__, paths, run_folder
+from kairoscope.errors import UserError
+from kairoscope.hosts import machine
+from kairoscope.hosts.deployed import check_finished, deployed_plan
+from kairoscope.hosts.inventory import Inventory
+from kairoscope.plan import Plan
+from kairoscope.run import faults, speed_probe, speeds, warmth
+from kairoscope.run.state import State
+from kairoscope.run_folder import JsonLines
+from kairoscope.stacks.stack import Session
+
+
+def check_deployed(plan: Plan, hosts: Inventory) -> None:
+    """UserError if the target is not deployed as the plan has it."""
+    deployed = deployed_plan(plan.target)
+    check_finished(plan.target)
+    for part in ("kairosdb", "storage"):
+        was, wanted = getattr(deployed, part), getattr(plan, part)
+        other = [k for k in wanted if was.get(k) != wanted[k]]
+        if other:
+            details = ", ".join(f"{k} is {was.get(k)}, wanted {wanted[k]}" for k in other[:4])
+            whose = plan.roles.get(part, part)
+            raise UserError(
+                f"Target {plan.target} is deployed with other {whose} settings ({details}). "
+                f"First: make deploy with the same EXPERIMENT=, SENSORS=, RATE=, DURATION=, ENGINE="
+            )
+    if len(hosts.loader) != plan.load["hosts"]:
+        raise UserError(
+            f"Target {plan.target} has {len(hosts.loader)} loader hosts, the plan wants "
+            f"{plan.load['hosts']}. First: make deploy with the same EXPERIMENT="
+        )
+
+
+def open_folder(
+    plan: Plan, hosts: Inventory, session: Session, into: Path, levers: faults.Levers | None
+) -> State:
+    """Create the run folder with what is known before anything is sent."""
+    now = time.time()
+    folder = into / f"{run_folder.stamp(now)}-{plan.experiment.name}-{plan.target}"
+    # What takes time comes before the folder, so that Ctrl-C leaves none, or one with a verdict.
+    manifest = _manifest(plan, folder.name, now, hosts, session)
+    for sub in run_folder.SUBFOLDERS:
+        (folder / sub).mkdir(parents=True)
+    (folder / run_folder.PLAN).write_text(plan.to_json())
+    (folder / run_folder.EXPERIMENT).write_text(
+        yaml.safe_dump(plan.experiment.model_dump(mode="json"), sort_keys=False)
+    )
+    run_folder.write_json(folder / run_folder.MANIFEST, manifest)
+    state = State(folder, plan, hosts, now, JsonLines(folder / run_folder.EVENTS), levers)
+    session.begin(folder, now, state.events)
+    state.facts.incomplete += session.untold()
+    state.save()
+    latest, partial = into / "latest", into / ".latest"
+    partial.unlink(missing_ok=True)
+    partial.symlink_to(folder.name)
+    partial.replace(latest)
+    return state
+
+
+def _manifest(
+    plan: Plan, run: str, now: float, hosts: Inventory, session: Session
+) -> dict[str, Any]:
+    return {
+        "run": run,
+        "experiment": plan.experiment.name,
+        "target": plan.target,
+        "started": datetime.fromtimestamp(now, UTC).isoformat(),
+        "ended": None,
+        "command": " ".join(sys.argv),
+        "git": machine.git(),
+        "machine": machine.machine(),
+        "booted": machine.booted(),
+        "hosts": machine.hosts(hosts) if hosts.managed else [],
+        "nodes": {
+            role: [host.name for host in getattr(hosts, role)] for role in ("kairosdb", "storage")
+        },
+        "captures": asdict(session.expected()),
+        "versions": {
+            "kairoscope": __version__,
+            **session.versions(),
+            "python": platform.python_version(),
+        },
+        "conditions": {
+            **warmth.conditions(hosts, plan.target, paths.runs_dir(), session.waiting_now()),
+            "speed": {
+                "work": speed_probe.WORK,
+                "before": speeds.of_machines(hosts),
+                "after": {},
+            },
+        },
+        "load": None,
+    }
