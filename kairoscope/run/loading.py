@@ -17,7 +17,7 @@ from kairoscope.run.samplers import HostProbes, Processes
 from kairoscope.run.state import State
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.stack import Backlog, Captures, Session
-from kairoscope.verdict import conclude
+from kairoscope.verdict import times
 from loaders.emulator import Progress as LoadProgress
 from loaders.emulator import WorkerResult
 from loaders.schedule.due import Schedule
@@ -89,7 +89,7 @@ def measured_load(
         state.schedule = schedule
         begin = end = time.time()
         if not schedule.spec.replay:
-            begin, end = conclude.measured_window(schedule, state.folder / run_folder.LOAD)
+            begin, end = times.measured_window(schedule, state.folder / run_folder.LOAD)
         captures.start(begin - time.time(), end - time.time(), START_DELAY_S)
         going_on = beside(state, session) if beside else contextlib.nullcontext()
         with faults.under(state, schedule.spec.start_ms / 1000), going_on:

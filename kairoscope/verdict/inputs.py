@@ -8,6 +8,7 @@ from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
 from kairoscope.run_folder import Expected, Facts
+from kairoscope.verdict import faults
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec
 
@@ -40,6 +41,22 @@ class Inputs:
     def load(self) -> Path:
         """Where the loaders' files are."""
         return self.folder / run_folder.LOAD
+
+    @property
+    def loader_hosts(self) -> list[dict[str, Any]]:
+        """What is known of the loader hosts, in order."""
+        path = self.folder / run_folder.LOAD_HOSTS
+        return list(run_folder.read_json(path)) if path.exists() else []
+
+    @property
+    def loader_names(self) -> list[str]:
+        """Names of the loader hosts, in order."""
+        return [host["host"] for host in self.loader_hosts]
+
+    @property
+    def carried(self) -> list[faults.Happened]:
+        """The faults that were carried out."""
+        return faults.happened(run_folder.records(self.folder / run_folder.FAULTS))
 
 
 def read(folder: Path) -> Inputs:

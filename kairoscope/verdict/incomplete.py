@@ -1,0 +1,93 @@
+"""What makes a run incomplete whatever its figures are, of what the folder has and lacks."""
+
+from typing import Any
+
+from kairoscope import run_folder
+from kairoscope.verdict import completeness, measurements, outcomes
+from kairoscope.verdict.inputs import Inputs
+from kairoscope.verdict.times import load_start
+from loaders.schedule.due import Schedule
+
+
+def not_captured(
+    run: Inputs, schedule: Schedule, window: tuple[float, float], measured: dict[str, Any]
+) -> list[str]:
+    """What of the store and its processes is not known though it should be; see `completeness`."""
+    spec = schedule.spec
+    load_s = window[1] - window[0] if spec.replay else spec.duration_s
+    disk = dict(run.facts.disk_bytes)
+    capture, expected = run.plan.experiment.capture, run.expected
+    removed = set(run.facts.removed)
+    # What was down or stood still on purpose could not be asked, or has forgotten.
+    carried = run.carried
+    disturbed = removed.union(*(fault.hosts for fault in carried))
+    if removed & set(run.storage) or not expected.disk:
+        # Of a node taken away its data went to the others, and its folder with it.
+        disk = dict.fromkeys(disk, 0)
+
+    def there(names: list[str], without: set[str] = disturbed) -> list[str]:
+        return [name for name in names if name not in without]
+
+    long_enough = window[1] - window[0] > 2 * capture.shards_every_s + completeness.GRACE_S
+    wanted = completeness.Wanted(
+        there(expected.proxyhistograms),
+        there(expected.processes, removed),
+        completeness.phases(load_s, capture.proxyhistograms_every_s),
+        # A window too short for two looks has none due.
+        there(expected.shards) if long_enough else (),
+        there(expected.counters) if long_enough else (),
+        # A replay has no time that was known before, to look at its begin.
+        there(expected.window) if not spec.replay else (),
+    )
+    captures = run.folder / run_folder.CAPTURES
+    counted = run.folder / run_folder.STORE_WINDOW
+    return completeness.missing(
+        wanted,
+        run_folder.read_json(captures) if captures.exists() else [],
+        run_folder.records(run.folder / run_folder.EVENTS),
+        measured["cpu_cores"],
+        measurements.shards_seen(run_folder.records(run.folder / run_folder.SHARDS), *window),
+        disk,
+        measurements.looked_twice(run_folder.records(run.folder / run_folder.COUNTERS), *window),
+        run_folder.read_object(counted).get("nodes", {}) if counted.exists() else (),
+    )
+
+
+def only_server_ended(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> list[str]:
+    """Of a system that is one server: that it ended in mid-load by itself, or by another hand.
+
+    Its figures are of its start as well as of the load then. What was planned, and a kill behind
+    the load, are what such a run is about (docs/systems.md).
+    """
+    if run.storage:
+        return []
+    planned = {host for fault in run.carried for host in fault.hosts}
+    if planned & set(run.kairosdb):
+        return []
+    killed = run.folder / run_folder.KILLED
+    end = min(window[1], run_folder.read_object(killed)["t"] if killed.exists() else window[1])
+    ended = {
+        e["detail"].split(":")[0]
+        for e in run_folder.records(run.folder / run_folder.EVENTS)
+        if e["what"] in ("process ended", "process started again")
+        and load_start(schedule, window) <= e["t"] < end
+    }
+    if not ended:
+        return []
+    return [
+        f"{', '.join(sorted(ended))} ended while it took the load, and nobody had planned it: the "
+        "figures are of its start as well"
+    ]
+
+
+def stopped_workers(run: Inputs, schedule: Schedule) -> list[str]:
+    """Workers that somebody ended before their schedule did: what they lack is not the store's."""
+    early = [s for s in outcomes.finals(run.load, schedule.spec.workers) if s["stopped_early"]]
+    if not early:
+        return []
+    which = ", ".join(str(said["worker"]) for said in early)
+    left = sum(said["not_sent"] for said in early)
+    return [
+        f"loader worker{'s' * (len(early) > 1)} {which} stopped before the end of the schedule: "
+        f"{left:,} points not sent"
+    ]
