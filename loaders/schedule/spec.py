@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import re
-from collections.abc import Callable
 from typing import Any
-from urllib.parse import urlsplit
 
-from loaders.schedule import naming
+from loaders.schedule import checks, naming
 from loaders.schedule.protocols import CQL, ONE_WAY, PROTOCOLS, REST, SILENT
 from loaders.schedule.values import ValueType
-
-# Requests are made once and filled in for each tick: every timestamp must have as many digits as
-# any other. 13 it is from September 2001 to the year 2286.
-_FIRST_MS = 10**12
-_BEYOND_MS = 10**13
-_MAX_JSON_INTEGER = 2**53
 
 LATER: dict[str, Any] = {"connection_per_request": False, "store": None, "path": "", "partly": ""}
 """Fields that specifications of earlier runs do not have, and what they did."""
@@ -28,8 +19,6 @@ LATER_OF_QUERIES: dict[str, Any] = {"followed": 0}
 SPREAD, ALIGNED = "spread", "aligned"
 PACINGS = (SPREAD, ALIGNED)
 
-_PORT = re.compile("[0-9]{1,5}")
-_PATH = re.compile(r"/[!-~]*")
 # KairosDB cuts telnet lines at blanks, tags at "=", takes quotes off, and reads Latin-1.
 _TELNET_NAME = re.compile(r"[!#-<>-~]+")
 
@@ -295,7 +284,7 @@ def _contradictions(spec: LoadSpec) -> list[str]:
         f"ramp_ticks: must be less than ticks ({ticks}), not {spec.ramp_ticks}",
     )
     refuse(
-        spec.end_ms >= _BEYOND_MS,
+        spec.end_ms >= checks.BEYOND_MS,
         f"steps: the schedule would end beyond any date ({ticks} points from {spec.start_ms})",
     )
     refuse(
@@ -338,180 +327,72 @@ def _contradictions(spec: LoadSpec) -> list[str]:
     return problems
 
 
-# A check returns what is wrong with a value, or "".
-_Check = Callable[[Any], str]
-
-
-def _integer(at_least: int) -> _Check:
-    def check(value: Any) -> str:
-        # bool is an int in Python, but "sensors: true" is a mistake.
-        good = isinstance(value, int) and not isinstance(value, bool)
-        if good and at_least <= value < _MAX_JSON_INTEGER:
-            return ""
-        return f"must be a whole number of at least {at_least}"
-
-    return check
-
-
-def _number(at_least: float, *, excluded: bool = False) -> _Check:
-    def check(value: Any) -> str:
-        good = isinstance(value, int | float) and not isinstance(value, bool)
-        if good and math.isfinite(value) and (value > at_least if excluded else value >= at_least):
-            return ""
-        return f"must be a number {'above' if excluded else 'of at least'} {at_least:g}"
-
-    return check
-
-
-def _one_of(*choices: str) -> _Check:
-    def check(value: Any) -> str:
-        return "" if value in choices else f"must be one of {', '.join(choices)}"
-
-    return check
-
-
-def _flag(value: Any) -> str:
-    return "" if isinstance(value, bool) else "must be true or false"
-
-
 def _steps(value: Any) -> str:
     if not isinstance(value, list) or not value:
         return "must be a list of at least one step"
-    whole = _integer(1)
+    whole = checks.integer(1)
     for step in value:
         if not isinstance(step, Step) or whole(step.period_ms) or whole(step.ticks):
             return "must be steps of period_ms and ticks, whole numbers of at least 1"
     return ""
 
 
-def _nodes(value: Any) -> str:
-    if not isinstance(value, list) or not value:
-        return "must be a list of at least one base URL"
-    problem = next(filter(None, map(_node, value)), "")
-    if not problem and len(set(value)) != len(value):
-        return "must name each KairosDB node once"
-    return problem
-
-
-def _node(url: Any) -> str:
-    example = 'must be base URLs such as "http://127.0.0.1:8080"'
-    if not isinstance(url, str):
-        return example
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname, parts.port  # reading the port checks it
-    except ValueError as error:
-        return f"{example} ({error})"
-    bare = parts.path in ("", "/") and not parts.query and not parts.fragment
-    bare = bare and port != 0 and "@" not in parts.netloc
-    return "" if parts.scheme in ("http", "https") and host and bare else example
-
-
-def _telnet(value: Any) -> str:
-    if not isinstance(value, list):
-        return "must be a list"
-    for address in value:
-        host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
-        if not host or not _PORT.fullmatch(port) or int(port) not in range(1, 65536):
-            return 'must be addresses such as "127.0.0.1:4242"'
-    return "" if len(set(value)) == len(value) else "must name each KairosDB node once"
-
-
-def _metric(value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        return 'must be a name, such as "SENSOR_{n}"'
-    return _pattern(value)
-
-
-def _tags(value: Any) -> str:
-    texts = isinstance(value, dict) and all(
-        isinstance(text, str) and text for item in value.items() for text in item
-    )
-    if not texts or not value:
-        return "must be at least one tag, names and values not empty"
-    if any("{" in name or "}" in name for name in value):
-        return "must have no braces in a tag's name: only its value may be a pattern"
-    return next(filter(None, map(_pattern, value.values())), "")
-
-
-def _pattern(text: str) -> str:
-    if naming.touching(text):
-        return "must have something other than digits between two places"
-    return naming.problem(text)
-
-
 def _queries(value: Any) -> str:
     if value is None:
         return ""
-    if not isinstance(value, Queries) or _number(0, excluded=True)(value.rate):
+    if not isinstance(value, Queries) or checks.number(0, excluded=True)(value.rate):
         return "must have a rate above 0"
-    if any(_integer(1)(number) for number in (value.last_s, value.sensors, value.bucket_s)):
+    if any(checks.integer(1)(number) for number in (value.last_s, value.sensors, value.bucket_s)):
         return "must have whole numbers of at least 1 for last_s, sensors and bucket_s"
-    if _integer(0)(value.lag_s) or value.last_s % value.bucket_s:
+    if checks.integer(0)(value.lag_s) or value.last_s % value.bucket_s:
         return "must have a lag_s of at least 0 and a last_s that is a multiple of bucket_s"
-    if _integer(0)(value.followed):
+    if checks.integer(0)(value.followed):
         return "must have a whole number of at least 0 for followed"
     return ""
-
-
-def _text(value: Any) -> str:
-    return "" if isinstance(value, str) else "must be a text"
-
-
-def _path(value: Any) -> str:
-    good = isinstance(value, str) and (not value or _PATH.fullmatch(value))
-    return "" if good else "must be empty or a path, such as /api/v1/write"
 
 
 def _store(value: Any) -> str:
     if value is None:
         return ""
-    if not isinstance(value, Store) or not value.contacts or _telnet(value.contacts):
+    if not isinstance(value, Store) or not value.contacts or checks.addresses(value.contacts):
         return 'must have contacts such as "127.0.0.1:9042"'
     if not all(isinstance(text, str) and text for text in (value.keyspace, value.consistency)):
         return "must have a keyspace and a consistency"
-    if _integer(0)(value.ttl_s) or _integer(1)(value.batch_points):
+    if checks.integer(0)(value.ttl_s) or checks.integer(1)(value.batch_points):
         return "must have whole numbers of at least 0 for ttl_s and 1 for batch_points"
     return ""
 
 
-def _start(value: Any) -> str:
-    good = isinstance(value, int) and not isinstance(value, bool)
-    if good and _FIRST_MS <= value < _BEYOND_MS:
-        return ""
-    return "must be epoch milliseconds between September 2001 and the year 2286"
-
-
-_CHECKS: dict[str, _Check] = {
-    "sensors": _integer(1),
+_CHECKS: dict[str, checks.Check] = {
+    "sensors": checks.integer(1),
     "steps": _steps,
-    "warmup_ticks": _integer(0),
-    "ramp_ticks": _integer(0),
-    "lifetime_ticks": _integer(0),
-    "start_ms": _start,
-    "pacing": _one_of(*PACINGS),
-    "jitter_ms": _integer(0),
-    "seed": _integer(0),
-    "replay": _flag,
-    "replay_queue_points": _integer(0),
-    "nodes": _nodes,
-    "telnet": _telnet,
-    "protocol": _one_of(*PROTOCOLS),
-    "hosts": _integer(1),
-    "workers_per_host": _integer(1),
-    "metric": _metric,
-    "tags": _tags,
-    "value_type": _one_of(*(kind.value for kind in ValueType)),
-    "sensors_per_request": _integer(1),
-    "points_per_request": _integer(1),
-    "request_timeout_s": _number(0, excluded=True),
-    "retry_for_s": _number(0),
-    "failover_after_s": _number(0, excluded=True),
-    "latency_limit_ms": _number(0, excluded=True),
-    "connections_per_node": _integer(1),
-    "connection_per_request": _flag,
-    "path": _path,
-    "partly": _text,
+    "warmup_ticks": checks.integer(0),
+    "ramp_ticks": checks.integer(0),
+    "lifetime_ticks": checks.integer(0),
+    "start_ms": checks.start,
+    "pacing": checks.one_of(*PACINGS),
+    "jitter_ms": checks.integer(0),
+    "seed": checks.integer(0),
+    "replay": checks.flag,
+    "replay_queue_points": checks.integer(0),
+    "nodes": checks.nodes,
+    "telnet": checks.addresses,
+    "protocol": checks.one_of(*PROTOCOLS),
+    "hosts": checks.integer(1),
+    "workers_per_host": checks.integer(1),
+    "metric": checks.metric,
+    "tags": checks.tags,
+    "value_type": checks.one_of(*(kind.value for kind in ValueType)),
+    "sensors_per_request": checks.integer(1),
+    "points_per_request": checks.integer(1),
+    "request_timeout_s": checks.number(0, excluded=True),
+    "retry_for_s": checks.number(0),
+    "failover_after_s": checks.number(0, excluded=True),
+    "latency_limit_ms": checks.number(0, excluded=True),
+    "connections_per_node": checks.integer(1),
+    "connection_per_request": checks.flag,
+    "path": checks.path,
+    "partly": checks.text,
     "queries": _queries,
     "store": _store,
 }
