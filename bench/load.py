@@ -23,7 +23,7 @@ from loaders import emulator
 from loaders.schedule.due import Schedule
 from loaders.schedule.protocols import REST, TELNET_PUT
 from loaders.schedule.spec import LoadSpec, Step
-from loaders.sink import SinkProcess
+from loaders.sink.process import SinkProcess
 
 _SENSORS_2018 = 25_000  # of one published loader script
 _TICKS = 200

@@ -21,7 +21,7 @@ from loaders import emulator
 from loaders.schedule.due import Schedule
 from loaders.schedule.protocols import CQL
 from loaders.schedule.spec import LoadSpec
-from loaders.sink import SinkProcess
+from loaders.sink.process import SinkProcess
 
 # Workers make their first requests before the first one is due.
 _START_DELAY_S = 5

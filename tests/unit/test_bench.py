@@ -16,7 +16,7 @@ import bench
 from bench import harness, load, published_way
 from bench.harness import RATIO, Bench, BenchError, Limit, Round, alone
 from kairoscope.errors import UserError
-from loaders.sink import SinkProcess
+from loaders.sink.process import SinkProcess
 
 pytestmark = pytest.mark.timeout(60)
 

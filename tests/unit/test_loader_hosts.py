@@ -40,7 +40,7 @@ from loaders.record import files
 from loaders.schedule import shard
 from loaders.schedule.due import Schedule
 from loaders.schedule.spec import LoadSpec, Queries, Step
-from loaders.sink import SinkProcess
+from loaders.sink.process import SinkProcess
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -16,7 +16,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from loaders.sink import SinkProcess, points_in
+from loaders.sink.process import SinkProcess
+from loaders.sink.sink import points_in
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -344,7 +345,7 @@ def test_stands_for_several_nodes_and_ends() -> None:
 
 def test_ends_with_its_parent() -> None:
     code = (
-        "import os; from loaders.sink import SinkProcess; "
+        "import os; from loaders.sink.process import SinkProcess; "
         "print(SinkProcess().url, flush=True); os._exit(0)"
     )
     done = subprocess.run(
