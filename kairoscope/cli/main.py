@@ -268,9 +268,10 @@ def destroy(target: str, deployment: str | None) -> None:
 @click.option("--with-monitoring", is_flag=True, help="Also Prometheus and its tools, by apt.")
 def bundles(update_manifest: bool, with_java: bool, with_monitoring: bool) -> None:
     """Build the run-time bundles from Maven Central, checked against their manifests."""
-    from kairoscope.deploy import bundles, monitoring
+    from kairoscope.deploy import monitoring
+    from kairoscope.deploy.building import run_time
 
-    built = bundles.build(update_manifest, with_java=with_java, console=console)
+    built = run_time.build(update_manifest, with_java=with_java, console=console)
     if with_monitoring:
         built |= monitoring.fetch(console)
     if built:

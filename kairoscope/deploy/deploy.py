@@ -15,7 +15,8 @@ from typing import Any
 from rich.console import Console
 
 from kairoscope import live, paths
-from kairoscope.deploy import bundles, inventory_vars, monitoring, preflight
+from kairoscope.deploy import inventory_vars, monitoring, preflight
+from kairoscope.deploy.building import run_time
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, secret_files, steps
 from kairoscope.hosts.deployed import deployed_plan, finished_file, plan_file
@@ -109,7 +110,7 @@ def _brought(plan: Plan, of: Deployment) -> Any:
 def _bundles(of: Deployment) -> None:
     """Have what is sent to hosts; where they are reached there may be no way to get it."""
     jars = bool(of.stack.bundles)
-    bundles.build(with_java=of.target.managed, jars=jars, console=of.console)
+    run_time.build(with_java=of.target.managed, jars=jars, console=of.console)
     of.stack.fetch(of.console)
     if of.target.watched(of.options):
         monitoring.fetch(of.console)

@@ -7,7 +7,7 @@ import pytest
 from deployment import Deployment, Home, standing
 from harness import BIN
 
-from kairoscope.deploy import bundles
+from kairoscope.deploy.building import run_time
 from kairoscope.errors import UserError
 from kairoscope.hosts import supervisor
 from kairoscope.hosts.java import java17
@@ -40,7 +40,7 @@ def missing() -> str | None:
             return f"{tool} is not in {BIN}; first: make"
     try:
         java17()
-        bundles.build()
+        run_time.build()
     except UserError as error:
         return error.message
     return None

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 
 from kairoscope import live, paths
 from kairoscope.deploy import bundles
+from kairoscope.deploy.building import loader, tool
+from kairoscope.deploy.checksums import differences, read_manifest, write_manifest
 from kairoscope.errors import UserError
 
 SUMS = st.dictionaries(
@@ -26,23 +28,23 @@ SUMS = st.dictionaries(
 def test_a_manifest_is_read_as_it_was_written(sums):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "m.sha256"
-        bundles.write_manifest(path, sums)
-        assert bundles.read_manifest(path) == sums
+        write_manifest(path, sums)
+        assert read_manifest(path) == sums
 
 
 def test_differences_name_the_file():
     wanted = {"lib/a.jar": "1", "lib/b.jar": "2", "lib/c.jar": "3"}
     found = {"lib/a.jar": "1", "lib/b.jar": "x", "lib/d.jar": "4"}
-    assert bundles.differences(wanted, found) == [
+    assert differences(wanted, found) == [
         "missing: lib/c.jar",
         "not in the manifest: lib/d.jar",
         "other content: lib/b.jar",
     ]
-    assert bundles.differences(wanted, dict(wanted)) == []
+    assert differences(wanted, dict(wanted)) == []
 
 
 def test_the_committed_manifests_hold_both_drivers_and_the_pinned_servers():
-    kairosdb = bundles.read_manifest(bundles.bundle("kairosdb").manifest)
+    kairosdb = read_manifest(bundles.bundle("kairosdb").manifest)
     assert f"lib/kairosdb-{bundles.bundle('kairosdb').version}.jar" in kairosdb
     scylla = bundles.property_of_pom("scylla.driver.version")
     assert f"driver-scylla/scylla-driver-core-{scylla}.jar" in kairosdb
@@ -50,7 +52,7 @@ def test_the_committed_manifests_hold_both_drivers_and_the_pinned_servers():
     # Both drivers have the same classes: neither may lie where all jars are loaded.
     assert not [n for n in kairosdb if n.startswith("lib/") and "driver-core" in n]
     cassandra = bundles.bundle("cassandra")
-    assert f"lib/cassandra-all-{cassandra.version}.jar" in bundles.read_manifest(cassandra.manifest)
+    assert f"lib/cassandra-all-{cassandra.version}.jar" in read_manifest(cassandra.manifest)
 
 
 def test_an_unknown_pin_is_an_error():
@@ -79,7 +81,7 @@ def test_locked_takes_what_is_needed_and_nothing_else():
         "big-one": ["lost>=4; extra == 'speedups'", "AIO"],
         "hdr": [],
     }
-    part = bundles.locked(["AIO", "hdr"], LOCK, stated.__getitem__)
+    part = loader.locked(["AIO", "hdr"], LOCK, stated.__getitem__)
     assert part == (
         "aio==1.0 \\\n    --hash=sha256:aa \\\n    --hash=sha256:ab\n"
         "big-one==2.0 \\\n    --hash=sha256:ba\n"
@@ -89,7 +91,7 @@ def test_locked_takes_what_is_needed_and_nothing_else():
 
 def test_locked_names_what_the_lock_does_not_have():
     with pytest.raises(UserError, match=r"requirements\.lock: nothing for gone"):
-        bundles.locked(["hdr", "gone"], LOCK, lambda _: [])
+        loader.locked(["hdr", "gone"], LOCK, lambda _: [])
 
 
 def test_the_loaders_state_what_they_import_and_import_nothing_of_ours():
@@ -111,7 +113,7 @@ def _dependencies() -> list[str]:
 
 
 def test_the_lock_pins_all_that_the_loaders_need():
-    part = bundles.locked(_dependencies(), paths.LOCK.read_text(), bundles._requires)
+    part = loader.locked(_dependencies(), paths.LOCK.read_text(), loader._requires)
     names = {line.partition("==")[0] for line in part.splitlines() if "==" in line}
     assert names >= {"numpy", "hdrhistogram", "httptools"}
     # Far from all of it: a loader host needs neither Ansible nor a plotting library.
@@ -123,8 +125,8 @@ def test_the_wheel_is_the_same_from_the_same_sources(tmp_path, monkeypatch):
     sources = [paths.LOADERS / "pyproject.toml", *paths.LOADERS.rglob("*.py")]
     wheels = tmp_path / "wheels"
     wheels.mkdir()
-    first = bundles._build_wheel(sources, wheels, None).read_bytes()
-    second = bundles._build_wheel(sources, wheels, None)
+    first = loader._build_wheel(sources, wheels, None).read_bytes()
+    second = loader._build_wheel(sources, wheels, None)
     assert second.read_bytes() == first
     packed = set(zipfile.ZipFile(second).namelist())
     assert {
@@ -133,7 +135,7 @@ def test_the_wheel_is_the_same_from_the_same_sources(tmp_path, monkeypatch):
 
 
 def test_a_build_tool_says_how_many_files_it_has_fetched(tmp_path, monkeypatch):
-    monkeypatch.setattr(bundles, "_LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(tool, "_LOOK_EVERY_S", 0.01)
     script = (
         "import os, sys, time\n"
         "print('[INFO] Downloading from central: https://x/a.jar')\n"
@@ -152,6 +154,6 @@ def test_a_build_tool_says_how_many_files_it_has_fetched(tmp_path, monkeypatch):
     stage = Seen("Maven", None, "files fetched", "")
     command = [sys.executable, "-c", script, str(tmp_path / "seen")]
     log = tmp_path / "new" / "maven.log"
-    assert not bundles._logged(command, log, lambda: contextlib.nullcontext(stage))
+    assert not tool.logged(command, log, lambda: contextlib.nullcontext(stage))
     assert stage.text(5) == "2 files fetched, 5 s"
     assert log.read_text().count("central") == 3

@@ -18,7 +18,7 @@ from kairoscope import live, paths
 from kairoscope.cli import operate
 from kairoscope.cli.main import main
 from kairoscope.cli.roles import role_commands
-from kairoscope.deploy import bundles
+from kairoscope.deploy.building import tool
 from kairoscope.errors import UserError
 from kairoscope.hosts import deployed, operation
 
@@ -54,7 +54,7 @@ def test_a_build_ends_with_the_command_that_waits_for_it(tmp_path: Path) -> None
         to_us = f"sleep 0.5; kill -TERM {os.getpid()}"
         script = f"echo $$ > {tmp_path}/pid; {to_us}; exec sleep 600"
         how = partial(live.stage, None, "building")
-        bundles._logged(["sh", "-c", script], tmp_path / "log", how)
+        tool.logged(["sh", "-c", script], tmp_path / "log", how)
 
     before = signal.getsignal(signal.SIGTERM)
     main.add_command(build)

@@ -13,7 +13,7 @@ from stub.target import StubTarget
 
 from kairoscope.cli import known
 from kairoscope.cli.main import main
-from kairoscope.deploy import bundles
+from kairoscope.deploy.building import run_time
 
 EXPERIMENT = """\
 name: stubbed
@@ -31,7 +31,7 @@ def home(no_bundles: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("KAIROSCOPE_SECRETS", str(tmp_path / "secrets"))
     # The run-time bundles are KairosDB's and the loaders'; neither is built for this.
-    monkeypatch.setattr(bundles, "build", lambda *_, **__: False)
+    monkeypatch.setattr(run_time, "build", lambda *_, **__: False)
     return tmp_path / "home"
 
 

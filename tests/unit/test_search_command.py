@@ -10,7 +10,6 @@ from stub.target import StubTarget
 from test_seams import EXPERIMENT, call, home
 
 from kairoscope.cli import known
-from kairoscope.deploy import bundles
 from kairoscope.experiment import load as experiment
 from kairoscope.run import run
 from kairoscope.run_folder import write_json
@@ -20,7 +19,7 @@ from kairoscope.series.hopeless import Hopeless, grown
 from kairoscope.series.search import Result
 from loaders.emulator import Progress
 
-assert home and bundles  # the fixture
+assert home  # the fixture
 
 
 SERVER = Server()
