@@ -163,7 +163,7 @@ def restart(deployed: Inventory) -> None:
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "supervisor.supervisorctl"),
-                *("-c", folder / "supervisord.conf", "restart", *host.processes),
+                *("-c", str(folder / "supervisord.conf"), "restart", *host.processes),
             ],
             stdin=subprocess.DEVNULL,
             capture_output=True,
