@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from loaders import sink
-from loaders.sink.http import Http
+from loaders.sink.rest import Rest
 from loaders.sink.sink import Sink
 from loaders.sink.telnet import Telnet
 
@@ -24,7 +24,7 @@ async def _serve(options: argparse.Namespace) -> None:
     counters = Sink(count=options.count)
     ports: dict[str, list[int]] = {"http": [], "telnet": []}
     for name, protocol, wanted in (
-        ("http", Http, options.http or [0]),
+        ("http", Rest, options.http or [0]),
         ("telnet", Telnet, options.telnet or [0]),
     ):
         for port in wanted:

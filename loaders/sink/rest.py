@@ -14,7 +14,7 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _MOST_CACHED_HEADS = 1024
 
 
-class Http(asyncio.BufferedProtocol):
+class Rest(asyncio.BufferedProtocol):
     """One REST connection. Answers are in the order of the requests."""
 
     def __init__(self, sink: Sink) -> None:
