@@ -124,8 +124,8 @@ class Stack(Planned, Protocol):
     ) -> dict[str, Any]:
         """Inventory variables of one host that follow from its role.
 
-        `preflight_memory_mib` is what its servers take, in MiB; none where that is not known, or
-        is what the host has.
+        `preflight_memory_mib` is what its servers take, in MiB, by `preflight_memory_setting` of
+        the experiment, if one says it; neither where that is not known, or is what the host has.
         """
 
     def needs(self, plan: Plan) -> Needs:

@@ -65,11 +65,18 @@ def memory_mib(plan: Plan, group: str) -> int | None:
     return None if given is None else int(given) + SCYLLA_OVERHEAD_MIB
 
 
+def memory_setting(plan: Plan, group: str) -> str:
+    """What of an experiment says how much memory a server of a group is given."""
+    if group == "kairosdb":
+        return "kairosdb.heap_mb"
+    return "storage.memory_mb" if plan.engine == "scylla" else "storage.heap_mb"
+
+
 def _memory(plan: Plan) -> Memory:
     cluster, storage = plan.experiment.cluster, plan.storage
-    each, lower = f"{storage['heap_mb']} heap + {JVM_OVERHEAD_MIB}", "storage.heap_mb"
+    each, lower = f"{storage['heap_mb']} heap + {JVM_OVERHEAD_MIB}", memory_setting(plan, "storage")
     if plan.engine == "scylla":
-        each, lower = f"{storage['memory_mb']} memory + {SCYLLA_OVERHEAD_MIB}", "storage.memory_mb"
+        each = f"{storage['memory_mb']} memory + {SCYLLA_OVERHEAD_MIB}"
         if plan.experiment.storage.memory_mb is None and storage["shards"] > 1:
             lower = f"cluster.shards ({storage['shards']}, from which the memory is derived)"
     counts = {"storage": cluster.storage_nodes, "kairosdb": cluster.kairosdb_nodes}

@@ -146,7 +146,10 @@ def of_machine(
     """Variables of a host that follow from its role; {} if it has no servers of the stack."""
     home = layout.home(machine.name)
     takes = needs.memory_mib(plan, machine.group)
-    memory = {} if takes is None else {"preflight_memory_mib": takes}
+    memory: dict[str, Any] = {}
+    if takes is not None:
+        setting = needs.memory_setting(plan, machine.group)
+        memory = {"preflight_memory_mib": takes, "preflight_memory_setting": setting}
     if machine.group == "storage":
         places = {"nodetool": f"{home}/bin/nodetool", "keyspaces_dir": f"{home}/data/data"}
         if plan.engine == "scylla" and brought is None:
