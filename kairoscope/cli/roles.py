@@ -112,11 +112,12 @@ def scylla_superuser(secrets_dir: Path) -> None:
 @_command("scylla-release")
 @click.argument("version")
 def scylla_release(version: str) -> None:
-    """Print as JSON which options ScyllaDB VERSION uses (called by its role)."""
+    """Print as JSON what ScyllaDB VERSION uses and is shipped with (called by its role)."""
     from kairoscope.stacks.kairosdb.scylla import options
 
     known = options.release(version)
-    click.echo(json.dumps({"described_by": known.described_by, "options": known.options}))
+    told = {"described_by": known.described_by, "options": known.options}
+    click.echo(json.dumps(told | {"shipped": known.shipped}))
 
 
 @_command("check-scylla")

@@ -61,7 +61,10 @@ def rendered(version: str, *, secured: bool = True, **more) -> str:
         {
             "ansible_managed": "managed",
             "scylla_version": version,
-            "scylla_release": {"options": options.release(version).options},
+            "scylla_release": {
+                "options": options.release(version).options,
+                "shipped": options.release(version).shipped,
+            },
             "scylla_data": "/var/lib/scylla",
             "scylla_seeds": "10.0.0.1",
             "scylla_settings": {},
@@ -131,6 +134,25 @@ def test_what_depends_on_the_release():
     assert newest["replication_strategy_fail_list"] == ["SimpleStrategy"]
     assert newest["enable_create_table_with_compact_storage"] is False
     assert yaml.safe_load(rendered("6.2.3"))["enable_tablets"] is False
+
+
+def test_what_a_release_is_shipped_with_is_not_lost_with_its_file():
+    """Our file takes the place of the release's own, whose settings are not the server's."""
+    shipped = ("consistent_cluster_management", "force_schema_commit_log", "sstable_format")
+
+    def those(version: str, **more) -> dict:
+        settings = yaml.safe_load(rendered(version, **more))
+        return {name: settings[name] for name in shipped if name in settings}
+
+    raft, log = shipped[:2]
+    assert those("5.2.19") == {raft: True, log: True}
+    assert those("5.4.9") == {log: True}
+    assert those("2026.1.11") == {}
+    assert those("2026.2.5") == {"sstable_format": "mt"}
+    assert those("5.2.19", scylla_settings={raft: False}) == {raft: False, log: True}
+    for version in RELEASES:
+        known = options.release(version)
+        assert set(known.shipped) <= set(known.options), version
 
 
 @pytest.mark.parametrize("version", RELEASES)

@@ -64,11 +64,19 @@ _SEASTAR = frozenset(
 
 @dataclass(frozen=True)
 class Release:
-    """What one release knows. `described_by` is the release of its line that the table has."""
+    """What one release knows.
+
+    Attributes:
+        described_by: the release of its line that the table has.
+        statuses: of each option.
+        shipped: what its own scylla.yaml sets otherwise than the server does by itself, and the
+            role does not decide.
+    """
 
     version: str
     described_by: str
     statuses: Mapping[str, str]
+    shipped: Mapping[str, Any]
 
     @property
     def options(self) -> list[str]:
@@ -98,7 +106,12 @@ def release(version: str) -> Release:
         )
     place = lines[line(version)]
     statuses = {name: letters[place] for name, letters in _table()["options"].items()}
-    return Release(version, known[place], statuses)
+    shipped = {
+        name: values[line(version)]
+        for name, values in _table()["shipped"].items()
+        if line(version) in values
+    }
+    return Release(version, known[place], statuses, shipped)
 
 
 def _wrong(name: str, shown: str, of: Release) -> str | None:
