@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from deployed_lab import DeployedLab
-from harness import changed, end, wait_for
+from harness import SCYLLA, STORE, changed, end, wait_for
 
 pytestmark = [pytest.mark.day_two, pytest.mark.timeout(1500)]
 
@@ -61,7 +61,8 @@ def test_one_that_dies_in_the_middle_of_a_verb_is_replaced_and_the_verb_ends(lab
 @pytest.mark.timeout(2400)
 def test_one_that_dies_in_the_middle_of_a_deploy_is_replaced_and_the_deploy_ends(lab):
     """Every other verb waits for the deploy's end, and it for the node."""
-    warmer = lab.write("warmer", storage={"heap_mb": 400})
+    more = {"memory_mb": 576} if SCYLLA else {"heap_mb": 400}
+    warmer = lab.write("warmer", storage=STORE | more)
     finished = lab.state / "deployed"
     output = lab.scratch / "interrupted.txt"
     with lab.loading() as load:
