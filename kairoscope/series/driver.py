@@ -50,7 +50,8 @@ class Verbs:
 
     Attributes:
         empty: takes away what earlier runs of an experiment left in the store; None to leave it.
-        hosts: options of a deploy that say where hosts come from, with absolute paths.
+        hosts: options of a deploy that say where hosts come from, and whose server is stored on,
+            with absolute paths.
     """
 
     def __init__(
@@ -158,12 +159,15 @@ def restart(deployed: Inventory) -> None:
     """
     for host in deployed.kairosdb:
         folder = Path(host.vars["supervisor_dir"])
-        if supervisor.processes(folder) is None:
-            continue  # The deploy starts supervisord, and everything with it.
+        known = {process.name for process in supervisor.processes(folder) or ()}
+        # What is not there yet, after a deploy that was interrupted, the next one starts.
+        names = [name for name in host.processes if name in known]
+        if not names:
+            continue
         done = subprocess.run(
             [
                 *(sys.executable, "-m", "supervisor.supervisorctl"),
-                *("-c", str(folder / "supervisord.conf"), "restart", *host.processes),
+                *("-c", str(folder / "supervisord.conf"), "restart", *names),
             ],
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -173,7 +177,7 @@ def restart(deployed: Inventory) -> None:
         )
         if done.returncode != 0:
             said = "; ".join((done.stdout + done.stderr).split("\n")).strip("; ")
-            raise UserError(f"{host.name} could not be restarted: {said}")
+            raise UserError(f"{host.name} could not be restarted: {said}. First: make deploy")
 
 
 @contextlib.contextmanager

@@ -50,6 +50,9 @@ command={sys.executable} {folder}/server.py {folder}/said
 autorestart=true
 startsecs=0
 stopasgroup=true
+[program:broken]
+command={folder}/is-not-there
+autostart=false
 """)
     process = subprocess.Popen(
         [sys.executable, "-m", "supervisor.supervisord", "-c", str(folder / "supervisord.conf")],
@@ -78,9 +81,13 @@ def said(host: Host) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+def process(host: Host) -> supervisor.Process:
+    (found,) = [p for p in supervisor.processes(host.home) or [] if p.name == host.name]
+    return found
+
+
 def state(host: Host) -> str:
-    (process,) = supervisor.processes(host.home) or []
-    return process.state
+    return process(host).state
 
 
 def test_a_server_is_killed_stays_down_and_comes_back(server: Host) -> None:
@@ -96,11 +103,11 @@ def test_a_server_is_killed_stays_down_and_comes_back(server: Host) -> None:
 
 
 def test_a_server_is_frozen_and_goes_on(server: Host) -> None:
-    (process,) = supervisor.processes(server.home) or []
+    pid = process(server).pid
     trouble.freeze([server])
-    until(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
+    until(lambda: psutil.Process(pid).status() == psutil.STATUS_STOPPED)
     trouble.thaw([server])
-    until(lambda: psutil.Process(process.pid).status() != psutil.STATUS_STOPPED)
+    until(lambda: psutil.Process(pid).status() != psutil.STATUS_STOPPED)
     assert said(server) == ["up"]
 
 
@@ -122,8 +129,11 @@ def test_a_series_restarts_each_process_of_a_host_under_its_own_name(server: Hos
     until(lambda: state(server) == "STOPPED")
     driver.restart(standing(**{"storage-1": "api"}))
     until(lambda: said(server) == ["up", "told to end", "up", "up"])
-    with pytest.raises(UserError, match=r"front could not be restarted: .*gone: ERROR"):
-        driver.restart(standing(**{"storage-1": "api", "gone": "worker"}))
+    # What a deploy that was interrupted has not come to, the next one starts.
+    driver.restart(standing(**{"storage-1": "api", "to-come": "worker"}))
+    until(lambda: said(server)[-2:] == ["told to end", "up"])
+    with pytest.raises(UserError, match=r"front could not be restarted: .*broken: ERROR"):
+        driver.restart(standing(**{"broken": "worker"}))
 
 
 def test_a_loader_host_is_what_works_in_its_folder(tmp_path: Path) -> None:

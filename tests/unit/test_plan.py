@@ -666,7 +666,7 @@ def rendered_store(plan: Plan, engine: str) -> dict[str, Any]:
     environment.filters["to_json"] = lambda value: json.dumps(value, default=str)
     text = environment.get_template(f"{engine}.yaml.j2").render(
         plan=json.loads(plan.to_json()),
-        scylla_release={"options": []},
+        scylla_release={"options": [], "shipped": {}},
         scylla_settings={},
     )
     return {k: v for k, v in yaml.safe_load(text).items() if k.startswith("commitlog_sync")}

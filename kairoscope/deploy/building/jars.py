@@ -1,6 +1,7 @@
 """The jars of KairosDB and Cassandra, which Maven brings and `kairosdb-conf/bundles/` pins, with
 our own plugin."""
 
+import inspect
 import os
 import shutil
 import zipfile
@@ -31,7 +32,7 @@ def _sources() -> Iterator[Path]:
     yield conf / "libraries" / "pom.xml"
     yield conf / "plugin" / "pom.xml"
     yield from sorted(conf.glob("plugin/src/main/**/*.*"))
-    yield from (Path(__file__), Path(bundles.__file__))
+    yield from (Path(__file__), Path(bundles.__file__), Path(inspect.getfile(checksums)))
 
 
 def build_jars(update_manifest: bool, console: Console | None) -> bool:

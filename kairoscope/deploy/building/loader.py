@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib.util
+import inspect
 import os
 import re
 import shutil
@@ -38,7 +39,7 @@ def build_loader(console: Console | None) -> bool:
     pythons = sorted({*PYTHONS, own})
     stamp_file = paths.BUNDLES / "loader-built-from.sha256"
     sources = [paths.LOADERS / "pyproject.toml", *sorted(paths.LOADERS.rglob("*.py"))]
-    made_by = (Path(__file__), Path(bundles.__file__))
+    made_by = (Path(__file__), Path(bundles.__file__), Path(inspect.getfile(checksums)))
     stamp = stamp_of([paths.LOCK, *sources, *made_by]) + " ".join(pythons)
     if unchanged(stamp_file, stamp) and item.archive.exists():
         return False

@@ -40,7 +40,7 @@ _MAPS: Mapping[str, frozenset[str]] = {
 
 # Arguments of the server that are not ScyllaDB's but of Seastar, below it; an unknown one stops the
 # start. Those that the package's own sysconfig file gives, that its scripts write, and that
-# `inventory.of_shared_cores` has.
+# `variables.scylla_of_shared_cores` has.
 _SEASTAR = frozenset(
     {
         "blocked-reactor-notify-ms",
