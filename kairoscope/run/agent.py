@@ -21,7 +21,7 @@ from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import loader, ssh
 from kairoscope.hosts.inventory import Host
-from kairoscope.run.collecting import Left
+from kairoscope.run.collecting import STOP_S, Left
 from loaders.emulator import WorkerResult
 from loaders.host import fingerprint
 from loaders.schedule.clock import Clock
@@ -30,7 +30,6 @@ _PING_S = 10.0
 _PINGS = 9
 _BEAT = "beat"
 _SILENT_BEATS = 30
-STOP_S = 60.0  # an agent gives its workers half of it
 
 
 class LostError(Exception):

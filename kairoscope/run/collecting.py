@@ -19,7 +19,8 @@ from loaders.host import LOCK
 from loaders.query import query_files
 from loaders.record import files
 
-_ENDED_S = 60.0  # as long as an agent has to end; it gives its workers half of it
+STOP_S = 60.0
+"""As long as an agent has to end; it gives its workers half of it."""
 _COLLECT_S = 600.0
 _BACK_S = 60.0  # a host that reboots
 _AGAIN_S = 2.0
@@ -70,7 +71,7 @@ class Left:
     def _collect(self, folder: Path, end: Callable[[], None]) -> tuple[str, bool]:
         """Try to; why not, or "", and whether ssh did not reach it."""
         # Nothing is read that is still written: the lock is free when the last worker has ended.
-        lock = ["flock", "--wait", f"{_ENDED_S:.0f}", "--conflict-exit-code", str(_STILL_LOCKED)]
+        lock = ["flock", "--wait", f"{STOP_S:.0f}", "--conflict-exit-code", str(_STILL_LOCKED)]
         tar = ["tar", "-C", self.outdir, "-cz", "."]
         popen = subprocess.Popen(
             ssh.command(self.host, [*lock, f"{self.outdir}/{LOCK}", *tar]),

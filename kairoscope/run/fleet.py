@@ -14,7 +14,8 @@ from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
-from kairoscope.run.agent import STOP_S, Agent, LostError
+from kairoscope.run.agent import Agent, LostError
+from kairoscope.run.collecting import STOP_S
 from loaders import emulator
 from loaders.credentials import Credentials
 from loaders.emulator import Progress, WorkerResult

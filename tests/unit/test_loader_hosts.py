@@ -610,7 +610,7 @@ def test_workers_of_a_killed_agent_settle_before_they_are_collected(
 def test_workers_that_do_not_end_after_their_agent(
     sink: SinkProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collecting, "_ENDED_S", 1)
+    monkeypatch.setattr(collecting, "STOP_S", 1)
     frozen = False
 
     def freeze(progress: Progress) -> None:

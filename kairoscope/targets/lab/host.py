@@ -7,6 +7,7 @@ from ipaddress import AddressValueError, IPv4Address
 
 from kairoscope.errors import UserError
 
+# The longest hostname of Linux; what a DNS name may have in it.
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 

@@ -21,9 +21,9 @@ class Kept:
         """Name the lab by its folder; nothing is made."""
         self.folder = folder.resolve()
         self.id = "ks" + hashlib.sha256(str(self.folder).encode()).hexdigest()[:5]
-        self.hosts = self.folder / "hosts"
-        self.ssh = self.folder / "ssh"
-        self.faults = self.folder / "faults.json"
+        self.hosts_folder = self.folder / "hosts"
+        self.ssh_folder = self.folder / "ssh"
+        self.faults_file = self.folder / "faults.json"
         # Ansible's connections that stay open. Not where all its runs keep them, by address: other
         # labs have the same addresses.
         self.connections = Path("/run") / self.id
@@ -32,7 +32,7 @@ class Kept:
     def known(self) -> dict[str, LabHost]:
         """The hosts that were made, by name, in the order of their addresses."""
         found = []
-        for path in self.hosts.glob("*/host.json"):
+        for path in self.hosts_folder.glob("*/host.json"):
             kept = json.loads(path.read_text())
             found.append(LabHost(kept["name"], kept["address"], kept["data_disk_mib"]))
         return {host.name: host for host in sorted(found, key=lambda h: IPv4Address(h.address))}
@@ -47,7 +47,7 @@ class Kept:
 
     def base(self, name: str) -> Path:
         """The image that a host was made of."""
-        return Path(json.loads((self.hosts / name / "host.json").read_text())["base"])
+        return Path(json.loads((self.hosts_folder / name / "host.json").read_text())["base"])
 
     def cgroup(self, name: str) -> system.Cgroup:
         """A host's own control group."""
@@ -68,7 +68,7 @@ class Kept:
 
     def ssh_options(self) -> list[str]:
         """What ssh is told of the hosts' keys and of ours."""
-        known = str(self.ssh / "known_hosts").replace("%", "%%")
+        known = str(self.ssh_folder / "known_hosts").replace("%", "%%")
         return [
             *("-o", f'UserKnownHostsFile="{known}"', "-o", "GlobalKnownHostsFile=/dev/null"),
             *("-o", "StrictHostKeyChecking=yes", "-o", "IdentitiesOnly=yes"),

@@ -79,7 +79,9 @@ class Lab:
                         f"{was.data_disk_mib} MiB, {host.address} and {host.data_disk_mib} is "
                         "wanted. First: make lab-down"
                     )
-            self._kept.hosts.mkdir(mode=0o700, exist_ok=True)  # their users are not this machine's
+            self._kept.hosts_folder.mkdir(
+                mode=0o700, exist_ok=True
+            )  # their users are not this machine's
             all_hosts = {**there, **{host.name: host for host in hosts}}
             check_hosts(list(all_hosts.values()))
             self.network.make(gateway(next(iter(all_hosts.values()))))
@@ -92,7 +94,7 @@ class Lab:
             if to_start:
                 say(f"lab: starting {', '.join(host.name for host in to_start)}")
             self._side_by_side(self._running.start, to_start)
-            self._apply_faults(Faults.read(self._kept.faults))
+            self._apply_faults(Faults.read(self._kept.faults_file))
             self._side_by_side(self._running.await_ssh, hosts)
 
     def down(self) -> None:
@@ -112,8 +114,8 @@ class Lab:
         """End one host at once and remove it with its disk, as a machine that is given back."""
         with self._changing(name) as host:
             self._running.end(host)
-            system.remove(self._kept.hosts / name)
-            faults = Faults.read(self._kept.faults)
+            system.remove(self._kept.hosts_folder / name)
+            faults = Faults.read(self._kept.faults_file)
             faults.forget(name)
             self._apply_faults(faults)
             self._making.introduce()
@@ -138,7 +140,7 @@ class Lab:
         return {
             "ansible_host": host.address,
             "ansible_user": image.LOGIN,
-            "ansible_ssh_private_key_file": str(self._kept.ssh / "id_ed25519"),
+            "ansible_ssh_private_key_file": str(self._kept.ssh_folder / "id_ed25519"),
             "ansible_ssh_common_args": shlex.join(self._kept.ssh_options()),
             "ansible_control_path": f"{self._kept.connections}/%%h-%%p-%%r",
         }
@@ -149,7 +151,7 @@ class Lab:
 
     def hosts(self) -> list[HostState]:
         """Every host as it is."""
-        faults = Faults.read(self._kept.faults)
+        faults = Faults.read(self._kept.faults_file)
         return [
             HostState(host, self.state(name), faults.of(name))
             for name, host in self._kept.known().items()
@@ -167,7 +169,7 @@ class Lab:
             if self.state(name) != "stopped":
                 return f"{name} runs already"
             self._running.start(host)
-            faults = Faults.read(self._kept.faults)
+            faults = Faults.read(self._kept.faults_file)
             self._apply_faults(faults)
             return self._back(host, "started", faults)
 
@@ -205,7 +207,7 @@ class Lab:
                 if not self._kept.cgroup(name).populated():
                     raise UserError(
                         f"Lab host {name} went down and did not come back; its console: "
-                        f"{self._kept.hosts / name / 'console.log'}"
+                        f"{self._kept.hosts_folder / name / 'console.log'}"
                     )
                 with contextlib.suppress(UserError):
                     return self._running.first_process(name, 0) != first
@@ -213,7 +215,7 @@ class Lab:
 
             if not system.until(again, _SHUTDOWN_S):
                 raise UserError(f"Lab host {name} did not go down in {_SHUTDOWN_S:g} s to reboot.")
-            faults = Faults.read(self._kept.faults)
+            faults = Faults.read(self._kept.faults_file)
             self._apply_faults(faults)
             return self._back(host, "rebooted", faults)
 
@@ -247,7 +249,7 @@ class Lab:
         They reach each other, and the control machine.
         """
         with self._changing(names[0]):
-            faults = Faults.read(self._kept.faults)
+            faults = Faults.read(self._kept.faults_file)
             faults.isolate(names, list(self._kept.known()))
             self._apply_faults(faults)
         return f"no packet passes between {', '.join(names)} and the other hosts"
@@ -255,7 +257,7 @@ class Lab:
     def mend(self, names: Sequence[str]) -> str:
         """Undo all network faults of these hosts."""
         with self._changing(names[0]):
-            faults = Faults.read(self._kept.faults)
+            faults = Faults.read(self._kept.faults_file)
             for name in names:
                 faults.forget(name)
             self._apply_faults(faults)
@@ -301,7 +303,7 @@ class Lab:
             undone = [
                 f"{name}: {fault}"
                 for name in self._kept.known()
-                for fault in Faults.read(self._kept.faults).of(name)
+                for fault in Faults.read(self._kept.faults_file).of(name)
             ]
             self._apply_faults(Faults())
         return "network healed" + (f" ({'; '.join(undone)})" if undone else "; nothing was wrong")
@@ -369,12 +371,12 @@ class Lab:
     @contextlib.contextmanager
     def _fault(self, name: str) -> Iterator[Faults]:
         self._kept.host(name)
-        faults = Faults.read(self._kept.faults)
+        faults = Faults.read(self._kept.faults_file)
         yield faults
         self._apply_faults(faults)
 
     def _apply_faults(self, faults: Faults) -> None:
-        faults.write(self._kept.faults)
+        faults.write(self._kept.faults_file)
         running = [name for name in self._kept.known() if self.state(name) != "stopped"]
         linked = [name for name in running if self.network.has_link(self._kept.port(name))]
         self.network.apply(faults, self._kept.port, linked)

@@ -32,13 +32,13 @@ class Making:
 
     def login(self) -> None:
         """Make the key that we log in with."""
-        self._kept.ssh.mkdir(mode=0o700, exist_ok=True)
+        self._kept.ssh_folder.mkdir(mode=0o700, exist_ok=True)
         self._kept.connections.mkdir(mode=0o700, exist_ok=True)
-        _make_key(self._kept.ssh / "id_ed25519", "kairoscope lab")
+        _make_key(self._kept.ssh_folder / "id_ed25519", "kairoscope lab")
 
     def create(self, host: LabHost, base: Path) -> None:
         """Make a host's disks and keys; what an interrupted creation left is made anew."""
-        folder = self._kept.hosts / host.name
+        folder = self._kept.hosts_folder / host.name
         system.remove(folder)
         for part in ("upper", "work", "root", "data"):
             (folder / part).mkdir(parents=True)
@@ -63,7 +63,7 @@ class Making:
         owner = home.stat()
         keys = home / ".ssh" / "authorized_keys"
         keys.parent.mkdir(mode=0o700)
-        shutil.copyfile(self._kept.ssh / "id_ed25519.pub", keys)
+        shutil.copyfile(self._kept.ssh_folder / "id_ed25519.pub", keys)
         for path, mode in ((keys.parent, 0o700), (keys, 0o600)):
             path.chmod(mode)
             os.chown(path, owner.st_uid, owner.st_gid)
@@ -73,7 +73,7 @@ class Making:
 
     def mount(self, host: LabHost, base: Path) -> None:
         """Have a host's disks mounted on this machine. UserError if its image is gone."""
-        folder = self._kept.hosts / host.name
+        folder = self._kept.hosts_folder / host.name
         if not base.is_dir():
             raise UserError(
                 f"Lab host {host.name} is made of {base}, which is gone. First: make lab-down"
@@ -91,13 +91,12 @@ class Making:
         names = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
         for name, host in known.items():
             names += f"{host.address} {name}\n"
-            kind, key, *_ = (
-                (self._kept.hosts / name / "ssh_host_ed25519_key.pub").read_text().split(maxsplit=2)
-            )
+            public = self._kept.hosts_folder / name / "ssh_host_ed25519_key.pub"
+            kind, key, *_ = public.read_text().split(maxsplit=2)
             keys += f"{host.address},{name} {kind} {key}\n"
-        system.write(self._kept.ssh / "known_hosts", keys)
+        system.write(self._kept.ssh_folder / "known_hosts", keys)
         for name, host in known.items():
-            folder = self._kept.hosts / name
+            folder = self._kept.hosts_folder / name
             # Only if the lab has changed: what a deployment made of the file is left alone.
             if system.read(folder / "etc-hosts") != names:
                 self.mount(host, self._kept.base(name))
@@ -112,7 +111,7 @@ class Making:
                 "it was made without a size for one."
             )
         self.mount(host, self._kept.base(host.name))
-        return self._kept.hosts / host.name / "data"
+        return self._kept.hosts_folder / host.name / "data"
 
 
 def _make_key(path: Path, comment: str) -> None:

@@ -54,7 +54,7 @@ class Running:
 
     def start(self, host: LabHost) -> None:
         """Start a host that does not run, without waiting for it."""
-        folder = self._kept.hosts / host.name
+        folder = self._kept.hosts_folder / host.name
         self.end(host)
         self._making.mount(host, self._kept.base(host.name))
         system.Cgroup(self._kept.group).make()
@@ -94,7 +94,7 @@ class Running:
             self._did_not_start(host)
 
     def _did_not_start(self, host: LabHost) -> NoReturn:
-        console = self._kept.hosts / host.name / "console.log"
+        console = self._kept.hosts_folder / host.name / "console.log"
         last = "".join(f"\n  {line}" for line in system.read(console).splitlines()[-5:])
         raise UserError(f"Lab host {host.name} did not start; {console} ends with:{last}")
 
@@ -125,17 +125,17 @@ class Running:
             return done.returncode == 0
 
         if not system.until(answers, _BOOT_S):
-            faults = Faults.read(self._kept.faults).of(host.name)
+            faults = Faults.read(self._kept.faults_file).of(host.name)
             raise UserError(
                 f"Lab host {host.name} ({host.address}) does not answer SSH: {said}."
                 + (f" Its network: {'; '.join(faults)} (kairoscope lab heal)." if faults else "")
-                + f" Its console: {self._kept.hosts / host.name / 'console.log'}"
+                + f" Its console: {self._kept.hosts_folder / host.name / 'console.log'}"
             )
 
     def ssh(self, name: str, command: Sequence[str], *options: str) -> list[str]:
         """The command line that runs a command on a host, from wherever this process is."""
         line = ["ssh", *options, *self._kept.ssh_options(), "-o", "BatchMode=yes"]
-        line += ["-i", str(self._kept.ssh / "id_ed25519"), "-l", image.LOGIN]
+        line += ["-i", str(self._kept.ssh_folder / "id_ed25519"), "-l", image.LOGIN]
         line += [self._kept.host(name).address, *([shlex.join(command)] if command else [])]
         return line if self._network.is_ours() else self._network.inside(*line)
 
