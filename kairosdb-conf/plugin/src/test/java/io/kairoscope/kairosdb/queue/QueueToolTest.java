@@ -11,9 +11,12 @@ import com.google.gson.JsonParser;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
@@ -78,6 +81,30 @@ class QueueToolTest {
       assertEquals(EACH, said.getAsJsonObject("metrics").get("half").getAsInt());
       assertTrue(said.get("bytes").getAsLong() > 0);
     }
+  }
+
+  /** Without its checksum it looks like one of KairosDB's own, which have none. */
+  @Test
+  void whatLostItsChecksumAndItsBytesIsToldOf() throws IOException {
+    Path file = folder.resolve(QueueFile.NAME);
+    long at = 7L * IndexItem.BYTES;
+    try (FileChannel index =
+        FileChannel.open(
+            file.resolve("index").resolve("page-0.dat"),
+            StandardOpenOption.READ,
+            StandardOpenOption.WRITE)) {
+      ByteBuffer item = ByteBuffer.allocate(IndexItem.BYTES);
+      index.read(item, at);
+      Path page = file.resolve("data").resolve("page-" + item.getLong(0) + ".dat");
+      try (FileChannel data = FileChannel.open(page, StandardOpenOption.WRITE)) {
+        data.write(ByteBuffer.allocate(item.getInt(12)), item.getInt(8));
+      }
+      index.write(ByteBuffer.allocate(12), at + 20);
+    }
+    JsonObject said = run("inspect").get(0);
+    assertEquals(1, said.get("unreadable").getAsInt());
+    assertEquals(3 * EACH - 1, said.get("waiting").getAsInt());
+    assertEquals(3 * EACH - 1, run("export").size());
   }
 
   @Test
