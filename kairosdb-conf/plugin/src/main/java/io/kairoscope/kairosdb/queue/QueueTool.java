@@ -136,7 +136,7 @@ public final class QueueTool {
   private void inspect() throws IOException {
     Map<String, Integer> metrics = new TreeMap<>();
     long[] countAndOldest = {0, Long.MAX_VALUE};
-    // As a node that starts counts them: torn where their checksum was, they look like KairosDB's own.
+    // Counted as a node that starts does: without a checksum they look like KairosDB's own.
     long[] noPoints = {0};
     Recovery recovery =
         forEach(
