@@ -820,9 +820,8 @@ def snapshot(folder: Path, to: Path) -> None:
 def noted(folder: Path) -> int:
     """Records from the noted tail to the noted head of a queue's files.
 
-    A process can stand still between a record and the note of it, most likely of all while the
-    kernel brings the page of the note: that record nobody has acknowledged yet, and where it is
-    torn there is no trace of it.
+    A process can stand still between a record and the note of it: that record nobody has
+    acknowledged yet, and where it is torn there is no trace of it.
     """
     head, tail = struct.unpack(
         ">qq", (folder / "kairos_queue" / "meta_data" / "page-0.dat").read_bytes()[:16]

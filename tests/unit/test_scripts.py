@@ -1,10 +1,12 @@
 """The scripts that run before there is a package."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from kairoscope import paths
+from kairoscope.cli import options
 
 SCRIPTS = paths.CHECKOUT / "scripts"
 
@@ -57,6 +59,28 @@ def test_a_target_that_is_none_is_refused_before_anything_is_set_up():
     ready = next(i for i, line in enumerate(lines) if "scripts/ready" in line and "lokal" in line)
     setting_up = ("venv", "pip", "kairoscope deploy")
     assert not any(word in line for line in lines[:ready] for word in setting_up)
+
+
+@pytest.mark.parametrize("verb", ["demo", "deploy", "search", "ab", "faults"])
+def test_a_server_of_ones_own_reaches_each_verb_that_deploys(verb):
+    given = ["TARGET=local", "ENGINE=scylla", "SCYLLA=my server"]
+    done = subprocess.run(
+        ["make", "-C", str(paths.CHECKOUT), "-n", verb, *given],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    called = done.stdout.replace("\\\n", " ").splitlines()
+    (line,) = [line for line in called if f"bin/kairoscope {verb} " in line]
+    assert "--scylla 'my server'" in line
+    assert "--engine 'scylla'" in line
+
+
+def test_a_server_of_ones_own_is_found_from_another_folder():
+    file = Path("my.tar.gz")
+    given = options.host_arguments(Path("account"), None, None, file)
+    assert given[given.index("--scylla") + 1] == str(file.absolute())
+    assert "--scylla" not in options.host_arguments(Path("account"), None, None, None)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """ScyllaDB's configuration against what its releases know."""
 
+import base64
 import re
 import shutil
 import subprocess
@@ -153,6 +154,34 @@ def test_what_a_release_is_shipped_with_is_not_lost_with_its_file():
     for version in RELEASES:
         known = options.release(version)
         assert set(known.shipped) <= set(known.options), version
+
+
+@pytest.mark.parametrize(
+    ("members", "without"),
+    [
+        ([None, None, None], False),
+        (["num_tokens: 256", None, None], True),
+        (["consistent_cluster_management: true", None, "num_tokens: 256"], True),
+        (["consistent_cluster_management: true"] * 3, False),
+    ],
+    ids=["new", "one-joins", "half-way", "made-with"],
+)
+def test_a_cluster_that_was_made_without_raft_stays_so(members, without):
+    """None: a node that has no data yet. With Raft it would wait for the others for ever."""
+    tasks = yaml.safe_load((ROLE / "tasks" / "configure.yml").read_text())
+    (asks,) = [task for task in tasks if task["name"] == "Was the cluster made without Raft"]
+    (expression,) = asks["ansible.builtin.set_fact"].values()
+    looked = [
+        {"content": base64.b64encode(text.encode()).decode()} if text else {"skipped": True}
+        for text in members
+    ]
+    nodes = {f"s{i}": {"scylla_old_configuration": look} for i, look in enumerate(looked)}
+    # One that was not reached has no look.
+    given = {"hostvars": {**nodes, "away": {}}, "groups": {"storage": [*nodes, "away"]}}
+    found = Templar(DataLoader(), variables=given).template(trust_as_template(expression))
+    assert found is without
+    settings = yaml.safe_load(rendered("5.2.19", scylla_without_raft=found))
+    assert settings.get("consistent_cluster_management") is (None if without else True)
 
 
 @pytest.mark.parametrize("version", RELEASES)

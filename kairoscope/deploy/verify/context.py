@@ -108,7 +108,7 @@ def on_host(host: Host, verb: str, *arguments: Any, timeout_s: float = 60) -> An
 
     Raises:
         RemoteError: it cannot.
-        UserError: see `remote.ssh`.
+        UserError: see `ssh.run`.
     """
     line = ["python3", "-", verb, json.dumps(arguments)]
     return json.loads(ssh.run(host, line, sudo=True, stdin=_PROBE.read_text(), timeout_s=timeout_s))

@@ -2,6 +2,7 @@
 without scripts, with uPlot on screen."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 # Okabe-Ito without its black and its yellow, which vanish on a dark and on a light page. In their
@@ -27,6 +28,14 @@ class Series:
     values: tuple[Value, ...]
     colour: str
     dashed: bool = False
+
+
+def one_each(rows: Mapping[str, Sequence[Value]]) -> tuple[Series, ...]:
+    """A line for each name, in colours of their own; dashed where these have been had already."""
+    return tuple(
+        Series(name, tuple(values), COLOURS[i % len(COLOURS)], dashed=i >= len(COLOURS))
+        for i, (name, values) in enumerate(rows.items())
+    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,15 @@ import math
 from collections.abc import Iterable, Sequence
 
 from kairoscope.report import units
-from kairoscope.report.charts.chart import COLOURS, LIMIT_COLOUR, Chart, Pairs, Series, Value
+from kairoscope.report.charts.chart import (
+    COLOURS,
+    LIMIT_COLOUR,
+    Chart,
+    Pairs,
+    Series,
+    Value,
+    one_each,
+)
 from kairoscope.report.data import Json, RunData, items, part
 from kairoscope.report.load import LONGEST_S, latency_from, latency_limit_ms, latency_to
 from kairoscope.report.units import number
@@ -167,10 +175,7 @@ def store_latency(run: RunData) -> Chart | None:
         x=x,
         x_label="since the start of the load (min:s)",
         y_label="ms",
-        series=tuple(
-            Series(node, tuple(values), COLOURS[i % len(COLOURS)], dashed=i >= len(COLOURS))
-            for i, (node, values) in enumerate(rows.items())
-        ),
+        series=one_each(rows),
         log=True,
         sparse=True,
     )

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kairoscope.report import units
-from kairoscope.report.charts.chart import COLOURS, Chart, Pairs, Series
+from kairoscope.report.charts.chart import COLOURS, Chart, Pairs, Series, one_each
 from kairoscope.report.charts.grid import on_grid
 from kairoscope.report.data import Json, RunData, part, samples
 from kairoscope.report.load import LONGEST_S
@@ -74,10 +74,7 @@ def queue(run: RunData) -> Chart | None:
         x=x,
         x_label="since the start of the load (min:s)",
         y_label="points",
-        series=tuple(
-            Series(label, tuple(values), COLOURS[i % len(COLOURS)], dashed=i >= len(COLOURS))
-            for i, (label, values) in enumerate(rows.items())
-        ),
+        series=one_each(rows),
     )
 
 
