@@ -159,10 +159,12 @@ def of_ours(line: list[str]) -> bool:
 def machine_cpu(everything: dict[int, Process]) -> dict[str, float]:
     """CPU seconds of all cores: busy, of that the kernel's own (interrupts and threads), stolen."""
     # user nice system idle iowait irq softirq steal guest guest_nice; guest is in user already.
-    cpu = [int(x) / TICK for x in text("/proc/stat").split("\n", 1)[0].split()[1:9]]
+    ticks = [int(x) for x in text("/proc/stat").split("\n", 1)[0].split()[1:9]]
+    cpu = [each / TICK for each in ticks]
     threads = sum(process.cpu_s for process in everything.values() if process.kernel)
     return {
-        "cpu_busy_s": sum(cpu) - cpu[3] - cpu[4] - cpu[7],
+        # Of whole ticks: a sum of fractions that differ can be less than the one before it.
+        "cpu_busy_s": (sum(ticks) - ticks[3] - ticks[4] - ticks[7]) / TICK,
         "cpu_kernel_s": cpu[5] + cpu[6] + threads,
         "cpu_steal_s": cpu[7],
     }

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import psutil
+import pytest
 
 from kairoscope.run import host_probe
 from kairoscope.verdict.conditions import SAME_START_S
@@ -45,6 +46,21 @@ def test_it_tells_of_this_machine_and_ends_with_its_reader(tmp_path: Path) -> No
     # Of the whole machine: those of a test beside this one, if there are any.
     for worker in second["workers"].values():
         assert set(worker) == {"pid", "started_s", "cpu_s", "rss_bytes"}
+
+
+def test_what_a_machine_was_busy_never_becomes_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second look, which found nothing but idle time more, gave 61492.82 after
+    61492.82000000001."""
+
+    def busy(idle: int) -> float:
+        monkeypatch.setattr(
+            host_probe, "text", lambda _: f"cpu  4501231 17 1648034 {idle} 1 0 0 0 0 0\n"
+        )
+        found: float = host_probe.machine_cpu({})["cpu_busy_s"]
+        return found
+
+    looks = [busy(idle) for idle in range(7_000_000, 7_000_300)]
+    assert looks == sorted(looks)
 
 
 def test_usage_of_a_process() -> None:

