@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from kairoscope import __version__, paths
-from kairoscope.hosts import machine
+from kairoscope.hosts import provenance
 from kairoscope.stats import groups
 
 RATIO = "ratio"
@@ -66,7 +66,7 @@ class Limit:
     at_least: float | None = None
     at_most: float | None = None
 
-    def judge(self, figure: float, low: float | None = None, high: float | None = None) -> Json:
+    def held(self, figure: float, low: float | None = None, high: float | None = None) -> Json:
         """The limit's entry in the results."""
         least = figure if low is None else low
         most = figure if high is None else high
@@ -195,7 +195,7 @@ def results(bench: Bench, made: Sequence[Value]) -> Json:
         "figures": figures,
         "ratios": {name: found for name, found in ratios.items() if name != RATIO},
         "others": others,
-        "limits": [_judged(limit, figures, ratios, others) for limit in bench.limits],
+        "limits": [_held(limit, figures, ratios, others) for limit in bench.limits],
         "values": [
             {
                 "round": value.number,
@@ -207,19 +207,19 @@ def results(bench: Bench, made: Sequence[Value]) -> Json:
             }
             for value in made
         ],
-        "machine": machine.machine(),
+        "machine": provenance.this_machine(),
         "versions": _versions(),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
     }
 
 
-def _judged(limit: Limit, figures: Json, ratios: Json, others: Json) -> Json:
+def _held(limit: Limit, figures: Json, ratios: Json, others: Json) -> Json:
     """A limit of a figure, of a ratio to the baseline, or (`<side>.ratio`) to another side."""
     side, _, what = limit.figure.rpartition(".")
     found = others[side][what] if side in others else ratios.get(limit.figure)
     if found is not None:
-        return limit.judge(found["ratio"], found["low"], found["high"])
-    return limit.judge(figures[limit.figure]["median"])
+        return limit.held(found["ratio"], found["low"], found["high"])
+    return limit.held(figures[limit.figure]["median"])
 
 
 def ratio_of_costs(ours: Sequence[Round], theirs: Sequence[Round]) -> Json:
@@ -324,5 +324,5 @@ def _versions() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "kairoscope": __version__,
-        **machine.git(),
+        **provenance.git(),
     }

@@ -11,7 +11,7 @@ from kairoscope.compare.comparable import Comparability, Difference
 from kairoscope.compare.runs import METRICS, Metric, Run, read
 from kairoscope.errors import UserError
 from kairoscope.stats import groups
-from kairoscope.stats.groups import LEAST_RUNS, TOLERANCE, Interval, Judgement, Word
+from kairoscope.stats.groups import LEAST_RUNS, TOLERANCE, Compared, Interval, Word
 
 FORMAT = 1
 """Of compare.json; raised when a reader of the old one would misread the new one."""
@@ -54,7 +54,7 @@ class Row:
     interval: Interval | None
     word: Word
     text: str
-    judgement: Judgement | None = None
+    statistics: Compared | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Of compare.json."""
@@ -70,7 +70,7 @@ class Row:
             "interval": asdict(self.interval) if self.interval else None,
             "word": self.word,
             "text": self.text,
-            "statistics": asdict(self.judgement) if self.judgement else None,
+            "statistics": asdict(self.statistics) if self.statistics else None,
         }
 
 
@@ -226,7 +226,7 @@ def _rows(first: Side, second: Side, tolerance: float) -> list[Row]:
         blocks = within.read(first.runs[0]), within.read(second.runs[0])
         return [_single(metric, first, second, within.ratios(*blocks)) for metric in METRICS]
     values = {metric.name: (first.values(metric), second.values(metric)) for metric in METRICS}
-    judged = groups.judge(
+    judged = groups.compare(
         [groups.Metric(m.name, *values[m.name], m.less_is_better) for m in METRICS],
         tolerance=tolerance,
     )

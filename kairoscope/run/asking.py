@@ -26,8 +26,8 @@ import aiohttp
 from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
+from kairoscope.run.current import CurrentRun
 from kairoscope.run.loading import Beside
-from kairoscope.run.state import State
 from kairoscope.stacks import questions
 from kairoscope.stacks.questions import Asks, Question, Request
 from kairoscope.stacks.stack import Session
@@ -54,16 +54,22 @@ def of_plan(plan: Plan) -> Beside:
 
 
 @contextlib.contextmanager
-def _under(state: State, session: Session) -> Iterator[None]:
+def _under(current: CurrentRun, session: Session) -> Iterator[None]:
     """Ask while the block runs and until the last question is answered; all of it is written to
     the run folder."""
-    assert state.schedule is not None  # the load is about to start
+    assert current.schedule is not None  # the load is about to start
     with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
-        pickle.dump((session.asks(), questions.of_load(state.schedule)), given)
+        pickle.dump((session.asks(), questions.of_load(current.schedule)), given)
         given.seek(0)
         with subprocess.Popen(
             # -P: a folder named "kairoscope" where the user happens to be is not ours.
-            [sys.executable, "-P", "-m", "kairoscope.run.asking", state.folder / run_folder.ASKED],
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "kairoscope.run.asking",
+                current.folder / run_folder.ASKED,
+            ],
             stdin=given,
             stderr=said,
             # Ctrl-C is for the run, which ends this.
@@ -78,7 +84,7 @@ def _under(state: State, session: Session) -> Iterator[None]:
         if process.returncode:
             said.seek(0)
             last = said.read().decode(errors="replace").strip().rpartition("\n")[2]
-            state.note("questions ended early", last or f"exit status {process.returncode}")
+            current.note("questions ended early", last or f"exit status {process.returncode}")
 
 
 async def _ask_all(asks: Asks, wanted: Sequence[Question], file: Path) -> None:

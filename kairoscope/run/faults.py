@@ -14,7 +14,7 @@ from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.experiment.faults import Fault, hosts_of
 from kairoscope.hosts.inventory import Host
-from kairoscope.run.state import State
+from kairoscope.run.current import CurrentRun
 from kairoscope.run_folder import JsonLines
 
 UNDO_TRIES = 3
@@ -113,28 +113,28 @@ def _tried(act: Callable[[], None]) -> str:
 
 
 @contextlib.contextmanager
-def under(state: State, start_s: float) -> Iterator[None]:
+def under(current: CurrentRun, start_s: float) -> Iterator[None]:
     """Within the block, the faults of the run's experiment happen at their times.
 
     Those that last at its end are undone then, and it waits for that. `start_s`: of the load, epoch
     s. Nothing, and no file, where the experiment has none.
     """
-    planned = state.plan.experiment.faults
+    planned = current.plan.experiment.faults
     if not planned:
         yield
         return
-    assert state.levers is not None  # the plan refuses faults where a target has no levers
-    over, file = threading.Event(), JsonLines(state.folder / run_folder.FAULTS)
+    assert current.levers is not None  # the plan refuses faults where a target has no levers
+    over, file = threading.Event(), JsonLines(current.folder / run_folder.FAULTS)
     carried = [
         _Carried(
             number,
             fault,
-            _hosts(state, fault),
+            _hosts(current, fault),
             start_s,
-            state.levers,
+            current.levers,
             over,
             file,
-            state.facts.incomplete.append,
+            current.facts.incomplete.append,
         )
         for number, fault in enumerate(planned, 1)
     ]
@@ -148,12 +148,12 @@ def under(state: State, start_s: float) -> Iterator[None]:
             each.join()
 
 
-def filled(state: State) -> set[str]:
+def filled(current: CurrentRun) -> set[str]:
     """The hosts whose disk is filled on purpose in this run, which does not end for that."""
-    faults = (fault for fault in state.plan.experiment.faults if fault.action == "fill-disk")
-    return {host.name for fault in faults for host in _hosts(state, fault)}
+    faults = (fault for fault in current.plan.experiment.faults if fault.action == "fill-disk")
+    return {host.name for fault in faults for host in _hosts(current, fault)}
 
 
-def _hosts(state: State, fault: Fault) -> list[Host]:
-    names = hosts_of(fault.on, [host.name for host in state.inventory.all])
-    return [state.inventory.host(name) for name in names]
+def _hosts(current: CurrentRun, fault: Fault) -> list[Host]:
+    names = hosts_of(fault.on, [host.name for host in current.inventory.all])
+    return [current.inventory.host(name) for name in names]

@@ -12,35 +12,35 @@ from rich.console import Console
 from kairoscope import live, paths, report, run_folder
 from kairoscope.compare import history
 from kairoscope.errors import UserError
+from kairoscope.run.current import CurrentRun
 from kairoscope.run.show import show
-from kairoscope.run.state import State
 from kairoscope.verdict import conclude
 
 
-def finish(state: State, console: Console) -> str:
+def finish(current: CurrentRun, console: Console) -> str:
     """Judge what there is, write it, and tell where it is; the verdict."""
     # A second Ctrl-C now would lose what the first one left; this takes seconds.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    state.at("judging")
+    current.at("judging")
     try:
         with live.stage(console, "judging, and drawing the report", usual="some seconds"):
-            state.end()
-            conclusion = conclude.judge(state.folder)
+            current.end()
+            conclusion = conclude.judge(current.folder)
             conclusion.write()
-            manifest = run_folder.read_object(state.folder / run_folder.MANIFEST)
+            manifest = run_folder.read_object(current.folder / run_folder.MANIFEST)
             manifest["ended"] = datetime.now(UTC).isoformat()
             manifest["load"] = conclusion.times
-            run_folder.write_json(state.folder / run_folder.MANIFEST, manifest)
-            _remember(state)
-            html = _draw(state.folder)
+            run_folder.write_json(current.folder / run_folder.MANIFEST, manifest)
+            _remember(current)
+            html = _draw(current.folder)
     except OSError as error:
         raise UserError(
-            f"The run's results could not be written to {state.folder}: {error}. What was captured "
-            "before stays there; the run is incomplete."
+            f"The run's results could not be written to {current.folder}: {error}. What was "
+            "captured before stays there; the run is incomplete."
         ) from error
     show(conclusion.verdict, console)
-    told = html or f"what draws it was killed; kairoscope report {state.folder} draws it"
+    told = html or f"what draws it was killed; kairoscope report {current.folder} draws it"
     console.print(f"report: {told}", soft_wrap=True)
     return conclusion.verdict.verdict
 
@@ -59,9 +59,9 @@ def _draw(folder: Path) -> Path | None:
     return html
 
 
-def _remember(state: State) -> None:
+def _remember(current: CurrentRun) -> None:
     """Add the run to the history; a history that cannot be written does not end the run."""
     try:
-        history.remember(state.folder, paths.results_dir() / history.NAME)
+        history.remember(current.folder, paths.results_dir() / history.NAME)
     except (UserError, OSError) as error:
-        state.note("not in the history", str(error))
+        current.note("not in the history", str(error))

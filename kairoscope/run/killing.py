@@ -15,8 +15,8 @@ from kairoscope import live, run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh, supervisor
 from kairoscope.hosts.inventory import Inventory
+from kairoscope.run.current import CurrentRun
 from kairoscope.run.loading import Then
-from kairoscope.run.state import State
 from kairoscope.stacks.stack import Session
 from kairoscope.verdict import outcomes
 
@@ -38,10 +38,10 @@ def after(after_s: float, hosts: Inventory) -> Then:
             "--kill-after: is for target local. On the lab's hosts: kairoscope lab kill, and "
             "--until to end the load"
         )
-    return lambda state, session, console: kill(state, session, console, after_s)
+    return lambda current, session, console: kill(current, session, console, after_s)
 
 
-def kill(state: State, session: Session, console: Console, after_s: float) -> None:
+def kill(current: CurrentRun, session: Session, console: Console, after_s: float) -> None:
     """Kill every server, with SIGKILL and all at once; return when they serve again, started by
     their supervisor.
 
@@ -49,16 +49,16 @@ def kill(state: State, session: Session, console: Console, after_s: float) -> No
     have to end before, which takes some tenths of a second. When it came, and what was done, is in
     killed.json of the run folder. UserError if they do not come back.
     """
-    assert state.schedule is not None  # there was a load
-    spec, ended_s = state.schedule.spec, time.time()
-    arrived_s = _last_arrived(state.folder / run_folder.LOAD, spec.workers)
-    folder = Path(state.inventory.hosts[0].vars["supervisor_dir"])
-    names = {name for host in state.inventory.hosts for name in host.processes}
+    assert current.schedule is not None  # there was a load
+    spec, ended_s = current.schedule.spec, time.time()
+    arrived_s = _last_arrived(current.folder / run_folder.LOAD, spec.workers)
+    folder = Path(current.inventory.hosts[0].vars["supervisor_dir"])
+    names = {name for host in current.inventory.hosts for name in host.processes}
     since_s = ended_s if arrived_s is None else arrived_s
     time.sleep(max(0.0, since_s + after_s - time.time()))
     # A server's children are its own: a database's, a pool of workers.
     ours = [p.pid for p in supervisor.processes(folder) or [] if p.name in names and p.pid]
-    state.at("kill")
+    current.at("kill")
     at, began = time.time(), time.monotonic()
     killed = _kill(ours)
     record = {
@@ -68,14 +68,14 @@ def kill(state: State, session: Session, console: Console, after_s: float) -> No
         "after_due_s": at - spec.end_ms / 1000,
         "servers": sorted(names),
     }
-    run_folder.write_json(state.folder / run_folder.KILLED, record)
+    run_folder.write_json(current.folder / run_folder.KILLED, record)
     what = "acknowledgement" if spec.acknowledges else "point was sent"
     what = "loader had ended, and no point arrived" if arrived_s is None else what
     told = f"{', '.join(sorted(names))} ({killed} processes) {at - since_s:.1f} s after the last "
-    state.note("killed on purpose", told + what)
+    current.note("killed on purpose", told + what)
     with live.stage(console, f"killed {told}{what}; until they serve again"):
         back_s = _back(session, BACK_S, began)
-    run_folder.write_json(state.folder / run_folder.KILLED, {**record, "serving_s": back_s})
+    run_folder.write_json(current.folder / run_folder.KILLED, {**record, "serving_s": back_s})
 
 
 def _last_arrived(load: Path, workers: int) -> float | None:

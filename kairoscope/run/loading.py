@@ -13,8 +13,8 @@ from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.run import backlog as waiting
 from kairoscope.run import faults, load_spec, speeds, tell
 from kairoscope.run import fleet as loader_hosts
+from kairoscope.run.current import CurrentRun
 from kairoscope.run.samplers import HostProbes, Processes
-from kairoscope.run.state import State
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.stack import Backlog, Captures, Session
 from kairoscope.verdict import times
@@ -29,23 +29,23 @@ START_DELAY_S = 5
 Until = Callable[[Path, LoadProgress], str | None]
 """Of a run folder and how its load goes: why the load is to end now; None if it is not to."""
 
-Beside = Callable[[State, Session], contextlib.AbstractContextManager[None]]
+Beside = Callable[[CurrentRun, Session], contextlib.AbstractContextManager[None]]
 """What goes on while a load does; see `asking`."""
 
-Then = Callable[[State, Session, Console], None]
+Then = Callable[[CurrentRun, Session, Console], None]
 """What is done once a load has ended, before its backlog is watched; see `killing`, `visible`."""
 
 
-def _schedule(state: State, session: Session) -> Schedule:
+def _schedule(current: CurrentRun, session: Session) -> Schedule:
     """The load, which starts START_DELAY_S from now, or for a replay ends now."""
-    delay_s = 0 if state.plan.load["replay"] else START_DELAY_S
+    delay_s = 0 if current.plan.load["replay"] else START_DELAY_S
     nodes, telnet = session.endpoints()
     begin_s = time.time() + delay_s
-    return Schedule(load_spec.build(state.plan, nodes, telnet, begin_s, session.store()))
+    return Schedule(load_spec.build(current.plan, nodes, telnet, begin_s, session.store()))
 
 
 def measured_load(
-    state: State,
+    current: CurrentRun,
     session: Session,
     fleet: loader_hosts.Fleet,
     console: Console,
@@ -55,10 +55,10 @@ def measured_load(
 ) -> None:
     """Capture before, load with all samplers running, watch the backlog drain, capture after."""
     captures = session.captures()
-    state.at("before")
+    current.at("before")
     with live.stage(console, "before the load: captures of the store, flush"):
         failed = captures.before()
-        state.facts.disk_bytes["before"] = captures.stored_bytes()
+        current.facts.disk_bytes["before"] = captures.stored_bytes()
     if failed:
         # Now, and not only when the load has gone on for long.
         console.print(
@@ -66,115 +66,115 @@ def measured_load(
         )
 
     def low_disk(message: str) -> None:
-        if not state.stop.is_set():
-            state.facts.incomplete.append(message)
-            state.note("low disk", message)
-            state.stop.set()
+        if not current.stop.is_set():
+            current.facts.incomplete.append(message)
+            current.note("low disk", message)
+            current.stop.set()
 
     backlog = session.backlog()
     samplers: list[Periodic | Followed] = [
         *(backlog.samplers if backlog else []),
-        _processes(state, session, low_disk),
+        _processes(current, session, low_disk),
         *captures.samplers,
     ]
     for sampler in samplers:
         sampler.start()
     try:
         if backlog:
-            waiting.wait(state, console, backlog)
-        state.at("starting")
-        schedule = _schedule(state, session)
+            waiting.wait(current, console, backlog)
+        current.at("starting")
+        schedule = _schedule(current, session)
         if schedule.spec.replay:
             session.refuse_old_history(schedule)
-        state.schedule = schedule
+        current.schedule = schedule
         begin = end = time.time()
         if not schedule.spec.replay:
-            begin, end = times.measured_window(schedule, state.folder / run_folder.LOAD)
+            begin, end = times.measured_window(schedule, current.folder / run_folder.LOAD)
         captures.start(begin - time.time(), end - time.time(), START_DELAY_S)
-        going_on = beside(state, session) if beside else contextlib.nullcontext()
-        with faults.under(state, schedule.spec.start_ms / 1000), going_on:
+        going_on = beside(current, session) if beside else contextlib.nullcontext()
+        with faults.under(current, schedule.spec.start_ms / 1000), going_on:
             _emulate(
-                state,
+                current,
                 session,
                 fleet,
                 console,
                 backlog,
                 until,
-                lambda spec: _end_at(spec, state, captures),
+                lambda spec: _end_at(spec, current, captures),
             )
         captures.loaded()
         if then:
-            then(state, session, console)
+            then(current, session, console)
         if backlog:
-            _watch_drain(state, console, backlog)
+            _watch_drain(current, console, backlog)
     finally:
         for sampler in samplers:
             sampler.stop()
         ended = [*(sampler.error for sampler in samplers if sampler.error), *captures.stop()]
-        state.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
-    _after(state, session, fleet, captures, console)
+        current.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
+    _after(current, session, fleet, captures, console)
 
 
 def _after(
-    state: State,
+    current: CurrentRun,
     session: Session,
     fleet: loader_hosts.Fleet,
     captures: Captures,
     console: Console,
 ) -> None:
     """Capture what is to be seen once nothing waits any more."""
-    state.at("after")
-    _look_again(state, fleet)
+    current.at("after")
+    _look_again(current, fleet)
     with live.stage(console, "after the load: captures of the store, flush"):
         captures.after()
-        state.facts.disk_bytes["after"] = captures.stored_bytes()
-    state.facts.removed = [host.name for host in state.inventory.hosts if session.removed(host)]
-    state.facts.captured = True
-    state.save()
+        current.facts.disk_bytes["after"] = captures.stored_bytes()
+    current.facts.removed = [host.name for host in current.inventory.hosts if session.removed(host)]
+    current.facts.captured = True
+    current.save()
 
 
-def _look_again(state: State, fleet: loader_hosts.Fleet) -> None:
+def _look_again(current: CurrentRun, fleet: loader_hosts.Fleet) -> None:
     """Note what may have changed under the load: clocks, and how fast the machines are."""
-    fleet.look_at_clocks_again(state.folder / run_folder.LOAD)
-    path = state.folder / run_folder.MANIFEST
+    fleet.look_at_clocks_again(current.folder / run_folder.LOAD)
+    path = current.folder / run_folder.MANIFEST
     manifest = run_folder.read_object(path)
-    manifest["conditions"]["speed"]["after"] = speeds.of_machines(state.inventory)
+    manifest["conditions"]["speed"]["after"] = speeds.of_machines(current.inventory)
     run_folder.write_json(path, manifest)
 
 
-def _end_at(shorter: LoadSpec, state: State, captures: Captures) -> None:
+def _end_at(shorter: LoadSpec, current: CurrentRun, captures: Captures) -> None:
     """The load ends earlier than planned: all that is judged later goes by its shorter schedule."""
-    assert state.schedule is not None  # set by measured_load
-    detail = f"after {shorter.ticks} of {state.schedule.spec.ticks} ticks, as was asked for"
-    state.note("load ends early", detail)
-    state.schedule = Schedule(shorter)
+    assert current.schedule is not None  # set by measured_load
+    detail = f"after {shorter.ticks} of {current.schedule.spec.ticks} ticks, as was asked for"
+    current.note("load ends early", detail)
+    current.schedule = Schedule(shorter)
     captures.end_at(shorter.end_ms / 1000 - time.time())
 
 
 def _processes(
-    state: State, session: Session, low_disk: Callable[[str], None]
+    current: CurrentRun, session: Session, low_disk: Callable[[str], None]
 ) -> Periodic | HostProbes:
     """What samples the processes: those of this machine, or those of the hosts."""
-    every_s = state.plan.experiment.capture.processes_every_s
-    file, events = JsonLines(state.folder / run_folder.PROCESSES), state.events
-    if state.inventory.managed:
+    every_s = current.plan.experiment.capture.processes_every_s
+    file, events = JsonLines(current.folder / run_folder.PROCESSES), current.events
+    if current.inventory.managed:
         return HostProbes(
-            state.inventory.all,
+            current.inventory.all,
             every_s,
             file,
             events,
             low_disk,
             session.removed,
-            faults.filled(state),
+            faults.filled(current),
         )
-    hosts = state.inventory.hosts
+    hosts = current.inventory.hosts
     supervisor_dir = Path(hosts[0].vars["supervisor_dir"])
     processes = Processes(hosts, supervisor_dir, file, events, low_disk)
     return Periodic("processes", every_s, processes.sample)
 
 
 def _emulate(
-    state: State,
+    current: CurrentRun,
     session: Session,
     fleet: loader_hosts.Fleet,
     console: Console,
@@ -186,15 +186,15 @@ def _emulate(
 
     `on_cut` is told where it ends if `until` is there before.
     """
-    assert state.schedule is not None  # set by measured_load
-    spec = state.schedule.spec
+    assert current.schedule is not None  # set by measured_load
+    spec = current.schedule.spec
     rates = ", then ".join(f"{1000 / step.period_ms:g}" for step in spec.steps)
     pace = ", as fast as it is acknowledged" if spec.replay else ""
     console.print(
         f"load: {spec.sensors:,} sensors × {rates} point/s for {spec.duration_s:,.0f} s{pace}, "
         f"from {spec.workers} workers on {spec.hosts} loader host{'s' * (spec.hosts > 1)}"
     )
-    points = state.schedule.points
+    points = current.schedule.points
     with live.bar(console) as bar:
         task = bar.add_task("load", total=points, figures="starting")
         lines = tell.Lines()
@@ -208,7 +208,7 @@ def _emulate(
             # Figures that are of the same moment as the last ones were told then.
             if now.at_s != (now_at.at_s if now_at else 0):
                 seen = asdict(now)
-                state.at("load", seen.pop("at_s"), waiting=in_queues, **seen)
+                current.at("load", seen.pop("at_s"), waiting=in_queues, **seen)
             now_at = now
             figures = tell.figures(spec, points, now, in_queues)
             # A replay has no clock to be measured by, only how much of it is done.
@@ -219,7 +219,7 @@ def _emulate(
 
         def ends() -> bool:
             nonlocal why
-            why = until(state.folder, now_at) if until and now_at else None
+            why = until(current.folder, now_at) if until and now_at else None
             return why is not None
 
         def shorten(shorter: LoadSpec) -> None:
@@ -231,16 +231,16 @@ def _emulate(
 
         results = fleet.run(
             spec,
-            state.folder / run_folder.LOAD,
+            current.folder / run_folder.LOAD,
             show,
-            state.stop,
+            current.stop,
             credentials=session.credentials,
             until=ends if until else None,
             on_cut=shorten,
             say=lambda text: console.print(f"  {text}"),
         )
-    state.facts.incomplete += [*_died(results), *fleet.readers_died]
-    state.save()
+    current.facts.incomplete += [*_died(results), *fleet.readers_died]
+    current.save()
 
 
 def _died(results: list[WorkerResult]) -> list[str]:
@@ -260,19 +260,19 @@ def _died(results: list[WorkerResult]) -> list[str]:
     return [*hosts, *reasons]
 
 
-def _watch_drain(state: State, console: Console, backlog: Backlog) -> None:
+def _watch_drain(current: CurrentRun, console: Console, backlog: Backlog) -> None:
     """Wait until no point waits on the servers, up to the limit."""
-    limit_s = state.plan.experiment.limits.drain_s
+    limit_s = current.plan.experiment.limits.drain_s
     with live.stage(console, "drain: points that wait", None, "points") as shown:
         loaded = time.time()
         start = time.monotonic()
         while True:
             left = backlog.total(since=loaded)
             shown(left or 0)
-            state.at("drain", waiting=left)
+            current.at("drain", waiting=left)
             if left == 0 or time.monotonic() - start >= limit_s:
-                state.facts.drain = run_folder.Drain(left, time.time())
-                state.save()
+                current.facts.drain = run_folder.Drain(left, time.time())
+                current.save()
                 return
             backlog.nudge()
             time.sleep(0.5)

@@ -13,12 +13,12 @@ import yaml
 
 from kairoscope import __version__, paths, run_folder
 from kairoscope.errors import UserError
-from kairoscope.hosts import machine
+from kairoscope.hosts import provenance
 from kairoscope.hosts.deployed import check_finished, deployed_plan
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.plan import Plan
 from kairoscope.run import faults, speed_probe, speeds, warmth
-from kairoscope.run.state import State
+from kairoscope.run.current import CurrentRun
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.stack import Session
 
@@ -46,7 +46,7 @@ def check_deployed(plan: Plan, hosts: Inventory) -> None:
 
 def open_folder(
     plan: Plan, hosts: Inventory, session: Session, into: Path, levers: faults.Levers | None
-) -> State:
+) -> CurrentRun:
     """Create the run folder with what is known before anything is sent."""
     now = time.time()
     folder = into / f"{run_folder.stamp(now)}-{plan.experiment.name}-{plan.target}"
@@ -59,15 +59,15 @@ def open_folder(
         yaml.safe_dump(plan.experiment.model_dump(mode="json"), sort_keys=False)
     )
     run_folder.write_json(folder / run_folder.MANIFEST, manifest)
-    state = State(folder, plan, hosts, now, JsonLines(folder / run_folder.EVENTS), levers)
-    session.begin(folder, now, state.events)
-    state.facts.incomplete += session.untold()
-    state.save()
+    current = CurrentRun(folder, plan, hosts, now, JsonLines(folder / run_folder.EVENTS), levers)
+    session.begin(folder, now, current.events)
+    current.facts.incomplete += session.untold()
+    current.save()
     latest, partial = into / "latest", into / ".latest"
     partial.unlink(missing_ok=True)
     partial.symlink_to(folder.name)
     partial.replace(latest)
-    return state
+    return current
 
 
 def _manifest(
@@ -80,10 +80,10 @@ def _manifest(
         "started": datetime.fromtimestamp(now, UTC).isoformat(),
         "ended": None,
         "command": " ".join(sys.argv),
-        "git": machine.git(),
-        "machine": machine.machine(),
-        "booted": machine.booted(),
-        "hosts": machine.hosts(hosts) if hosts.managed else [],
+        "git": provenance.git(),
+        "machine": provenance.this_machine(),
+        "booted": provenance.booted(),
+        "hosts": provenance.hosts(hosts) if hosts.managed else [],
         "nodes": {
             role: [host.name for host in getattr(hosts, role)] for role in ("kairosdb", "storage")
         },

@@ -18,11 +18,11 @@ from kairoscope.hosts import inventory, operation
 from kairoscope.plan import Plan
 from kairoscope.run import faults, watched
 from kairoscope.run import fleet as loader_hosts
+from kairoscope.run.current import CurrentRun
 from kairoscope.run.finishing import finish
 from kairoscope.run.loading import Beside, Then, Until, measured_load
 from kairoscope.run.opening import check_deployed, open_folder
 from kairoscope.run.settling import probe_published, settle
-from kairoscope.run.state import State
 from kairoscope.stacks.stack import Session, Stack
 from kairoscope.verdict import conclude, sustained
 
@@ -86,13 +86,13 @@ def load(
                 session = ways.enter_context(stack.connect(plan, hosts))
                 fleet = ways.enter_context(loader_hosts.connect(hosts.loader, limit_ms))
                 session.check_ready()
-                state = open_folder(plan, hosts, session, into, levers)
+                current = open_folder(plan, hosts, session, into, levers)
             more = (always_read_back, until, on_folder, beside, then, probe)
-            return _run(state, session, fleet, console, *more)
+            return _run(current, session, fleet, console, *more)
 
 
 def _run(
-    state: State,
+    current: CurrentRun,
     session: Session,
     fleet: loader_hosts.Fleet,
     console: Console,
@@ -104,31 +104,31 @@ def _run(
     probe: bool,
 ) -> Ran:
     try:
-        console.print(f"run folder: {state.folder}", soft_wrap=True)
+        console.print(f"run folder: {current.folder}", soft_wrap=True)
         if on_folder:
-            on_folder(state.folder)
-        watched.look(state, console, loaded=False)
-        measured_load(state, session, fleet, console, until, beside, then)
-        watched.look(state, console, loaded=True)
-        if not always_read_back and (why := conclude.failing(state.folder)):
-            state.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
+            on_folder(current.folder)
+        watched.look(current, console, loaded=False)
+        measured_load(current, session, fleet, console, until, beside, then)
+        watched.look(current, console, loaded=True)
+        if not always_read_back and (why := conclude.failing(current.folder)):
+            current.facts.incomplete.append(f"{NOT_READ_BACK}: {why}")
         else:
-            settle(state, session, console)
+            settle(current, session, console)
         if probe:
-            probe_published(state, session, console)
+            probe_published(current, session, console)
     except KeyboardInterrupt as interrupt:
-        state.interrupted = True
+        current.interrupted = True
         how = _SIGTERM if _SIGTERM in interrupt.args else "Ctrl-C"
-        state.facts.incomplete.insert(0, f"interrupted by the user ({how})")
-        state.note("interrupted", how)
+        current.facts.incomplete.insert(0, f"interrupted by the user ({how})")
+        current.note("interrupted", how)
     except (UserError, OSError) as error:
         message = error.message if isinstance(error, UserError) else str(error)
-        state.facts.incomplete.insert(0, message)
-        state.note("error", message)
+        current.facts.incomplete.insert(0, message)
+        current.note("error", message)
     except Exception as error:  # a bug of ours; what was captured must not be lost
-        state.facts.incomplete.insert(0, f"unexpected error in Kairoscope: {error!r}")
-        state.note("unexpected error", traceback.format_exc())
-    return Ran(state.folder, finish(state, console), state.interrupted)
+        current.facts.incomplete.insert(0, f"unexpected error in Kairoscope: {error!r}")
+        current.note("unexpected error", traceback.format_exc())
+    return Ran(current.folder, finish(current, console), current.interrupted)
 
 
 def until_there(plan: Plan, file: Path) -> Until:

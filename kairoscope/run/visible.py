@@ -11,7 +11,7 @@ from collections.abc import Callable
 from rich.console import Console
 
 from kairoscope import live, run_folder
-from kairoscope.run.state import State
+from kairoscope.run.current import CurrentRun
 from kairoscope.stacks.stack import Session
 from kairoscope.verdict import outcomes
 
@@ -21,16 +21,16 @@ PATIENCE_S = 60.0
 
 
 def watch(
-    state: State,
+    current: CurrentRun,
     session: Session,
     console: Console,
     pause: Callable[[float], None] = time.sleep,
     patience_s: float = PATIENCE_S,
 ) -> None:
     """Write visible.json; nothing where the servers do not tell."""
-    assert state.schedule is not None  # there was a load
-    schedule = state.schedule
-    found = outcomes.read(schedule, state.folder / run_folder.LOAD)
+    assert current.schedule is not None  # there was a load
+    schedule = current.schedule
+    found = outcomes.read(schedule, current.folder / run_folder.LOAD)
     wanted = found.counts.acknowledged if found.acknowledges else found.counts.sent
     due_s = schedule.spec.end_ms / 1000
     looks, began = 0, time.monotonic()
@@ -39,7 +39,7 @@ def watch(
             try:
                 seen = session.visible(schedule)
             except (OSError, ValueError) as error:
-                state.note("points not counted", str(error))
+                current.note("points not counted", str(error))
                 return
             if seen is None:
                 return
@@ -51,4 +51,4 @@ def watch(
             pause(EVERY_S)
     record = {"wanted": wanted, "found": seen, "looks": looks}
     after_s = time.time() - due_s if there else None
-    run_folder.write_json(state.folder / run_folder.VISIBLE, {**record, "after_due_s": after_s})
+    run_folder.write_json(current.folder / run_folder.VISIBLE, {**record, "after_due_s": after_s})

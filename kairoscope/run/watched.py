@@ -4,30 +4,30 @@ will have a hole."""
 from rich.console import Console
 
 from kairoscope.hosts import prometheus, ssh
-from kairoscope.run.state import State
+from kairoscope.run.current import CurrentRun
 
 EVENT = "monitoring"
 
 
-def look(state: State, console: Console, *, loaded: bool) -> None:
+def look(current: CurrentRun, console: Console, *, loaded: bool) -> None:
     """Ask each Prometheus of the target whom it hears. What is wrong is an event and a line.
 
     Never raises: nothing of a run is measured by it.
 
     Args:
-        state: the run.
+        current: the run.
         console: where the lines go.
         loaded: whether the load has ended. One that has asked nobody at its beginning may have been
             deployed just now; at its end it has had the time.
     """
-    for host in state.inventory.monitoring:
+    for host in current.inventory.monitoring:
         try:
             wrong = _wrong(prometheus.known(host), loaded=loaded)
         except (ssh.RemoteError, ValueError, LookupError) as error:
             wrong = [f"does not answer: {error}"]
         for what in wrong:
             said = f"Prometheus on {host.name} {what}"
-            state.note(EVENT, said)
+            current.note(EVENT, said)
             console.print(f"{said}; the run goes on", markup=False, soft_wrap=True)
 
 

@@ -86,7 +86,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Compared:
     """What can be said of one metric.
 
     Attributes:
@@ -124,10 +124,10 @@ class Judgement:
         return f"undecided (about {self.more} more run{'s' * (self.more > 1)} a side)"
 
 
-def judge(
+def compare(
     metrics: Sequence[Metric], *, tolerance: float = TOLERANCE, alpha: float = ALPHA
-) -> list[Judgement]:
-    """A judgement of each metric, in order.
+) -> list[Compared]:
+    """The difference of each metric, in order.
 
     `metrics` is the whole list that is looked at, those without values too: how many there are
     decides how sure one must be of each.
@@ -139,7 +139,7 @@ def judge(
     for metric in metrics:
         if metric.name in usable:
             test, p_holm = tests[metric.name], corrected[metric.name]
-            found.append(_judged(metric, test, p_holm, len(metrics), tolerance, alpha))
+            found.append(_tested(metric, test, p_holm, len(metrics), tolerance, alpha))
         else:
             found.append(_too_few(metric, tolerance))
     return found
@@ -149,17 +149,17 @@ def _runs(metric: Metric) -> int:
     return min(len(metric.first), len(metric.second))
 
 
-def _too_few(metric: Metric, tolerance: float) -> Judgement:
+def _too_few(metric: Metric, tolerance: float) -> Compared:
     ratio = None
     if metric.first and metric.second:
         ratio = math.exp(float(np.mean(_logs(metric.second)) - np.mean(_logs(metric.first))))
     more = LEAST_RUNS - _runs(metric)
-    return Judgement(metric.name, "undecided", ratio, None, None, None, None, None, more, tolerance)
+    return Compared(metric.name, "undecided", ratio, None, None, None, None, None, more, tolerance)
 
 
-def _judged(
+def _tested(
     metric: Metric, test: Test, p_holm: float, count: int, tolerance: float, alpha: float
-) -> Judgement:
+) -> Compared:
     p_ranks = permutation(metric.first, metric.second)
     # With three runs a side no arrangement is rarer than one in ten: then it must be that one.
     least = least_p(len(metric.first), len(metric.second))
@@ -178,7 +178,7 @@ def _judged(
             alpha=alpha,
             count=count,
         )
-    return Judgement(
+    return Compared(
         name=metric.name,
         word=word,
         ratio=test.interval.ratio,

@@ -124,7 +124,7 @@ def judge(folder: Path) -> Conclusion:
         incomplete += stopped_workers(run, schedule)
     if schedule is None:
         reasons = incomplete or ["the load never started"]
-        return Conclusion(folder, sustained.judge({}, [], reasons))
+        return Conclusion(folder, sustained.verdict_of({}, [], reasons))
     window = measured_window(schedule, run.load)
     latency = merged_latency(run, schedule, window)
     by_block = blocks.latencies(schedule, window, folder)
@@ -164,16 +164,18 @@ def judge(folder: Path) -> Conclusion:
     others = [*other_limits(run, schedule, latency), *condition.not_ours(limits)]
     carried = run.carried
     others += faults.frozen_loaders(carried, run.loader_names)
-    judged = sustained.judge(parts, [*late, *others], incomplete)
+    judged = sustained.verdict_of(parts, [*late, *others], incomplete)
     # A step's queue is of its own time, and no search has steps.
     if late and not others and not of_steps:
         judged.despite = sustained.despite_lateness(parts, latest_s, window[1] - window[0])
     judged.steps = of_steps
     judged.followed = followed.summary(seen) if seen else {}
-    came_to = faults.judge(carried, under_faults(run, schedule, window, latency)) if carried else []
-    judged.faults = [each.to_json() for each in came_to]
+    after = (
+        faults.aftermaths(carried, under_faults(run, schedule, window, latency)) if carried else []
+    )
+    judged.faults = [each.to_json() for each in after]
     judged.happened += [
-        *faults.remarks(came_to),
+        *faults.remarks(after),
         *remarks.of_points(book),
         *remarks.of_losses(
             run_folder.records(run.folder / run_folder.COUNTERS), run.expected.losses

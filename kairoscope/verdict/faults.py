@@ -68,7 +68,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Aftermath:
     """What a fault came to.
 
     Attributes:
@@ -114,13 +114,13 @@ def happened(records: Iterable[Mapping[str, Any]]) -> list[Happened]:
     return [Happened(**found[number]) for number in sorted(found)]
 
 
-def judge(faults: Sequence[Happened], seen: Seen) -> list[Judged]:
+def aftermaths(faults: Sequence[Happened], seen: Seen) -> list[Aftermath]:
     """Each fault, held against the seconds before the first."""
     begun = sorted(fault.begun_t for fault in faults if fault.begun_t is not None)
     usual = _usual(seen, begun[0]) if begun else None
+    ends = [next((t for t in begun if t > (fault.begun_t or 0)), seen.end) for fault in faults]
     return [
-        _judge(fault, seen, usual, next((t for t in begun if t > (fault.begun_t or 0)), seen.end))
-        for fault in faults
+        _aftermath(fault, seen, usual, until) for fault, until in zip(faults, ends, strict=True)
     ]
 
 
@@ -145,24 +145,24 @@ def stood_still(faults: Sequence[Happened], host: str) -> list[tuple[float, floa
     ]
 
 
-def remarks(judged: Sequence[Judged]) -> list[str]:
+def remarks(after: Sequence[Aftermath]) -> list[str]:
     """A sentence on each, for the verdict; of many, one on all, and on each that went wrong."""
-    if len(judged) <= _SAID_EACH:
-        return [_remark(each) for each in judged]
-    before = sum(each.outcome == "as before" for each in judged)
-    known = [(each.silence_s, each.happened) for each in judged if each.silence_s is not None]
+    if len(after) <= _SAID_EACH:
+        return [_remark(each) for each in after]
+    before = sum(each.outcome == "as before" for each in after)
+    known = [(each.silence_s, each.happened) for each in after if each.silence_s is not None]
     longest, of = max(known, key=lambda one: one[0], default=(None, None))
     quiet = "silence not known" if longest is None else f"longest silence {longest:,.1f} s"
     if longest and of:
         quiet += f" (fault {of.number}, {of.text})"
     return [
-        f"{len(judged)} faults, each of them in the report: after {before} latency and queue were "
+        f"{len(after)} faults, each of them in the report: after {before} latency and queue were "
         f"as before when the next one began, or the load ended; {quiet}",
-        *(_remark(each) for each in judged if each.happened.undone_t is None),
+        *(_remark(each) for each in after if each.happened.undone_t is None),
     ]
 
 
-def _remark(one: Judged) -> str:
+def _remark(one: Aftermath) -> str:
     return f"Fault {one.happened.number}, {one.happened.text}: {one.said}"
 
 
@@ -207,25 +207,25 @@ def _as_before(seen: Seen, usual: _Usual, second: int) -> bool:
     return depth is not None and depth <= usual.depth * QUEUE_SHARE + seen.rate
 
 
-def _judge(fault: Happened, seen: Seen, usual: _Usual | None, until: float) -> Judged:
+def _aftermath(fault: Happened, seen: Seen, usual: _Usual | None, until: float) -> Aftermath:
     if fault.begun_t is None or fault.problem.startswith("was not carried out"):
-        return Judged(fault, None, None, "not carried out", fault.problem or "it never began")
+        return Aftermath(fault, None, None, "not carried out", fault.problem or "it never began")
     silence = _silence(seen, fault.begun_t, until)
     quiet = "silence not known" if silence is None else f"longest silence {silence:,.1f} s"
     if fault.undone_t is None:
         why = fault.problem or "it was not undone"
-        return Judged(fault, silence, None, "not as before", f"{quiet}; {why}")
+        return Aftermath(fault, silence, None, "not as before", f"{quiet}; {why}")
     lasted = f"undone after {fault.undone_t - fault.begun_t:,.1f} s"
     if usual is None:
         why = f"what is usual is not known, as fewer than {LEAST_S} s before it are"
-        return Judged(fault, silence, None, "unknown", f"{lasted}; {quiet}; {why}")
+        return Aftermath(fault, silence, None, "unknown", f"{lasted}; {quiet}; {why}")
     recovery = _recovery(seen, usual, fault.undone_t, until)
     if recovery is None:
         end = "the load's end" if until == seen.end else "the next fault"
         said = f"{lasted}; {quiet}; latency and queue were not as before until {end}"
-        return Judged(fault, silence, None, "not as before", said)
+        return Aftermath(fault, silence, None, "not as before", said)
     said = f"{lasted}; {quiet}; latency and queue as before {recovery:,.0f} s later"
-    return Judged(fault, silence, recovery, "as before", said)
+    return Aftermath(fault, silence, recovery, "as before", said)
 
 
 def _silence(seen: Seen, begin: float, until: float) -> float | None:

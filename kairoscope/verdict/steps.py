@@ -88,9 +88,9 @@ def queue_parts(
     steps: Sequence[Step],
     queue_window_s: float,
     limit: float,
-    judge: Callable[[Asked], Part],
+    part: Callable[[Asked], Part],
 ) -> list[Part]:
-    """The part *queue* of each step; `judge` does it for what is asked."""
+    """The part *queue* of each step; `part` makes it of what is asked."""
     found = []
     for step, start in zip(steps, starts(schedule, steps), strict=True):
         what = asked(step, start, queue_window_s, limit)
@@ -100,7 +100,7 @@ def queue_parts(
             )
             found.append(Part(None, limit, UNIT, "undecided", text))
         else:
-            found.append(judge(what))
+            found.append(part(what))
     return found
 
 

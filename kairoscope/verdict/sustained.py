@@ -41,7 +41,7 @@ class Verdict:
             that.
         despite: parts that failed though the loader was late, by more than its lateness explains.
         steps: of a load of several rates what each came to; see `steps.documents`.
-        faults: what each fault of the experiment came to; see `faults.Judged`.
+        faults: what each fault of the experiment came to; see `faults.Aftermath`.
         followed: what became of the points of followed sensors; see `followed.summary`.
     """
 
@@ -163,7 +163,7 @@ def despite_lateness(parts: dict[str, Part], latest_s: float, window_s: float) -
     return ["queue"] if queue.figure * window_s > latest_s else []
 
 
-def judge(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> Verdict:
+def verdict_of(parts: dict[str, Part], invalid: list[str], incomplete: list[str]) -> Verdict:
     """The verdict of a run from its five parts.
 
     `invalid`: why the loader was the limit, or the machine not ours; `incomplete`: what was not

@@ -33,7 +33,7 @@ class AnswerError(ValueError):
 
 
 @dataclass
-class Judgement:
+class Checked:
     """What an answer is worth. Counts are points; for a query for tags, tag values.
 
     Attributes:
@@ -82,7 +82,7 @@ def _keep(examples: list[dict[str, Any]], what: dict[str, Any]) -> None:
         examples.append(what)
 
 
-def judge(load: QueryLoad, query: Query, answer: bytes, now_ms: int) -> Judgement:
+def check(load: QueryLoad, query: Query, answer: bytes, now_ms: int) -> Checked:
     """Compare the body of an answer with what it should be.
 
     Args:
@@ -94,25 +94,25 @@ def judge(load: QueryLoad, query: Query, answer: bytes, now_ms: int) -> Judgemen
     Raises:
         AnswerError: it is not the JSON document that KairosDB would answer.
     """
-    judgement = Judgement()
+    checked = Checked()
     readings = len(load.functions) if query.kind == AGGREGATED else 1
     results = _results(answer, len(query.entries) * readings)
     for index, entry in enumerate(query.entries):
         mine = results[index * readings : (index + 1) * readings]
         if query.kind == AGGREGATED:
-            _judge_buckets(judgement, load, query, entry, mine)
+            _check_buckets(checked, load, query, entry, mine)
         elif query.kind == RAW:
-            _judge_points(judgement, load, query, entry, mine[0])
+            _check_points(checked, load, query, entry, mine[0])
         else:
-            _judge_tags(judgement, load, query, entry, mine[0], now_ms)
-    return judgement
+            _check_tags(checked, load, query, entry, mine[0], now_ms)
+    return checked
 
 
 # Raw points.
 
 
-def _judge_points(
-    judgement: Judgement, load: QueryLoad, query: Query, entry: Entry, results: list[_Result]
+def _check_points(
+    checked: Checked, load: QueryLoad, query: Query, entry: Entry, results: list[_Result]
 ) -> None:
     spec = load.schedule.spec
     asked = {
@@ -128,7 +128,7 @@ def _judge_points(
         if number is not None:
             found[number] += result.values
         elif result.values:
-            judgement.note_wrong(
+            checked.note_wrong(
                 len(result.values),
                 what="points of a series that was not asked for",
                 metric=result.name,
@@ -142,7 +142,7 @@ def _judge_points(
         wanted[int(numbers[0])] = dict(zip(times.tolist(), own.tolist(), strict=True))
     kind = ValueType(spec.value_type)
     for number, points in found.items():
-        _compare(judgement, kind, number, wanted.get(number, {}), points)
+        _compare(checked, kind, number, wanted.get(number, {}), points)
 
 
 def _fixed(tags: dict[str, list[str]]) -> tuple[tuple[str, ...], ...]:
@@ -151,27 +151,27 @@ def _fixed(tags: dict[str, list[str]]) -> tuple[tuple[str, ...], ...]:
 
 
 def _compare(
-    judgement: Judgement,
+    checked: Checked,
     kind: ValueType,
     number: int,
     wanted: dict[int, int],
     found: list[tuple[int, object]],
 ) -> None:
     """Compare the points of one series; what is there is taken out of `wanted`."""
-    judgement.checked += len(wanted)
+    checked.checked += len(wanted)
     for timestamp, stored in found:
         value = wanted.pop(timestamp, None)
         if value is None:
             what = "a point that was never scheduled, or comes twice"
-            judgement.note_wrong(1, what=what, series=number, t=timestamp, got=stored)
+            checked.note_wrong(1, what=what, series=number, t=timestamp, got=stored)
         elif kind.number(stored) != value:
             expected = kind.text(value)
-            judgement.note_wrong(
+            checked.note_wrong(
                 1, what="value", series=number, t=timestamp, expected=expected, got=stored
             )
     if wanted:
-        judgement.absent[number] = list(wanted)
-        judgement.note_missing(len(wanted), series=number, t=min(wanted), points=len(wanted))
+        checked.absent[number] = list(wanted)
+        checked.note_missing(len(wanted), series=number, t=min(wanted), points=len(wanted))
 
 
 # Buckets.
@@ -205,8 +205,8 @@ def _expected_buckets(load: QueryLoad, query: Query, entry: Entry) -> _Buckets:
     return _Buckets(counts, sums, lowest)
 
 
-def _judge_buckets(
-    judgement: Judgement,
+def _check_buckets(
+    checked: Checked,
     load: QueryLoad,
     query: Query,
     entry: Entry,
@@ -214,14 +214,14 @@ def _judge_buckets(
 ) -> None:
     kind = ValueType(load.schedule.spec.value_type)
     buckets = _expected_buckets(load, query, entry)
-    judgement.checked += int(buckets.counts.sum())
-    found = [_by_bucket(judgement, load, query, entry, reading) for reading in results]
+    checked.checked += int(buckets.counts.sum())
+    found = [_by_bucket(checked, load, query, entry, reading) for reading in results]
     rows = zip(buckets.counts.tolist(), buckets.sums.tolist(), buckets.lowest.tolist(), strict=True)
     for index, (count, total, lowest) in enumerate(rows):
         where = {"metric": entry.metric, "t": query.from_ms + index * load.bucket_ms}
         counted = found[0].get(index, 0)
         if type(counted) is not int or not 0 <= counted <= count:
-            judgement.note_wrong(1, what="count", **where, expected=count, got=counted)
+            checked.note_wrong(1, what="count", **where, expected=count, got=counted)
             continue
         missing = count - counted
         if len(found) > 1:
@@ -229,15 +229,15 @@ def _judge_buckets(
             short = _points_short(kind, count, total, lowest, summed)
             if short is None:
                 expected = total if kind is ValueType.LONG else total / 1000
-                judgement.note_wrong(1, what="sum", **where, expected=expected, got=summed)
+                checked.note_wrong(1, what="sum", **where, expected=expected, got=summed)
                 continue
             missing = max(missing, short)
         if missing:
-            judgement.note_missing(missing, **where, points=missing)
+            checked.note_missing(missing, **where, points=missing)
 
 
 def _by_bucket(
-    judgement: Judgement, load: QueryLoad, query: Query, entry: Entry, results: list[_Result]
+    checked: Checked, load: QueryLoad, query: Query, entry: Entry, results: list[_Result]
 ) -> dict[int, object]:
     """Aggregated values by the number of their bucket."""
     buckets = range((query.until_ms - query.from_ms) // load.bucket_ms)
@@ -247,7 +247,7 @@ def _by_bucket(
             index, rest = divmod(timestamp - query.from_ms, load.bucket_ms)
             if rest or index not in buckets or index in found:
                 what = "a bucket that is none, or comes twice"
-                judgement.note_wrong(1, what=what, metric=entry.metric, t=timestamp, got=stored)
+                checked.note_wrong(1, what=what, metric=entry.metric, t=timestamp, got=stored)
             else:
                 found[index] = stored
     return found
@@ -281,8 +281,8 @@ def _points_short(
 # Tags.
 
 
-def _judge_tags(
-    judgement: Judgement,
+def _check_tags(
+    checked: Checked,
     load: QueryLoad,
     query: Query,
     entry: Entry,
@@ -292,24 +292,24 @@ def _judge_tags(
     found: dict[str, set[str]] = {}
     for result in results:
         if result.name != entry.metric:
-            judgement.note_wrong(1, what="metric", metric=entry.metric, got=result.name)
+            checked.note_wrong(1, what="metric", metric=entry.metric, got=result.name)
             continue
         for name, texts in result.tags.items():
             found.setdefault(name, set()).update(texts)
     required = _required_tags(load, query, entry)
     for name, needed in required.items():
-        judgement.checked += len(needed)
+        checked.checked += len(needed)
         if absent := sorted(needed - found.get(name, set())):
-            judgement.note_missing(
+            checked.note_missing(
                 len(absent), metric=entry.metric, tag=name, values=absent[:_EXAMPLES]
             )
     for name, there in found.items():
         for text in sorted(there - required.get(name, set())):
             what = {"metric": entry.metric, "tag": name, "got": text}
             if text not in entry.tags.get(name, [text]):
-                judgement.note_wrong(1, what="a value that the filter does not let pass", **what)
+                checked.note_wrong(1, what="a value that the filter does not let pass", **what)
             elif not _is_begun(load, entry, name, text, now_ms):
-                judgement.note_extra(**what)
+                checked.note_extra(**what)
 
 
 def _required_tags(load: QueryLoad, query: Query, entry: Entry) -> dict[str, set[str]]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from loaders.query.answers import Judgement
+from loaders.query.answers import Checked
 from loaders.query.queries import Query, QueryLoad
 from loaders.schedule import follow
 
@@ -65,21 +65,21 @@ class Following:
         self._counts["unanswered"] += 1
         return {**_when(query, ended_us), "unanswered": why}
 
-    def answered(self, query: Query, ended_us: int, judgement: Judgement) -> Record:
+    def answered(self, query: Query, ended_us: int, checked: Checked) -> Record:
         """A read, with what it asked for of each series and what it did not find."""
         self._counts["reads"] += 1
-        found: Record = {"series": list(self._looked_for(query, judgement))}
-        if judgement.wrong:
+        found: Record = {"series": list(self._looked_for(query, checked))}
+        if checked.wrong:
             self._counts["wrong"] += 1
-            found |= {"wrong": judgement.wrong, "first_wrong": judgement.first_wrong}
+            found |= {"wrong": checked.wrong, "first_wrong": checked.first_wrong}
         return {**_when(query, ended_us), **found}
 
-    def _looked_for(self, query: Query, judgement: Judgement) -> Iterator[Record]:
+    def _looked_for(self, query: Query, checked: Checked) -> Iterator[Record]:
         for entry in query.entries:
             for rank, numbers, ticks in self._load.living(query, entry):
                 series = int(numbers[0])
                 times = self._load.schedule.timestamps_ms(rank, ticks)
-                absent = np.flatnonzero(np.isin(times, judgement.absent.get(series, [])))
+                absent = np.flatnonzero(np.isin(times, checked.absent.get(series, [])))
                 cuts = np.flatnonzero(np.diff(absent) != 1) + 1
                 spans = [piece + ticks.start for piece in np.split(absent, cuts) if len(piece)]
                 yield {

@@ -33,7 +33,7 @@ import aiohttp
 
 from loaders import process
 from loaders.credentials import Credentials
-from loaders.query.answers import FAILED, LATE, RIGHT, WRONG, AnswerError, Judgement, judge
+from loaders.query.answers import FAILED, LATE, RIGHT, WRONG, AnswerError, Checked, check
 from loaders.query.following import Following
 from loaders.query.queries import KINDS, TAGS, Query, QueryLoad
 from loaders.query.query_files import QueryFiles
@@ -209,7 +209,7 @@ class Reader:
         # The recorder tells warm-up by ticks.
         tick = self._spec.warmup_ticks - self._load.is_warmup(query)
         self._recorder.started(tick, max(0, self._clock.now_us() - query.planned_us), 1)
-        judgement, latency_us = None, None
+        checked, latency_us = None, None
         failure, text = "stopped", "stopped before it was answered and judged"
         try:
             reply = await self._answer(http, query, body)
@@ -224,22 +224,22 @@ class Reader:
                 failure, text = reply.failure, reply.text
             else:
                 loop = asyncio.get_running_loop()
-                judgement = await loop.run_in_executor(
-                    self._judges, judge, self._load, query, reply.body, now_us // 1000
+                checked = await loop.run_in_executor(
+                    self._judges, check, self._load, query, reply.body, now_us // 1000
                 )
         except AnswerError as error:
             failure, text = "answer", f"HTTP 200, but {error}"
         finally:
-            verdict = self._tally.settle(query.kind, judgement, failure, text)
+            verdict = self._tally.settle(query.kind, checked, failure, text)
             if verdict != RIGHT:
                 self._files.answer(
                     self._asked(query)
                     | {
                         "latency_ms": None if latency_us is None else latency_us / 1000,
                         "verdict": verdict,
-                        "reason": "" if judgement else text,
+                        "reason": "" if checked else text,
                     }
-                    | _off(judgement or Judgement())
+                    | _off(checked or Checked())
                 )
 
     async def _follow(self, http: aiohttp.ClientSession, node: int) -> None:
@@ -262,12 +262,12 @@ class Reader:
         if reply.body is None:
             return self._following.unanswered(query, ended_us, reply.text)
         try:
-            judgement = await asyncio.get_running_loop().run_in_executor(
-                self._judges, judge, self._load, query, reply.body, ended_us // 1000
+            checked = await asyncio.get_running_loop().run_in_executor(
+                self._judges, check, self._load, query, reply.body, ended_us // 1000
             )
         except AnswerError as error:
             return self._following.unanswered(query, ended_us, f"HTTP 200, but {error}")
-        return self._following.answered(query, ended_us, judgement)
+        return self._following.answered(query, ended_us, checked)
 
     async def _answer(self, http: aiohttp.ClientSession, query: Query, body: bytes) -> _Reply:
         url = self._spec.nodes[query.node].rstrip("/") + self._load.path(query)
@@ -329,13 +329,13 @@ class Reader:
         )
 
 
-def _off(judgement: Judgement) -> dict[str, Any]:
+def _off(checked: Checked) -> dict[str, Any]:
     return {
-        "checked": judgement.checked,
-        "missing": judgement.missing,
-        "wrong": judgement.wrong,
-        "first_missing": judgement.first_missing,
-        "first_wrong": judgement.first_wrong,
+        "checked": checked.checked,
+        "missing": checked.missing,
+        "wrong": checked.wrong,
+        "first_missing": checked.first_missing,
+        "first_wrong": checked.first_wrong,
     }
 
 
@@ -353,15 +353,15 @@ class _Tally:
         self._errors: Counter[str] = Counter()
         self._first_errors: list[str] = []
 
-    def settle(self, kind: str, judgement: Judgement | None, failure: str, text: str) -> str:
-        """Count what became of a query, a failure if there is no judgement; return the verdict."""
-        verdict = judgement.verdict if judgement else FAILED
+    def settle(self, kind: str, checked: Checked | None, failure: str, text: str) -> str:
+        """Count what became of a query, a failure if it was not checked; return the verdict."""
+        verdict = checked.verdict if checked else FAILED
         self._verdicts[kind, verdict] += 1
-        if judgement:
-            self._checked[kind] += judgement.checked
-            self._missing[kind] += judgement.missing
-            self._extra += judgement.extra
-            self._first_extra = (self._first_extra + judgement.first_extra)[:_EXAMPLES]
+        if checked:
+            self._checked[kind] += checked.checked
+            self._missing[kind] += checked.missing
+            self._extra += checked.extra
+            self._first_extra = (self._first_extra + checked.first_extra)[:_EXAMPLES]
         else:
             self._errors[failure] += 1
             self._first_errors = [*self._first_errors, text][:_EXAMPLES]

@@ -11,7 +11,7 @@ import pytest
 from aws_cloud import SETTINGS, Cloud, tags
 from harness import BIN
 
-from kairoscope.deploy.verify.judge import Firewall
+from kairoscope.deploy.verify.answers import Firewall
 from kairoscope.hosts import inventory
 
 pytestmark = pytest.mark.aws

@@ -13,7 +13,7 @@ import without_nftables
 import yaml
 
 from kairoscope import paths
-from kairoscope.deploy.verify import judge, probe
+from kairoscope.deploy.verify import answers, probe
 from kairoscope.hosts.inventory import Host
 from kairoscope.targets.lab import LabHost
 
@@ -27,7 +27,7 @@ HOSTS = {
     "stranger": "",
 }
 ADDRESSES = {name: f"10.77.0.{i}" for i, name in enumerate(HOSTS, 11)}
-TABLE = judge.Firewall.read()
+TABLE = answers.Firewall.read()
 # Those of the table, and two that nobody should know of.
 PORTS = [*TABLE.ports.values(), 7199, 8778]
 UNDO_S = 20
@@ -292,7 +292,7 @@ def test_verify_sees_a_firewall_that_is_not_as_deployed(site):
             "for check in checks.CHECKS:\n"
             "    if check.name in ('clock', 'disk space', 'firewall', 'ports'):\n"
             "        for one in check.findings(context):\n"
-            "            print(json.dumps([one.check, one.where, one.found, one.state.value]))\n"
+            "            print(json.dumps([one.check, one.where, one.found, one.outcome.value]))\n"
         )
         done = subprocess.run(
             site.lab.network.inside(

@@ -12,8 +12,8 @@ from kairoscope import run_folder
 from kairoscope.cli import known
 from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.run.current import CurrentRun
 from kairoscope.run.load_spec import build
-from kairoscope.run.state import State
 from kairoscope.run_folder import Drain, Expected, Facts, JsonLines
 from kairoscope.stacks.compared import compare
 from kairoscope.verdict import conclude, outcomes, settlement, sustained
@@ -44,7 +44,7 @@ def captures_of(engine: str) -> dict[str, Any]:
 class Run:
     """A run folder, and the state of the run that made it."""
 
-    state: State
+    state: CurrentRun
     schedule: Schedule
 
     @property
@@ -156,7 +156,7 @@ def run_of(
     )
     inventory = Inventory(folder / "inventory.yml", stores, nodes, [])
     events = JsonLines(folder / run_folder.EVENTS)
-    run = Run(State(folder, plan, inventory, began_s, events, schedule=schedule), schedule)
+    run = Run(CurrentRun(folder, plan, inventory, began_s, events, schedule=schedule), schedule)
     _loaded(run)
     queue = JsonLines(folder / run_folder.QUEUE)
     processes = JsonLines(folder / run_folder.PROCESSES)

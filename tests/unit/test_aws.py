@@ -23,9 +23,9 @@ from kairoscope import paths
 from kairoscope.cli import known
 from kairoscope.compare import comparable
 from kairoscope.deploy import deploy, inventory_vars
-from kairoscope.deploy.verify.judge import Firewall
+from kairoscope.deploy.verify.answers import Firewall
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, machine, ssh
+from kairoscope.hosts import inventory, provenance, ssh
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machine
@@ -572,7 +572,7 @@ def test_a_run_says_of_which_image_and_instance_its_hosts_are(tmp_path) -> None:
     made = {"image": "ami-1", "instance_id": "i-1", "address": "10.42.0.1"}
     here = {"ansible_connection": "local"}
     hosts = [Host("storage-1", "storage", made | here), Host("storage-2", "storage", here)]
-    first, second = machine.hosts(Inventory(tmp_path, hosts, [], []))
+    first, second = provenance.hosts(Inventory(tmp_path, hosts, [], []))
     assert first["cpus"] and first.items() >= {"image": "ami-1", "instance_id": "i-1"}.items()
     assert second.keys() == first.keys() - {"image", "instance_id"}
 

@@ -343,18 +343,18 @@ def slow(first: int, last: int, ms: float) -> dict[int, float]:
     ],
 )
 def test_when_all_is_as_before(changes: dict[str, Any], recovery_s: float | None) -> None:
-    (judged,) = faults.judge([killed()], seen(**changes))
+    (judged,) = faults.aftermaths([killed()], seen(**changes))
     assert judged.recovery_s == recovery_s
     assert judged.outcome == ("not as before" if recovery_s is None else "as before")
 
 
 def test_the_next_fault_ends_what_can_be_said_of_one() -> None:
     second = killed(1030.0, 1031.0, number=2)
-    judged = faults.judge([killed(), second], seen(p99_ms=slow(20, 28, 90.0)))
+    judged = faults.aftermaths([killed(), second], seen(p99_ms=slow(20, 28, 90.0)))
     assert [each.recovery_s for each in judged] == [None, 0]
     assert judged[0].said.endswith("not as before until the next fault")
     # What is usual is what was before the first of them.
-    judged = faults.judge([killed(), second], seen(p99_ms=slow(20, 60, 90.0)))
+    judged = faults.aftermaths([killed(), second], seen(p99_ms=slow(20, 60, 90.0)))
     assert [each.recovery_s for each in judged] == [None, None]
 
 
@@ -369,32 +369,32 @@ def test_the_next_fault_ends_what_can_be_said_of_one() -> None:
     ],
 )
 def test_the_longest_silence(silences: Any, longest: float | None) -> None:
-    (judged,) = faults.judge([killed()], seen(silences=silences))
+    (judged,) = faults.aftermaths([killed()], seen(silences=silences))
     assert judged.silence_s == longest
 
 
 def test_what_was_not_carried_out_or_is_not_known() -> None:
     never = killed(begun_t=None, undone_t=None, problem="was not carried out: no")
     stays = killed(undone_t=None, problem="could not be undone: no")
-    assert [each.outcome for each in faults.judge([never], seen())] == ["not carried out"]
-    assert [each.outcome for each in faults.judge([stays], seen())] == ["not as before"]
-    (early,) = faults.judge([killed(1012.0)], seen())
+    assert [each.outcome for each in faults.aftermaths([never], seen())] == ["not carried out"]
+    assert [each.outcome for each in faults.aftermaths([stays], seen())] == ["not as before"]
+    (early,) = faults.aftermaths([killed(1012.0)], seen())
     assert (early.outcome, early.recovery_s) == ("unknown", None)
 
 
 def test_of_many_faults_the_verdict_has_one_sentence_and_what_went_wrong() -> None:
     few = [killed(1020.0 + i, 1020.5 + i, number=i + 1) for i in range(5)]
-    assert len(faults.remarks(faults.judge(few, seen()))) == 5
+    assert len(faults.remarks(faults.aftermaths(few, seen()))) == 5
     many = [*few, killed(1030.0, None, number=6, problem="could not be undone: no")]
     silences = [(1032.0, 1035.0)]
-    (of_all, wrong) = faults.remarks(faults.judge(many, seen(silences=silences)))
+    (of_all, wrong) = faults.remarks(faults.aftermaths(many, seen(silences=silences)))
     assert of_all.startswith("6 faults, each of them in the report: after 1 latency and queue were")
     assert of_all.endswith("longest silence 3.0 s (fault 6, kill storage-2)")
     assert wrong.startswith("Fault 6, kill storage-2: ")
     assert "could not be undone: no" in wrong
-    (of_all, _) = faults.remarks(faults.judge(many, seen(silences=None)))
+    (of_all, _) = faults.remarks(faults.aftermaths(many, seen(silences=None)))
     assert of_all.endswith("; silence not known")
-    (of_all, _) = faults.remarks(faults.judge(many, seen(silences=[])))
+    (of_all, _) = faults.remarks(faults.aftermaths(many, seen(silences=[])))
     assert of_all.endswith("; longest silence 0.0 s")
 
 

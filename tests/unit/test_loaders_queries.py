@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from kairoscope.verdict.followed import of_run
 from loaders.process import EXIT_FILES, EXIT_USAGE, PARENT_VARIABLE
 from loaders.query import following, query_files
-from loaders.query.answers import LATE, RIGHT, WRONG, AnswerError, Judgement, judge, series_number
+from loaders.query.answers import LATE, RIGHT, WRONG, AnswerError, Checked, check, series_number
 from loaders.query.following import Following
 from loaders.query.queries import AGGREGATED, KINDS, RAW, TAGS, Query, QueryLoad
 from loaders.query.reader import MAX_IN_FLIGHT, Reader
@@ -192,10 +192,10 @@ def filled(schedule: Schedule, until_us: int | None = None) -> Kairos:
     return kairos
 
 
-def ask(load: QueryLoad, query: Query, kairos: Kairos) -> Judgement:
+def ask(load: QueryLoad, query: Query, kairos: Kairos) -> Checked:
     document = json.loads(json.dumps(load.body(query)))
     answer = json.dumps(kairos.answer(load.path(query), document)).encode()
-    return judge(load, query, answer, query.planned_us // 1000)
+    return check(load, query, answer, query.planned_us // 1000)
 
 
 def asked_points(load: QueryLoad, query: Query) -> list[tuple[int, int]]:
@@ -524,7 +524,7 @@ def test_rounding_of_sums_is_forgiven_and_a_thousandth_is_not(order: Callable[..
 def tampered(load: QueryLoad, query: Query, kairos: Kairos, change: Callable[..., None]) -> Any:
     answer = kairos.answer(load.path(query), load.body(query))
     change(answer["queries"])
-    return judge(load, query, json.dumps(answer).encode(), query.planned_us // 1000)
+    return check(load, query, json.dumps(answer).encode(), query.planned_us // 1000)
 
 
 def test_a_sum_that_points_could_make_up_is_late_although_the_count_is_full() -> None:
@@ -676,7 +676,7 @@ def test_a_series_is_known_by_its_tag(series: int, pattern: str) -> None:
 def test_what_is_no_answer_is_refused(answer: bytes) -> None:
     load = QueryLoad(Schedule(make()))
     with pytest.raises(AnswerError, match=r"."):
-        judge(load, load.query(0), answer, 0)
+        check(load, load.query(0), answer, 0)
 
 
 # The process

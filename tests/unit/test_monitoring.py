@@ -14,7 +14,7 @@ from watched import NOT_WATCHED, WATCHED, here, hosts, rendered
 from kairoscope import paths
 from kairoscope.cli import known
 from kairoscope.deploy import monitoring, preflight
-from kairoscope.deploy.verify import judge
+from kairoscope.deploy.verify import answers
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, prometheus, secret_files
 from kairoscope.targets.target import Options
@@ -258,16 +258,19 @@ def test_what_it_says_is_understood():
 def test_verify_names_who_is_not_watched_and_which_rule_is_broken():
     found = known_to_it()
     wanted = {("storage", "storage-1"), ("kairosdb", "kairosdb-1"), ("node", "storage-1")}
-    assert judge.not_watched(found, wanted) == [
+    assert answers.not_watched(found, wanted) == [
         "node of storage-1: not asked",
         "kairosdb of kairosdb-1: connection refused",
     ]
-    assert judge.not_watched(prometheus.Known({("a", "b"): "up"}, {}, []), {("a", "b")}) == []
+    assert answers.not_watched(prometheus.Known({("a", "b"): "up"}, {}, []), {("a", "b")}) == []
     # Between two loads nobody is there.
     away = {("loader", "loader-1"): "connection refused"}
-    assert judge.not_watched(prometheus.Known(away, {}, []), away) == []
-    assert judge.broken_rules(found, {"NodeDown", "QueueOld"}) == ["QueueOld: not loaded", "x: bad"]
-    assert {"NodeDown", "kairoscope:storage_nodes:down"} <= judge.rule_names()
+    assert answers.not_watched(prometheus.Known(away, {}, []), away) == []
+    assert answers.broken_rules(found, {"NodeDown", "QueueOld"}) == [
+        "QueueOld: not loaded",
+        "x: bad",
+    ]
+    assert {"NodeDown", "kairoscope:storage_nodes:down"} <= answers.rule_names()
 
 
 # Where the programs come from.

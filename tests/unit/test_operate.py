@@ -15,8 +15,8 @@ from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
 from kairoscope.deploy import bootstrap, deploy, inventory_vars, preflight
 from kairoscope.deploy.deploy import Deployment
-from kairoscope.deploy.operate import evidence, safety, snapshots, state
-from kairoscope.deploy.operate.state import Seen
+from kairoscope.deploy.operate import cluster, evidence, safety, snapshots
+from kairoscope.deploy.operate.cluster import Seen
 from kairoscope.errors import UserError
 from kairoscope.experiment import replicas_needed
 from kairoscope.hosts import inventory, operation
@@ -196,14 +196,14 @@ def test_nodes_come_and_go_one_at_a_time(was, wanted):
 
 
 def test_what_nodetool_status_says_of_one_node():
-    assert state.load_bytes(STATUS, "10.77.0.11") == int(208.3 * 1024)
-    assert state.load_bytes(STATUS, "10.77.0.1") == int(1.5 * 2**30)
+    assert cluster.load_bytes(STATUS, "10.77.0.11") == int(208.3 * 1024)
+    assert cluster.load_bytes(STATUS, "10.77.0.1") == int(1.5 * 2**30)
     # What is not known must not pass for nothing, as of terabytes it did.
     with pytest.raises(UserError, match=r"How much data 10\.77\.0\.12 has is not known"):
-        state.load_bytes(STATUS, "10.77.0.12")
-    assert state.host_id(STATUS, "10.77.0.12").startswith("1f0a3f6d")
+        cluster.load_bytes(STATUS, "10.77.0.12")
+    assert cluster.host_id(STATUS, "10.77.0.12").startswith("1f0a3f6d")
     with pytest.raises(UserError, match=r"no node 10\.77\.0\.13"):
-        state.host_id(STATUS, "10.77.0.13")
+        cluster.host_id(STATUS, "10.77.0.13")
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,9 @@ def test_what_nodetool_status_says_of_one_node():
     ],
 )
 def test_the_units_of_both_engines(said, expected):
-    assert state.load_bytes(f"UN  10.77.0.11  {said}  256  ?  id  rack1", "10.77.0.11") == expected
+    assert (
+        cluster.load_bytes(f"UN  10.77.0.11  {said}  256  ?  id  rack1", "10.77.0.11") == expected
+    )
 
 
 # One at a time, and to the end

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from kairoscope import paths
 from kairoscope.cli import known
-from kairoscope.deploy.verify import judge
+from kairoscope.deploy.verify import answers
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment, Overrides, load
 from kairoscope.plan import Plan, render
@@ -767,7 +767,7 @@ def test_kairosdb_is_told_of_its_queue(target: str, queue: str) -> None:
         "new_series_per_s": 500,
         **latest,
     }
-    assert judge.planned_settings(plan).items() <= told.items()
+    assert answers.planned_settings(plan).items() <= told.items()
 
 
 def test_a_small_heap_is_remarked_on() -> None:

@@ -10,9 +10,9 @@ from kairoscope import paths
 from kairoscope.cli import known
 from kairoscope.deploy import bootstrap, deploy
 from kairoscope.deploy.deploy import Deployment
-from kairoscope.deploy.operate import data, nodes, safety, servers, state
+from kairoscope.deploy.operate import cluster, data, nodes, safety, servers
+from kairoscope.deploy.operate.cluster import Seen
 from kairoscope.deploy.operate.deployed import Deployed
-from kairoscope.deploy.operate.state import Seen
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, ssh
 from kairoscope.hosts.deployed import finished_file
@@ -124,14 +124,14 @@ class Site(Target):
 def site(monkeypatch, tmp_path):
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
     site = Site()
-    monkeypatch.setattr(state, "look", site.look)
-    monkeypatch.setattr(state, "status_of", lambda _: STATUS)
+    monkeypatch.setattr(cluster, "look", site.look)
+    monkeypatch.setattr(cluster, "status_of", lambda _: STATUS)
     monkeypatch.setattr(ssh, "run", site.run)
     monkeypatch.setattr(deploy, "prepare", site.prepare)
     monkeypatch.setattr(deploy, "apply", site.apply)
     monkeypatch.setattr(deploy, "playbook", site.playbook)
     monkeypatch.setattr(Deployed, "confirm", site.confirm)
-    monkeypatch.setattr(state, "forget_joining", lambda hosts, address, _: gone(hosts, address))
+    monkeypatch.setattr(cluster, "forget_joining", lambda hosts, address, _: gone(hosts, address))
 
     def gone(hosts: Any, address: str) -> None:
         site.calls.append(("gone", address, *(host.name for host in hosts)))
@@ -365,14 +365,14 @@ def test_one_that_was_joining_is_forgotten(engine, monkeypatch):
         return ""
 
     monkeypatch.setattr(nodetool, "run", run)
-    monkeypatch.setattr(state.time, "sleep", lambda _: None)
-    state.forget_joining(hosts, "10.77.0.14", 5)
+    monkeypatch.setattr(cluster.time, "sleep", lambda _: None)
+    cluster.forget_joining(hosts, "10.77.0.14", 5)
     assert told == ([("storage-1", "assassinate", "10.77.0.14")] if engine == "cassandra" else [])
 
 
 def test_one_that_could_not_be_ended_is_not(monkeypatch):
     host = Host("storage-1", "storage", {"storage_engine": "cassandra"})
     monkeypatch.setattr(nodetool, "run", lambda *_, **__: "UJ 10.77.0.14 1 KiB 16 ? x rack1\n")
-    monkeypatch.setattr(state.time, "sleep", lambda _: None)
+    monkeypatch.setattr(cluster.time, "sleep", lambda _: None)
     with pytest.raises(UserError, match=r"10\.77\.0\.14 is still up after 0 s"):
-        state.forget_joining([host], "10.77.0.14", 0.05)
+        cluster.forget_joining([host], "10.77.0.14", 0.05)

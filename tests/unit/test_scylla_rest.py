@@ -14,8 +14,8 @@ import pytest
 from kairoscope import paths
 from kairoscope.cli import known
 from kairoscope.deploy import inventory_vars
-from kairoscope.deploy.operate import state
-from kairoscope.deploy.verify import judge
+from kairoscope.deploy.operate import cluster
+from kairoscope.deploy.verify import answers
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
 from kairoscope.hosts.inventory import Host
@@ -47,7 +47,7 @@ def pairs(**values) -> list[dict]:
     return [{"key": key, "value": value} for key, value in values.items()]
 
 
-def answers() -> dict:
+def answers_of_rest() -> dict:
     metrics = "/storage_proxy/metrics"
     ids = {a: f"5d1f8f5e-0000-4000-8000-00000000000{i}" for i, a in enumerate(ADDRESSES)}
     owners = {str(i): ADDRESSES[i % 3] for i in range(9)}
@@ -103,7 +103,7 @@ class Node:
     """A server that gives such answers, and remembers what it was told to do."""
 
     def __init__(self) -> None:
-        self.answers = answers()
+        self.answers = answers_of_rest()
         self.told: list[tuple[str, str, dict[str, str]]] = []
         node = self
 
@@ -176,11 +176,11 @@ def test_proxyhistograms_in_nodetool_s_form(node):
 
 def test_the_ring_is_read_as_nodetool_s(node):
     text = nodetool.run(node.host(), "status")
-    assert judge.ring(text) == dict(zip(ADDRESSES, ("UN", "UJ", "DN"), strict=True))
-    assert state.host_id(text, "127.0.0.3").endswith("0002")
-    assert state.load_bytes(text, "127.0.0.1") == pytest.approx(76_629, abs=10)
+    assert answers.ring(text) == dict(zip(ADDRESSES, ("UN", "UJ", "DN"), strict=True))
+    assert cluster.host_id(text, "127.0.0.3").endswith("0002")
+    assert cluster.load_bytes(text, "127.0.0.1") == pytest.approx(76_629, abs=10)
     with pytest.raises(UserError, match="is not known"):  # of the node that is down
-        state.load_bytes(text, "127.0.0.3")
+        cluster.load_bytes(text, "127.0.0.3")
     assert rest.NOTE in text
 
 
@@ -190,14 +190,14 @@ def test_a_node_without_tokens_is_not_normal(node):
     owners = {"1": ADDRESSES[0]}
     node.answers["/storage_service/tokens_endpoint"] = pairs(**owners)
     # The third is down and owns nothing: it has left.
-    assert judge.ring(nodetool.run(node.host(), "status")) == {
+    assert answers.ring(nodetool.run(node.host(), "status")) == {
         ADDRESSES[0]: "UN",
         ADDRESSES[1]: "UJ",
     }
 
 
 def test_what_verify_and_a_backup_ask(node):
-    versions = judge.schema_versions(nodetool.run(node.host(), "describecluster"))
+    versions = answers.schema_versions(nodetool.run(node.host(), "describecluster"))
     assert versions == {"a1b2": list(ADDRESSES)}
     assert nodetool.run(node.host(), "version").startswith("ReleaseVersion: 5.2.19-0.2024")
     assert nodetool.run(node.host(), "info", "--tokens").splitlines()[0].split() == [

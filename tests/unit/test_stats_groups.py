@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from kairoscope.stats import groups
-from kairoscope.stats.groups import Interval, Metric, judge
+from kairoscope.stats.groups import Interval, Metric, compare
 
 Rng = np.random.Generator
 positive = st.floats(1e-3, 1e6)
@@ -18,7 +18,7 @@ some = st.lists(positive, min_size=3, max_size=6)
 
 
 def one(first: list[float], second: list[float], *, less: bool = True):  # type: ignore[no-untyped-def]
-    return judge([Metric("x", first, second, less)])[0]
+    return compare([Metric("x", first, second, less)])[0]
 
 
 # --- the methods, beside others' -----------------------------------------------------------------
@@ -196,7 +196,7 @@ def test_identical_sides_are_told_apart_in_one_of_twenty_at_most(noise: object, 
     trials, wrong = 150, 0
     for _ in range(trials):
         metrics = [Metric(str(i), *sides(noise(rng, 2 * pairs))) for i in range(3)]  # type: ignore[operator]
-        wrong += any(j.word in ("better", "worse") for j in judge(metrics))
+        wrong += any(j.word in ("better", "worse") for j in compare(metrics))
     # 5 %, and two standard errors of counting so many trials.
     assert wrong / trials <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / trials)
 

@@ -100,7 +100,7 @@ def verdict(incomplete: list[str], invalid: list[str], **outcomes: str) -> susta
         key: sustained.Part(0.5, 1.0, "s", outcomes.get(key, "pass"), f"about {key}")  # type: ignore[arg-type]
         for key in ADVICE
     }
-    return sustained.judge(parts, invalid, incomplete)
+    return sustained.verdict_of(parts, invalid, incomplete)
 
 
 def shown(judged: sustained.Verdict) -> str:

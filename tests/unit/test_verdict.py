@@ -262,34 +262,36 @@ def test_rows_not_counted_is_unknown_unless_it_fails_anyway():
 
 
 def test_words_and_exit_statuses():
-    assert sustained.judge(parts(), [], []).verdict == "pass"
-    assert sustained.judge(parts(drain="fail"), [], []).verdict == "fail"
-    assert sustained.judge(parts(drain="fail"), ["loader late"], []).verdict == "invalid"
-    both = sustained.judge(parts(drain="fail"), ["the machine was not ours"], ["killed"])
+    assert sustained.verdict_of(parts(), [], []).verdict == "pass"
+    assert sustained.verdict_of(parts(drain="fail"), [], []).verdict == "fail"
+    assert sustained.verdict_of(parts(drain="fail"), ["loader late"], []).verdict == "invalid"
+    both = sustained.verdict_of(parts(drain="fail"), ["the machine was not ours"], ["killed"])
     assert both.verdict == "incomplete"
     assert both.reasons[:2] == ["killed", "the machine was not ours"], "neither hides the other"
-    lost = sustained.judge(parts(readback="fail", drain="fail"), ["the machine was not ours"], [])
+    lost = sustained.verdict_of(
+        parts(readback="fail", drain="fail"), ["the machine was not ours"], []
+    )
     assert lost.verdict == "fail", "what is lost is lost on any machine"
     assert lost.reasons[-1] == "the machine was not ours"
-    assert sustained.judge(parts(), ["loader late"], ["Ctrl-C"]).verdict == "incomplete"
-    assert sustained.judge(parts(queue="unknown"), [], []).verdict == "incomplete"
+    assert sustained.verdict_of(parts(), ["loader late"], ["Ctrl-C"]).verdict == "incomplete"
+    assert sustained.verdict_of(parts(queue="unknown"), [], []).verdict == "incomplete"
     assert sustained.EXIT_STATUS == {"pass": 0, "fail": 1, "invalid": 2, "incomplete": 2}
 
 
 def test_what_is_not_judged_does_not_hinder_and_is_said():
     spared = parts(latency="not judged", queue="not judged")
-    judged = sustained.judge(spared, [], [])
+    judged = sustained.verdict_of(spared, [], [])
     assert judged.verdict == "pass"
     assert judged.summary.endswith("not judged: latency, queue.")
     assert judged.reasons == []
     spared["drain"] = parts(drain="fail")["drain"]
-    assert sustained.judge(spared, [], []).verdict == "fail"
+    assert sustained.verdict_of(spared, [], []).verdict == "fail"
     part = sustained.not_judged(100, "ms", "because")
     assert (part.figure, part.outcome, part.text) == (None, "not judged", "because")
 
 
 def test_every_failed_part_is_a_reason_also_beside_another_word():
-    judged = sustained.judge(parts(latency="fail", drain="fail"), ["loader late"], [])
+    judged = sustained.verdict_of(parts(latency="fail", drain="fail"), ["loader late"], [])
     assert judged.reasons == ["loader late", "latency: about latency", "drain: about drain"]
     assert judged.summary == "loader late (and 2 more)"
 

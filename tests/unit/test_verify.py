@@ -23,8 +23,8 @@ from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
 from kairoscope.deploy import verify
 from kairoscope.deploy.verify import (
+    answers,
     checks,
-    judge,
     kairosdb,
     machines,
     probe,
@@ -34,7 +34,7 @@ from kairoscope.deploy.verify import (
 )
 from kairoscope.deploy.verify.check import Check
 from kairoscope.deploy.verify.context import Context, on_host
-from kairoscope.deploy.verify.finding import Finding, State, passed
+from kairoscope.deploy.verify.finding import Finding, Outcome, passed
 from kairoscope.errors import UserError
 from kairoscope.hosts import pki
 from kairoscope.hosts.inventory import Host, Inventory
@@ -100,9 +100,9 @@ def host(name: str, role: str = "kairosdb", **more) -> Host:
 
 class TestJudging:
     def test_a_ring_with_nodes_that_are_not_normal(self):
-        found = judge.ring(RING)
+        found = answers.ring(RING)
         assert found == {"10.0.0.1": "UN", "10.0.0.2": "DN", "10.0.0.3": "UJ"}
-        assert judge.ring_problems(found, ["10.0.0.1", "10.0.0.2", "10.0.0.4"]) == [
+        assert answers.ring_problems(found, ["10.0.0.1", "10.0.0.2", "10.0.0.4"]) == [
             "10.0.0.2 DN",
             "10.0.0.3 UJ",
             "10.0.0.4 missing",
@@ -111,11 +111,11 @@ class TestJudging:
 
     @given(st.sets(st.ip_addresses(v=4).map(str)), st.sets(st.ip_addresses(v=4).map(str)))
     def test_only_a_ring_of_just_the_wanted_nodes_is_well(self, seen, wanted):
-        problems = judge.ring_problems(dict.fromkeys(seen, "UN"), wanted)
+        problems = answers.ring_problems(dict.fromkeys(seen, "UN"), wanted)
         assert (problems == []) == (seen == wanted)
 
     def test_no_ring_at_all_is_not_well(self):
-        assert judge.ring_problems(judge.ring(""), ["10.0.0.1"]) == ["10.0.0.1 missing"]
+        assert answers.ring_problems(answers.ring(""), ["10.0.0.1"]) == ["10.0.0.1 missing"]
 
     @pytest.mark.parametrize(
         ("more", "nodes", "well"),
@@ -127,11 +127,11 @@ class TestJudging:
         ],
     )
     def test_schema_versions(self, more, nodes, well):
-        versions = judge.schema_versions(DESCRIPTION.format(more=more))
-        assert judge.schema_well(versions, nodes) == well
+        versions = answers.schema_versions(DESCRIPTION.format(more=more))
+        assert answers.schema_well(versions, nodes) == well
 
     def test_a_description_without_schema_versions_is_not_well(self):
-        assert not judge.schema_well(judge.schema_versions("Cluster Information:\n"), 1)
+        assert not answers.schema_well(answers.schema_versions("Cluster Information:\n"), 1)
 
     @pytest.mark.parametrize(
         ("replication", "well"),
@@ -144,36 +144,38 @@ class TestJudging:
         ],
     )
     def test_copies(self, replication, well):
-        assert (judge.replicas(replication) == judge.replication(planned())) == well
+        assert (answers.replicas(replication) == answers.replication(planned())) == well
 
     def test_planned_settings_are_the_keys_that_are_rendered(self):
         template = (paths.KAIROSDB_CONF / "templates" / "kairosdb.conf.j2").read_text()
-        for key in judge.planned_settings(planned()):
+        for key in answers.planned_settings(planned()):
             assert f"{key.rpartition('.')[2]}: " in template, key
 
     def test_secrets_are_not_asked_for(self):
-        kept = judge.without_secrets({"a.auth.password": 1, "a.Credentials_sha256": 2, "a.port": 3})
+        kept = answers.without_secrets(
+            {"a.auth.password": 1, "a.Credentials_sha256": 2, "a.port": 3}
+        )
         assert kept == {"a.port": 3}
 
     def test_disks(self):
-        assert judge.disk_well(10, 100)
-        assert not judge.disk_well(9, 100)
+        assert answers.disk_well(10, 100)
+        assert not answers.disk_well(9, 100)
 
     def test_certificates(self):
         day = 86_400.0
         shown = wire.Certificate(40 * day, frozenset({"kairosdb-1", "10.0.0.1"}))
         node = host("kairosdb-1", address="10.0.0.1")
-        assert judge.certificate_problems(shown, node, 0) == []
-        assert judge.certificate_problems(shown, node, 11 * day) == ["29 days left"]
-        assert judge.certificate_problems(shown, node, 41 * day) == ["-1 days left"]
+        assert answers.certificate_problems(shown, node, 0) == []
+        assert answers.certificate_problems(shown, node, 11 * day) == ["29 days left"]
+        assert answers.certificate_problems(shown, node, 41 * day) == ["-1 days left"]
         other = host("kairosdb-2", address="10.0.0.1")
-        assert judge.certificate_problems(shown, other, 0) == ["not for kairosdb-2"]
+        assert answers.certificate_problems(shown, other, 0) == ["not for kairosdb-2"]
 
     def test_ports(self):
-        problems = judge.port_problems({8080, 10000}, {8080, 9042, 9100}, {8080, 9042})
+        problems = answers.port_problems({8080, 10000}, {8080, 9042, 9100}, {8080, 9042})
         assert problems == ["10000 is open", "9042 is not reached"]
         listeners = [[ANYWHERE, 1], ["::", 2], ["10.0.0.1", 3], ["10.9.9.9", 4]]
-        assert judge.listening_ports(listeners, "10.0.0.1") == {1, 2, 3}
+        assert answers.listening_ports(listeners, "10.0.0.1") == {1, 2, 3}
 
     @pytest.mark.parametrize(
         ("how", "answer", "refused"),
@@ -188,12 +190,12 @@ class TestJudging:
         ],
     )
     def test_plain_http(self, how, answer, refused):
-        assert judge.http_refused(how, answer) == refused
+        assert answers.http_refused(how, answer) == refused
 
 
 @pytest.mark.parametrize("engine", ["cassandra", "scylla"])
 def test_the_wanted_ports_are_those_that_the_firewall_is_rendered_with(engine):
-    groups, table = one_of_each(), judge.Firewall.read()
+    groups, table = one_of_each(), answers.Firewall.read()
     extra = [{"to": "storage", "cidrs": ["10.0.0.0/30"], "ports": ["scylla_api"], "why": "x"}]
     more = {"storage_engine": engine, "native_transport_port": 9999, "firewall_extra": extra}
 
@@ -482,18 +484,18 @@ def test_a_full_disk_of_the_data_is_seen(monkeypatch):
     context = context_of()
     context.hosts.storage[0].vars["keyspaces_dir"] = "/data"
     (found,) = Check("disk space", machines.disks).findings(context)
-    assert (found.state, found.found) == (State.FAIL, "/nowhere 50%, / 50%, /data 1%")
+    assert (found.outcome, found.found) == (Outcome.FAIL, "/nowhere 50%, / 50%, /data 1%")
 
 
 @pytest.mark.parametrize(
     ("said", "state"),
     [
-        (engine.Server("scylla", "2026.1.11-0.20260801.abc"), State.OK),
+        (engine.Server("scylla", "2026.1.11-0.20260801.abc"), Outcome.OK),
         # What nodetool and system.local say of every ScyllaDB.
-        (engine.Server("scylla", "3.0.8"), State.FAIL),
-        (engine.Server("scylla", "2026.1.1-0.20260801.abc"), State.FAIL),
-        (engine.Server("cassandra", "2026.1.11"), State.FAIL),
-        (engine.Server.silent("no route"), State.FAIL),
+        (engine.Server("scylla", "3.0.8"), Outcome.FAIL),
+        (engine.Server("scylla", "2026.1.1-0.20260801.abc"), Outcome.FAIL),
+        (engine.Server("cassandra", "2026.1.11"), Outcome.FAIL),
+        (engine.Server.silent("no route"), Outcome.FAIL),
     ],
 )
 def test_a_storage_node_is_the_release_that_was_deployed(said, state, monkeypatch):
@@ -503,15 +505,15 @@ def test_a_storage_node_is_the_release_that_was_deployed(said, state, monkeypatc
     context.hosts.storage[0].vars.update(storage_engine="scylla", scylla_version="2026.1.11")
     found = Check("versions", servers.versions).findings(context)
     (of_store,) = [each for each in found if each.where == "storage-1"]
-    assert (of_store.state, of_store.wanted) == (state, "scylla 2026.1.11")
+    assert (of_store.outcome, of_store.wanted) == (state, "scylla 2026.1.11")
 
 
 @pytest.mark.parametrize(
     ("told", "state"),
     [
-        ({"SCYLLA_NR_SHARDS": ["30"]}, State.OK),
-        ({"SCYLLA_NR_SHARDS": ["32"]}, State.FAIL),
-        ({"COMPRESSION": ["lz4"]}, State.FAIL),
+        ({"SCYLLA_NR_SHARDS": ["30"]}, Outcome.OK),
+        ({"SCYLLA_NR_SHARDS": ["32"]}, Outcome.FAIL),
+        ({"COMPRESSION": ["lz4"]}, Outcome.FAIL),
     ],
 )
 def test_a_storage_node_has_the_shards_of_the_plan(told, state, monkeypatch):
@@ -521,10 +523,10 @@ def test_a_storage_node_has_the_shards_of_the_plan(told, state, monkeypatch):
     context.hosts.storage[0].vars.update(storage_engine="scylla", native_transport_port=1)
     check = Check("shards", store.shards, sharded=True)
     (found,) = check.findings(context)
-    assert (found.state, found.wanted) == (state, "30, as planned")
+    assert (found.outcome, found.wanted) == (state, "30, as planned")
     context.hosts.storage[0].vars["storage_engine"] = "cassandra"
     (found,) = check.findings(context)
-    assert (found.state, found.found) == (State.NOT_CHECKED, "Cassandra has no shards")
+    assert (found.outcome, found.found) == (Outcome.NOT_CHECKED, "Cassandra has no shards")
 
 
 def test_a_point_is_read_back_through_every_node():
@@ -548,7 +550,7 @@ def test_a_node_of_another_store_and_one_that_takes_nothing_are_seen(monkeypatch
     one, other, full = kairosdb_server({}), kairosdb_server({}), kairosdb_server({}, refuses=True)
     with served(one), served(other), served(full):
         found = read_back(one, other, full)
-    off = [(f.where, f.found, f.wanted) for f in found if f.state is State.FAIL]
+    off = [(f.where, f.found, f.wanted) for f in found if f.outcome is Outcome.FAIL]
     assert off[0] == ("kairosdb-3", "HTTP Error 500: Internal Server Error", "a point written")
     assert off[1:] == [
         ("kairosdb-2", "nothing", "the point of kairosdb-1"),
@@ -565,7 +567,7 @@ class TestGoingOn:
             (Check("x", lambda *_: [], secured=True), "not secured"),
         ):
             (found,) = check.findings(context_of())
-            assert found.state is State.NOT_CHECKED
+            assert found.outcome is Outcome.NOT_CHECKED
             assert why in found.found
 
     @pytest.mark.parametrize(
@@ -582,11 +584,11 @@ class TestGoingOn:
             raise trouble
 
         (found,) = Check("x", broken).findings(context_of())
-        assert (found.found, found.state) == (said, State.FAIL)
+        assert (found.found, found.outcome) == (said, Outcome.FAIL)
 
     def test_nothing_found_is_no_success(self):
         (found,) = Check("x", lambda *_: []).findings(context_of())
-        assert found.state is State.FAIL
+        assert found.outcome is Outcome.FAIL
         assert not passed([])
         assert not passed([Finding.skipped("x", "why")])
 
@@ -608,13 +610,13 @@ class TestGoingOn:
             "loader-1",
             "monitoring-1",
         ]
-        by_check: dict[str, set[State]] = {}
+        by_check: dict[str, set[Outcome]] = {}
         for one in found:
-            by_check.setdefault(one.check, set()).add(one.state)
+            by_check.setdefault(one.check, set()).add(one.outcome)
         for check in checks.CHECKS:
             apart = check.managed or check.secured or check.sharded or check.name == "disk space"
             wanted = by_check[check.name]
-            assert apart or wanted == {State.FAIL}, check.name
+            assert apart or wanted == {Outcome.FAIL}, check.name
             assert "error in Kairoscope" not in str(found)
         assert not passed(found)
 
@@ -630,7 +632,7 @@ class TestGoingOn:
         assert "ssh failed: No route to host" in found[0].found
         assert not [f for f in found[1:] if f.where == "storage-1"]
         (ring,) = [f for f in found if f.check == "ring"]
-        assert (ring.found, ring.state) == ("no host reached", State.FAIL)
+        assert (ring.found, ring.outcome) == ("no host reached", Outcome.FAIL)
 
 
 def test_the_table_shows_what_was_found_and_the_status_follows_it(monkeypatch, tmp_path, capsys):

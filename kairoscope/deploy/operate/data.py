@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import __version__, paths
-from kairoscope.deploy.operate import s3, safety, snapshots, state
+from kairoscope.deploy.operate import cluster, s3, safety, snapshots
 from kairoscope.deploy.operate.deployed import Deployed, changing
 from kairoscope.errors import UserError
 from kairoscope.hosts import operation
@@ -108,8 +108,8 @@ def _backup_folder(target: str, to: str | None, tag: str) -> Path:
 
 def _check_disk_here(here: Inventory, folder: Path) -> None:
     """UserError if the nodes' data would not fit on this machine's disk."""
-    status = state.status_of(here.storage)
-    needed = _BACKUP_DISK * sum(state.load_bytes(status, h.address) for h in here.storage)
+    status = cluster.status_of(here.storage)
+    needed = _BACKUP_DISK * sum(cluster.load_bytes(status, h.address) for h in here.storage)
     while not folder.exists():
         folder = folder.parent
     if (free := shutil.disk_usage(folder).free) < needed:
@@ -258,7 +258,7 @@ def _does_not_fit(
     for host in here.storage:
         # As sent, and as taken in; what is not its own goes only after that.
         needed = snapshots.size(manifest, placement.sets[host.name]) * 2
-        if (free := state.free_bytes(host)) < needed:
+        if (free := cluster.free_bytes(host)) < needed:
             problems.append(
                 f"{host.name} has {free / 2**20:,.0f} MiB of free disk, {needed / 2**20:,.0f} MiB "
                 "are needed"

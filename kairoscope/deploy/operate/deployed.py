@@ -8,7 +8,7 @@ from typing import Any
 
 from kairoscope.deploy import deploy
 from kairoscope.deploy.deploy import Deployment
-from kairoscope.deploy.operate import safety, state
+from kairoscope.deploy.operate import cluster, safety
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation
 from kairoscope.hosts.deployed import check_finished, deployed_plan
@@ -86,13 +86,13 @@ class Deployed:
         """UserError unless all servers but some hosts' are well, and there is nothing `more`."""
         self.say(f"{verb}: looking at every server …")
         here = self.inventory
-        safety.refuse(verb, [*more, *safety.whole(here, state.look(here), but)])
+        safety.refuse(verb, [*more, *safety.whole(here, cluster.look(here), but)])
 
     def confirm(self, verb: str, but: Collection[str] = ()) -> None:
         """Look again, and say that all but some hosts are well. UserError if not in a while."""
         deadline = time.monotonic() + SETTLE_S
         here = self.inventory
-        while problems := safety.whole(here, state.look(here), but):
+        while problems := safety.whole(here, cluster.look(here), but):
             if time.monotonic() > deadline:
                 listed = "".join(f"\n  {problem}" for problem in problems)
                 raise UserError(f"{verb} was carried out, but then:{listed}")

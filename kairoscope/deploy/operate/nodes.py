@@ -2,9 +2,9 @@
 
 from kairoscope.deploy import bootstrap
 from kairoscope.deploy.building import run_time
-from kairoscope.deploy.operate import safety, state
+from kairoscope.deploy.operate import cluster, safety
+from kairoscope.deploy.operate.cluster import Seen
 from kairoscope.deploy.operate.deployed import SETTLE_S, Deployed, changing
-from kairoscope.deploy.operate.state import Seen
 from kairoscope.errors import UserError
 from kairoscope.hosts import operation as changes
 from kairoscope.hosts import ssh
@@ -110,7 +110,7 @@ def decommission(target: Deployed, plan: Plan, limit: str | None) -> None:
             leaving = target.inventory.host(wanted.host)
             others = [h for h in target.inventory.storage if h.name != leaving.name]
             target.playbook(verb, operate_host=leaving.name)
-            state.wait_until_gone(others, leaving.address, SETTLE_S)
+            cluster.wait_until_gone(others, leaving.address, SETTLE_S)
             removed_nodes.gone(target.name, leaving)
             changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
         target.of.target.give_back(wanted.host, target.say)
@@ -191,7 +191,7 @@ def _dead(target: Deployed, limit: str | None, verb: str, older: Operation | Non
     here = target.inventory
     host = safety.the_host(here, limit, "storage", verb)
     target.say(f"{verb}: looking at every server …")
-    seen = state.look(here)
+    seen = cluster.look(here)
     out = _outside(older, here, seen)
     if host.name in out:
         raise UserError(
@@ -219,7 +219,7 @@ def _dead(target: Deployed, limit: str | None, verb: str, older: Operation | Non
         problems += _holds_data(host)
     safety.refuse(f"{verb} {host.name}", problems)
     if here.storage[0].vars["storage_engine"] == "scylla":
-        return [state.host_id(state.status_of(others), dead), *out]
+        return [cluster.host_id(cluster.status_of(others), dead), *out]
     return [dead, *out]
 
 
@@ -252,12 +252,12 @@ def _stand_aside(target: Deployed, dead: Host, names: list[str]) -> None:
             ssh.run(host, ["sh", "-euc", _STAND_ASIDE, "sh", *host.units.values()], sudo=True)
         except ssh.RemoteError as error:
             target.say(f"{error}; should it come back, stop its server by hand")
-        state.forget_joining(members, host.address, SETTLE_S)
+        cluster.forget_joining(members, host.address, SETTLE_S)
 
 
 def _is_new(here: Inventory, host: Host) -> bool:
     """Whether a dead node's host is another machine already, that nothing has run on."""
-    seen = state.look(here)
+    seen = cluster.look(here)
     return safety.address_in_ring(here, seen, host) != host.address and not _holds_data(host)
 
 
@@ -277,8 +277,8 @@ def _holds_data(host: Host) -> list[str]:
 def _no_room_for(here: Inventory, leaving: Host) -> list[str]:
     """Why the other nodes cannot take a node's data over; empty if they can."""
     others = [host for host in here.storage if host.name != leaving.name]
-    load = state.load_bytes(state.status_of(others), leaving.address)
-    free = sum(ssh.on_all(others, state.free_bytes))
+    load = cluster.load_bytes(cluster.status_of(others), leaving.address)
+    free = sum(ssh.on_all(others, cluster.free_bytes))
     # Twice: compaction writes anew what has come, before it lets go of it.
     if free >= 2 * load:
         return []

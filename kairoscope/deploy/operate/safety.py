@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from kairoscope.deploy.operate.state import Seen
+from kairoscope.deploy.operate.cluster import Seen
 from kairoscope.errors import UserError
 from kairoscope.experiment import replicas_needed
 from kairoscope.hosts.inventory import Host, Inventory

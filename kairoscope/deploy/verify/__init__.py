@@ -13,13 +13,13 @@ from rich.table import Table
 from kairoscope import live
 from kairoscope.deploy.verify.checks import CHECKS
 from kairoscope.deploy.verify.context import Context
-from kairoscope.deploy.verify.finding import Finding, State, passed
+from kairoscope.deploy.verify.finding import Finding, Outcome, passed
 from kairoscope.errors import UserError
 from kairoscope.hosts import deployed, inventory, ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.plan import Plan
 
-_STYLE = {State.OK: "green", State.FAIL: "bold red", State.NOT_CHECKED: "dim"}
+_STYLE = {Outcome.OK: "green", Outcome.FAIL: "bold red", Outcome.NOT_CHECKED: "dim"}
 
 
 def show(target: str, console: Console) -> bool:
@@ -34,12 +34,12 @@ def show(target: str, console: Console) -> bool:
         findings = verify(target, hosts, plan, shown)
     table = Table("check", "where", "found", "wanted", "", title=f"target {target}")
     for one in findings:
-        style = _STYLE[one.state]
+        style = _STYLE[one.outcome]
         cells = (escape(text) for text in (one.check, one.where, one.found, one.wanted))
-        table.add_row(*cells, f"[{style}]{one.state.value}")
+        table.add_row(*cells, f"[{style}]{one.outcome.value}")
     console.print(table)
-    failed = sum(one.state is State.FAIL for one in findings)
-    skipped = sum(one.state is State.NOT_CHECKED for one in findings)
+    failed = sum(one.outcome is Outcome.FAIL for one in findings)
+    skipped = sum(one.outcome is Outcome.NOT_CHECKED for one in findings)
     console.print(
         f"{len(findings) - failed - skipped} ok, {failed} FAIL, {skipped} checks not made",
         style="bold red" if failed else None,
@@ -55,7 +55,7 @@ def verify(
     `made` is told how many checks were made, of `CHECKS`.
     """
     findings = ssh.on_all(hosts.all, _reach)
-    reached = {f.where for f in findings if f.state is State.OK}
+    reached = {f.where for f in findings if f.outcome is Outcome.OK}
     context = Context(target, hosts, plan, reached)
     try:
         with context.connected():

@@ -5,7 +5,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterable
 
-from kairoscope.deploy.verify import judge, probe, wire
+from kairoscope.deploy.verify import answers, probe, wire
 from kairoscope.deploy.verify.check import of_each
 from kairoscope.deploy.verify.context import REQUEST_S, Context, on_host
 from kairoscope.deploy.verify.finding import Finding
@@ -15,11 +15,11 @@ from kairoscope.hosts.inventory import Host
 
 def certificates(context: Context, check: str) -> Iterable[Finding]:
     """Servers show certificates of our CA, in their name, that last."""
-    wanted = f"its name and address, {judge.CERTIFICATE_DAYS} days or more"
+    wanted = f"its name and address, {answers.CERTIFICATE_DAYS} days or more"
 
     def look(host: Host) -> tuple[str, bool]:
         shown = wire.certificate(context.client.ways.endpoint(host), context.access.tls)
-        problems = judge.certificate_problems(shown, host, time.time())
+        problems = answers.certificate_problems(shown, host, time.time())
         days = (shown.expires - time.time()) / 86_400
         return ", ".join(problems) or f"{days:,.0f} days left", not problems
 
@@ -27,7 +27,7 @@ def certificates(context: Context, check: str) -> Iterable[Finding]:
     ends = secret_files.ends(context.access.folder)
     for name in ("CA", "_control"):
         days = (ends[name] - time.time()) / 86_400
-        well = days >= judge.CERTIFICATE_DAYS
+        well = days >= answers.CERTIFICATE_DAYS
         where = "the CA" if name == "CA" else "this machine"
         yield Finding.of(check, where, f"{days:,.0f} days left", "30 days or more", well)
 
@@ -63,7 +63,7 @@ def internode_tls(context: Context, check: str) -> Iterable[Finding]:
     def look(host: Host) -> tuple[str, bool]:
         others = [other for other in context.storage if other is not host]
         source = others[0] if others else host
-        port = judge.internode_port(host)
+        port = answers.internode_port(host)
         hows = on_host(
             source,
             "say_all",
@@ -97,7 +97,7 @@ def plain_http(context: Context, check: str) -> Iterable[Finding]:
 
     def look(host: Host) -> tuple[str, bool]:
         how, answer = _say(context.client.ways.endpoint(host), wire.HTTP_PLAIN)
-        well = judge.http_refused(how, answer)
+        well = answers.http_refused(how, answer)
         return ("refused" if well else f"{how} {answer[:40].decode(errors='replace')!r}"), well
 
     return of_each(check, context.kairosdb, "refused", look)

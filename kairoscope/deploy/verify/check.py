@@ -1,6 +1,6 @@
 """What a check is: a function from the context to its findings, which goes on after trouble.
 
-Each asks the real servers and hosts; what it gathered is judged in `judge`.
+Each asks the real servers and hosts; what it gathered is read in `answers`.
 """
 
 from collections.abc import Callable, Iterable, Sequence

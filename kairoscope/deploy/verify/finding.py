@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class State(Enum):
+class Outcome(Enum):
     """How a check ended."""
 
     OK = "ok"
@@ -20,20 +20,20 @@ class Finding:
     where: str
     found: str
     wanted: str
-    state: State
+    outcome: Outcome
 
     @classmethod
     def of(cls, check: str, where: str, found: str, wanted: str, well: bool) -> "Finding":
         """A finding that is well or not."""
-        return cls(check, where, found, wanted, State.OK if well else State.FAIL)
+        return cls(check, where, found, wanted, Outcome.OK if well else Outcome.FAIL)
 
     @classmethod
     def skipped(cls, check: str, why: str) -> "Finding":
         """A check that does not apply, and why."""
-        return cls(check, "", why, "", State.NOT_CHECKED)
+        return cls(check, "", why, "", Outcome.NOT_CHECKED)
 
 
 def passed(findings: list[Finding]) -> bool:
     """Whether there is something that was checked, and nothing of it is off."""
-    states = {finding.state for finding in findings}
-    return State.OK in states and State.FAIL not in states
+    outcomes = {finding.outcome for finding in findings}
+    return Outcome.OK in outcomes and Outcome.FAIL not in outcomes

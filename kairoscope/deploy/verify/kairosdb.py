@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from kairoscope.deploy.verify import judge
+from kairoscope.deploy.verify import answers
 from kairoscope.deploy.verify.check import of_each
 from kairoscope.deploy.verify.context import REQUEST_S, Context
 from kairoscope.deploy.verify.finding import Finding
@@ -57,8 +57,8 @@ def settings(context: Context, check: str) -> Iterable[Finding]:
     def look(host: Host) -> tuple[str, bool]:
         answer = context.client.get_json(host, "/api/v1/kairoscope/settings", REQUEST_S)
         text = ssh.run(host, ["cat", f"{host.home}/conf/kairosdb.conf"], sudo=True)
-        planned = judge.without_secrets(hocon.parse(text, f"{host.name}: kairosdb.conf"))
-        planned |= judge.planned_settings(context.plan)
+        planned = answers.without_secrets(hocon.parse(text, f"{host.name}: kairosdb.conf"))
+        planned |= answers.planned_settings(context.plan)
         off = hocon.effective_differences(planned, answer["settings"])
         return "; ".join(off) or f"{len(planned)} as planned", not off
 

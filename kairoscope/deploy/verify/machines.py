@@ -5,7 +5,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 
-from kairoscope.deploy.verify import judge, probe
+from kairoscope.deploy.verify import answers, probe
 from kairoscope.deploy.verify.check import in_words, of_each
 from kairoscope.deploy.verify.context import TROUBLE, Context, on_host
 from kairoscope.deploy.verify.finding import Finding
@@ -54,9 +54,9 @@ def disks(context: Context, check: str) -> Iterable[Finding]:
     def look(host: Host) -> tuple[str, bool]:
         found: dict[str, list[int]] = context.fact(host, "disks")
         texts = [f"{folder} {free / total:.0%}" for folder, (free, total) in found.items()]
-        return ", ".join(texts), all(judge.disk_well(*disk) for disk in found.values())
+        return ", ".join(texts), all(answers.disk_well(*disk) for disk in found.values())
 
-    return of_each(check, context.all, f"{judge.DISK_FREE_SHARE:.0%} free", look)
+    return of_each(check, context.all, f"{answers.DISK_FREE_SHARE:.0%} free", look)
 
 
 def firewall(context: Context, check: str) -> Iterable[Finding]:
@@ -71,7 +71,7 @@ def firewall(context: Context, check: str) -> Iterable[Finding]:
 
 def ports(context: Context, check: str) -> Iterable[Finding]:
     """From a host of each group, every host's ports: open what must be, closed all else."""
-    table = judge.Firewall.read()
+    table = answers.Firewall.read()
     telnet = context.client.access is None or context.plan.experiment.load.protocol.startswith(
         "telnet"
     )
@@ -92,7 +92,7 @@ def ports(context: Context, check: str) -> Iterable[Finding]:
         for target in targets:
             reached = {port for port in tried[target.name] if next(hows) == probe.OPEN}
             allowed, listening = table.lets_in(source, target, telnet), _listening(context, target)
-            problems = judge.port_problems(reached, allowed, listening)
+            problems = answers.port_problems(reached, allowed, listening)
             said = ", ".join(problems) or _ports(reached)
             wanted = _ports(allowed & listening)
             where = f"{target.name} from {source.name}"
@@ -114,7 +114,7 @@ def _one_of_each_group(context: Context, target: Host) -> list[Host]:
 
 def _listening(context: Context, host: Host) -> set[int]:
     found = context.fact(host, "listening")
-    return judge.listening_ports(found, host.address) - {_ssh_port(host)}
+    return answers.listening_ports(found, host.address) - {_ssh_port(host)}
 
 
 def _ssh_port(host: Host) -> int:

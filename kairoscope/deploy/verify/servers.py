@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from kairoscope import releases
-from kairoscope.deploy.verify import judge
+from kairoscope.deploy.verify import answers
 from kairoscope.deploy.verify.check import of_each
 from kairoscope.deploy.verify.context import REQUEST_S, Context
 from kairoscope.deploy.verify.finding import Finding
@@ -82,12 +82,12 @@ def monitoring(context: Context, check: str) -> Iterable[Finding]:
     (host,) = context.hosts.monitoring
     found = prometheus.known(host, prometheus.FIRST_ROUND_S)
     wanted = prometheus.wanted(context.hosts)
-    silent = judge.not_watched(found, wanted)
+    silent = answers.not_watched(found, wanted)
     yield Finding.of(
         *(check, "targets", "; ".join(silent) or f"{len(found.targets)} as wanted"),
         *("all up, loaders under a load", not silent),
     )
-    broken = judge.broken_rules(found, judge.rule_names())
+    broken = answers.broken_rules(found, answers.rule_names())
     yield Finding.of(
         check, "rules", "; ".join(broken) or f"{len(found.rules)} ok", "all ok", not broken
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kairoscope.deploy.verify import judge, wire
+from kairoscope.deploy.verify import answers, wire
 from kairoscope.deploy.verify.check import of_each
 from kairoscope.deploy.verify.context import Context
 from kairoscope.deploy.verify.finding import Finding
@@ -15,8 +15,8 @@ def ring(context: Context, check: str) -> Iterable[Finding]:
     wanted = [host.address for host in context.hosts.storage]
 
     def look(host: Host) -> tuple[str, bool]:
-        found = judge.ring(nodetool.run(host, "status"))
-        problems = judge.ring_problems(found, wanted)
+        found = answers.ring(nodetool.run(host, "status"))
+        problems = answers.ring_problems(found, wanted)
         return ", ".join(problems) or f"{len(found)} UN", not problems
 
     return of_each(check, context.storage, f"{len(wanted)} UN", look)
@@ -26,9 +26,9 @@ def schema(context: Context, check: str) -> Iterable[Finding]:
     """All nodes have the same schema."""
 
     def look(host: Host) -> tuple[str, bool]:
-        versions = judge.schema_versions(nodetool.run(host, "describecluster"))
+        versions = answers.schema_versions(nodetool.run(host, "describecluster"))
         found = ", ".join(f"{name[:8]}: {len(nodes)} nodes" for name, nodes in versions.items())
-        return found or "none", judge.schema_well(versions, len(context.hosts.storage))
+        return found or "none", answers.schema_well(versions, len(context.hosts.storage))
 
     wanted = f"one, of {len(context.hosts.storage)} nodes"
     return of_each(check, context.storage[:1], wanted, look)
@@ -41,8 +41,8 @@ def replication(context: Context, check: str) -> Iterable[Finding]:
     keyspace = str(context.hosts.storage[0].vars["kairosdb_keyspace"])
     with context.client.cql(context.storage) as session:
         rows = session.execute("SELECT keyspace_name, replication FROM system_schema.keyspaces")
-        found = {row.keyspace_name: judge.replicas(dict(row.replication)) for row in rows}
-    wanted = judge.replication(context.plan)
+        found = {row.keyspace_name: answers.replicas(dict(row.replication)) for row in rows}
+    wanted = answers.replication(context.plan)
     there = found.get(keyspace, {})
     yield Finding.of(check, keyspace, _copies(there), _copies(wanted), there == wanted)
     # Without it nobody can log in once the node with the only copy is down.

@@ -27,7 +27,7 @@ print(json.dumps({
 """
 
 
-def machine() -> dict[str, Any]:
+def this_machine() -> dict[str, Any]:
     """Cores, processor, memory (bytes), kernel and system of this machine."""
     return {
         "cpus": psutil.cpu_count(),

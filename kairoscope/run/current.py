@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class State:
+class CurrentRun:
     """A run under way."""
 
     folder: Path

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from kairoscope.deploy.verify import judge
+from kairoscope.deploy.verify import answers
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host, Inventory
@@ -51,7 +51,7 @@ def look(inventory: Inventory) -> Seen:
 
 def _ring(host: Host) -> dict[str, str] | None:
     try:
-        return judge.ring(nodetool.run(host, "status")) or None
+        return answers.ring(nodetool.run(host, "status")) or None
     except (nodetool.NodetoolError, UserError):
         return None
 
@@ -62,7 +62,7 @@ def _schemas(hosts: list[Host]) -> int:
             said = nodetool.run(host, "describecluster")
         except (nodetool.NodetoolError, UserError):
             continue
-        return len([v for v in judge.schema_versions(said) if v != "UNREACHABLE"])
+        return len([v for v in answers.schema_versions(said) if v != "UNREACHABLE"])
     return 0
 
 
