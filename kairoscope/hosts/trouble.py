@@ -1,13 +1,14 @@
 """What can happen to the processes of target `local` on purpose: killed, frozen, restarted.
 
-A server's are those that supervisord keeps; a loader host's are those that work in its folder.
+A server's are those that supervisord keeps, under the names that the inventory has for them; a
+loader host's are those that work in its folder.
 """
 
 import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from xmlrpc.client import Fault
 
@@ -30,7 +31,7 @@ def kill(hosts: Sequence[Host]) -> None:
     for host in _servers(hosts):
         # First stopped, so that what supervisord tells it to do in good order never reaches it.
         _signal(host, signal.SIGSTOP)
-        _call(host, "stopProcess", wait=False)
+        _call(host, "stopProcess")
     for host in hosts:
         _signal(host, signal.SIGKILL)
 
@@ -38,10 +39,9 @@ def kill(hosts: Sequence[Host]) -> None:
 def start(hosts: Sequence[Host]) -> None:
     """Start servers that were killed, as soon as supervisord knows that they have ended."""
     for host in _servers(hosts):
-        if not _until(lambda host=host: _process(host).state in ("STOPPED", "RUNNING")):  # type: ignore[misc]
+        if not _until(lambda host=host: _states(host) <= {"STOPPED", "RUNNING"}):  # type: ignore[misc]
             raise UserError(f"{host.name} did not end, so that it could not be started again")
-        if _process(host).state == "STOPPED":
-            _call(host, "startProcess", wait=False)
+        _call(host, "startProcess", of={"STOPPED"})
 
 
 def freeze(hosts: Sequence[Host]) -> None:
@@ -60,7 +60,7 @@ def thaw(hosts: Sequence[Host]) -> None:
 def restart(hosts: Sequence[Host]) -> None:
     """End servers in good order, all at once, and start them again."""
     for host in hosts:
-        _call(host, "stopProcess", wait=False)
+        _call(host, "stopProcess")
     start(hosts)
 
 
@@ -77,15 +77,16 @@ def _signal(host: Host, number: signal.Signals) -> None:
 
 
 def _of_server(host: Host) -> list[int]:
-    """A server's process, and its children: a database's, a pool of workers."""
-    pid = _process(host).pid
-    if not pid:
-        raise UserError(f"{host.name} does not run")
-    try:
-        children = psutil.Process(pid).children(recursive=True)
-    except psutil.NoSuchProcess:
-        children = []
-    return [pid, *(child.pid for child in children)]
+    """A server's processes, and their children: a database's, a pool of workers."""
+    found = []
+    for process in _processes(host):
+        if not process.pid:
+            raise UserError(f"{process.name} does not run")
+        found.append(process.pid)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            children = psutil.Process(process.pid).children(recursive=True)
+            found += [child.pid for child in children]
+    return found
 
 
 def _of_loader(host: Host) -> list[int]:
@@ -101,23 +102,32 @@ def _of_loader(host: Host) -> list[int]:
     return found
 
 
-def _process(host: Host) -> supervisor.Process:
-    for process in supervisor.processes(_folder(host)) or []:
-        if process.name == host.name:
-            return process
-    raise UserError(f"{host.name}: supervisord does not run, or does not know it")
+def _processes(host: Host) -> list[supervisor.Process]:
+    known = {process.name: process for process in supervisor.processes(_folder(host)) or []}
+    if unknown := sorted(set(host.processes) - set(known)):
+        raise UserError(f"{', '.join(unknown)}: supervisord does not run, or does not know it")
+    return [known[name] for name in host.processes]
+
+
+def _states(host: Host) -> set[str]:
+    return {process.state for process in _processes(host)}
 
 
 def _folder(host: Host) -> Path:
     return Path(host.vars["supervisor_dir"])
 
 
-def _call(host: Host, verb: str, *, wait: bool) -> None:
-    try:
-        getattr(supervisor.proxy(_folder(host)).supervisor, verb)(host.name, wait)
-    except (OSError, Fault) as error:
-        said = error.faultString if isinstance(error, Fault) else str(error)
-        raise UserError(f"{host.name}: supervisord could not {verb}: {said}") from error
+def _call(host: Host, verb: str, of: Collection[str] | None = None) -> None:
+    """Tell supervisord so of each process of a host, those in a state of `of` alone, without
+    waiting for its end."""
+    for process in _processes(host):
+        if of is not None and process.state not in of:
+            continue
+        try:
+            getattr(supervisor.proxy(_folder(host)).supervisor, verb)(process.name, False)
+        except (OSError, Fault) as error:
+            said = error.faultString if isinstance(error, Fault) else str(error)
+            raise UserError(f"{process.name}: supervisord could not {verb}: {said}") from error
 
 
 def _until(true: Callable[[], bool]) -> bool:

@@ -50,6 +50,10 @@ command={sys.executable} {folder}/server.py {folder}/said
 autorestart=true
 startsecs=0
 stopasgroup=true
+[program:worker]
+command={sys.executable} {folder}/server.py {folder}/worker
+autostart=false
+startsecs=0
 [program:broken]
 command={folder}/is-not-there
 autostart=false
@@ -114,6 +118,32 @@ def test_a_server_is_frozen_and_goes_on(server: Host) -> None:
 def test_a_server_is_restarted_in_good_order(server: Host) -> None:
     trouble.restart([server])
     until(lambda: said(server) == ["up", "told to end", "up"])
+
+
+def test_of_a_host_with_several_processes_each_is_meant(server: Host) -> None:
+    """None of them has the host's name; a server that is down keeps no other from being started."""
+    names = {"storage-1": "api", "worker": "worker"}
+    front = Host("front", "kairosdb", {**server.vars, "processes": names})
+    with pytest.raises(UserError, match="worker does not run"):
+        trouble.freeze([front])
+    supervisor.proxy(server.home).supervisor.startProcess("worker")
+
+    def states() -> list[str]:
+        found = {p.name: p.state for p in supervisor.processes(server.home) or []}
+        return [found[name] for name in names]
+
+    trouble.kill([front])
+    until(lambda: states() == ["STOPPED", "STOPPED"])
+    supervisor.proxy(server.home).supervisor.startProcess("worker")
+    trouble.start([front])
+    until(lambda: said(server) == ["up", "up"])
+    assert states() == ["RUNNING", "RUNNING"]
+    trouble.restart([front])
+    until(lambda: said(server) == ["up", "up", "told to end", "up"])
+    until(lambda: states() == ["RUNNING", "RUNNING"])
+    unknown = Host("front", "kairosdb", {**server.vars, "processes": {"nobody": "api"}})
+    with pytest.raises(UserError, match="nobody: supervisord does not run, or does not know it"):
+        trouble.kill([unknown])
 
 
 def test_a_series_restarts_each_process_of_a_host_under_its_own_name(server: Host) -> None:
