@@ -53,9 +53,9 @@ BIN := $(VENV)/bin
 KAIROSCOPE := $(BIN)/kairoscope
 CHECKOV_VENV := .venv-checkov
 TERRAFORM = TF_DATA_DIR='$(CURDIR)/.kairoscope/terraform-lint' $(KAIROSCOPE) terraform -chdir=terraform
-SCALED = '$(EXPERIMENT)' --target '$(TARGET)' \
-  $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)') \
+SCALE = $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(RATE),--rate '$(RATE)') $(if $(DURATION),--duration '$(DURATION)') \
   $(if $(PROTOCOL),--protocol '$(PROTOCOL)') $(if $(ENGINE),--engine '$(ENGINE)')
+SCALED = '$(EXPERIMENT)' --target '$(TARGET)' $(SCALE)
 
 WATCHED = $(if $(filter-out false,$(MONITORING)),--monitoring)
 HOSTS = $(CLOUD) $(if $(INVENTORY),--inventory '$(INVENTORY)')
@@ -104,10 +104,15 @@ load: $(VENV)/installed ## Run EXPERIMENT's load on TARGET and judge it (SENSORS
 	@$(KAIROSCOPE) load $(SCALED) $(ARGS)
 
 .PHONY: search
-search: tools ## Find the most sensors that EXPERIMENT sustains on TARGET (PRECISION=5%, VARY=rate, FROM=, TO=, CONFIRM=1; docs/search.md)
+search: scales-itself tools ## Find the most sensors that EXPERIMENT sustains on TARGET (PRECISION=5%, VARY=rate, FROM=, TO=, CONFIRM=1; docs/search.md)
 	@$(KAIROSCOPE) search '$(EXPERIMENT)' --target '$(TARGET)' $(SERVED) $(if $(ENGINE),--engine '$(ENGINE)') \
 	  $(if $(PRECISION),--precision '$(PRECISION)') $(if $(VARY),--vary '$(VARY)') $(if $(FROM),--from '$(FROM)') \
 	  $(if $(TO),--to '$(TO)') $(if $(CONFIRM),--confirm) $(ARGS)
+
+.PHONY: scales-itself
+scales-itself:
+	@[ -z '$(SENSORS)$(RATE)$(DURATION)$(PROTOCOL)' ] || { echo "error: make search scales the experiment by itself \
+	(FROM=, TO=): it takes no SENSORS=, RATE=, DURATION=, PROTOCOL=" >&2; exit 2; }
 
 .PHONY: rehearse
 rehearse: $(VENV)/installed ## Run EXPERIMENT's sensors against a sink that discards everything: can this machine carry them?
@@ -131,13 +136,12 @@ compare: $(VENV)/installed ## Compare runs: A="run …" WITH="run …"; page, JS
 
 .PHONY: faults
 faults: tools ## One fault after the other under load on TARGET, each in a run of its own (MINUTES=, SEED= at random; docs/faults.md)
-	@$(KAIROSCOPE) faults $(if $(filter-out laptop,$(EXPERIMENT)),'$(EXPERIMENT)') --target '$(TARGET)' \
-	  $(SERVED) $(if $(SENSORS),--sensors '$(SENSORS)') $(if $(DURATION),--duration '$(DURATION)') $(if $(ENGINE),--engine '$(ENGINE)') \
+	@$(KAIROSCOPE) faults $(if $(filter file,$(origin EXPERIMENT)),,'$(EXPERIMENT)') --target '$(TARGET)' $(SCALE) $(SERVED) \
 	  $(if $(MINUTES),--minutes '$(MINUTES)') $(if $(SEED),--seed '$(SEED)') $(ARGS)
 
 .PHONY: ab
 ab: tools ## Run two experiments in turn and compare: A=<experiment> WITH=<experiment> (docs/comparing.md)
-	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(SERVED) $(if $(ENGINE),--engine '$(ENGINE)') $(ARGS)
+	@$(KAIROSCOPE) ab '$(A)' '$(WITH)' --target '$(TARGET)' $(SCALE) $(SERVED) $(ARGS)
 
 .PHONY: bakeoff
 bakeoff: tools ## Deploy, load, kill and destroy every system in turn on the same sensors: one table (ONLY=, SENSORS=, DURATION=, MINUTES=, QUICK=1; docs/systems.md)
@@ -264,11 +268,12 @@ release: $(VENV)/installed ## Make release VERSION=x.y.z of this commit: record,
 	@$(BIN)/python scripts/release.py '$(VERSION)' $(RAN)
 
 .PHONY: clean
-clean: ## Remove what was built: virtual environment, bundles (destroy first); runs stay
+clean: ## Remove what was built: virtual environment, bundles (destroy first); runs and backups stay
 	@if [ -e .kairoscope/local ]; then echo "target local is still deployed: make destroy first" >&2; exit 1; fi
 	@if [ -e .kairoscope/lab ]; then echo "target lab is still deployed: make lab-down first" >&2; exit 1; fi
 	@if [ -e .kairoscope/aws/plan.json ]; then echo "target aws is still deployed: make destroy TARGET=aws first" >&2; exit 1; fi
-	rm -rf $(VENV) $(CHECKOV_VENV) .kairoscope tests/panels/node_modules kairosdb-conf/*/target kairosdb-conf/bundles/*/target
+	rm -rf $(VENV) $(CHECKOV_VENV) .kairoscope/{bundles,lab-base,terraform-lint,terraform-init.log,terraform.rc,tests} \
+	  tests/panels/node_modules kairosdb-conf/*/target kairosdb-conf/bundles/*/target
 
 .PHONY: help
 help: ## Show this help

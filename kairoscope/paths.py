@@ -30,7 +30,7 @@ def target_dir(target: str) -> Path:
 
 def results_dir() -> Path:
     """Folder of what was measured: results/, or the home where one is given."""
-    return home() if "KAIROSCOPE_HOME" in os.environ else CHECKOUT / "results"
+    return home() if os.environ.get("KAIROSCOPE_HOME") else CHECKOUT / "results"
 
 
 def runs_dir() -> Path:

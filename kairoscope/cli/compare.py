@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from kairoscope.cli.options import (
     check_thrown_away,
     console,
     empty_option,
+    enter,
     host_arguments,
     host_options,
     leave,
@@ -194,10 +196,17 @@ def ab(
         series_of.start(series, folder, lambda side: make_plan(side.experiment, target, **scale))
     console.print(f"series: {folder}")
 
-    def emptied(side: Wanted) -> None:
+    def empty_store(side: Wanted) -> None:
+        enter(target)
         made = make_plan(side.experiment, target, **scale)
         with known.stack(made.stack).connect(made, load(target)) as session:
             session.empty()
+
+    def emptied(side: Wanted) -> None:
+        # In a thread of its own: the next deploy may have to fetch what no way leads to from where
+        # the target's hosts can be reached.
+        with ThreadPoolExecutor(1) as there:
+            there.submit(empty_store, side).result()
 
     try:
         hosts = host_arguments(account, backend, inventory, server)

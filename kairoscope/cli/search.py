@@ -13,7 +13,6 @@ from kairoscope.cli.options import (
     console,
     deployment,
     empty_option,
-    enter,
     host_options,
     leave,
     server_option,
@@ -107,7 +106,6 @@ def search(
         check_thrown_away(target)
     wanted = experiments.load(experiment, experiments.Overrides(engine=engine))
     stored_in = deployed.deployed_engine(target, wanted.stack)
-    enter(target)
     status = command.search(
         wanted,
         command.Asked(confirm_s=confirm_s if confirm else None, **asked),

@@ -32,7 +32,7 @@ def finish(current: CurrentRun, console: Console) -> str:
             manifest["ended"] = datetime.now(UTC).isoformat()
             manifest["load"] = conclusion.times
             run_folder.write_json(current.folder / run_folder.MANIFEST, manifest)
-            _remember(current)
+            forgotten = _remember(current)
             html = _draw(current.folder)
     except OSError as error:
         raise UserError(
@@ -40,6 +40,8 @@ def finish(current: CurrentRun, console: Console) -> str:
             "captured before stays there; the run is incomplete."
         ) from error
     show(conclusion.verdict, console)
+    if forgotten:
+        console.print(f"not in the history: {forgotten}", soft_wrap=True, markup=False)
     told = html or f"what draws it was killed; kairoscope report {current.folder} draws it"
     console.print(f"report: {told}", soft_wrap=True)
     return conclusion.verdict.verdict
@@ -59,9 +61,11 @@ def _draw(folder: Path) -> Path | None:
     return html
 
 
-def _remember(current: CurrentRun) -> None:
-    """Add the run to the history; a history that cannot be written does not end the run."""
+def _remember(current: CurrentRun) -> str:
+    """Add the run to the history; why it cannot be, which does not end the run, and of which its
+    folder, whose events have been judged, says nothing any more."""
     try:
         history.remember(current.folder, paths.results_dir() / history.NAME)
     except (UserError, OSError) as error:
-        current.note("not in the history", str(error))
+        return str(error)
+    return ""

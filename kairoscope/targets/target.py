@@ -4,8 +4,9 @@ A target hands machines over, which are deployed to in the same way wherever the
 module of this package; `kairoscope.cli.known` names them.
 """
 
+import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,11 @@ class Target(ABC):
 
     def enter(self) -> None:
         """Be where its machines can be reached: this thread, and what it starts from now on."""
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """Within the block, be where packages can be had from, should `enter` have led away."""
+        yield
 
     def typed_to_destroy(self) -> str | None:
         """What must be typed before it is destroyed; None where a deploy brings all of it back."""

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,15 @@ from pathlib import Path
 import load_samples
 import pytest
 from click.testing import CliRunner, Result
+from rich.console import Console
 from run_samples import Run, run_of
 
 from kairoscope import run_folder
 from kairoscope.cli.main import main
+from kairoscope.compare import history
+from kairoscope.run import finishing
 from kairoscope.run_folder import Facts
+from kairoscope.verdict import conclude
 from kairoscope.verdict.settlement import FailedPoint
 
 DOCUMENTS = (run_folder.MANIFEST, run_folder.PLAN, run_folder.FACTS)
@@ -333,3 +338,21 @@ def test_a_document_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(ValueError, match=r"^$"):
         run_folder.write_lines(path, records())
     assert json.loads(path.read_text()) == {"a": 1}
+
+
+def test_a_history_that_cannot_be_written_leaves_a_run_that_can_be_judged_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as root's, of a load on the lab."""
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    (tmp_path / history.NAME).mkdir()
+    run = run_of(tmp_path / "run")
+    run.read_back()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        assert finishing.finish(run.state, Console(width=200)) == "pass"
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert "not in the history: " in capsys.readouterr().out
+    assert conclude.again(run.folder).verdict.verdict == "pass"

@@ -37,6 +37,27 @@ def test_a_command_that_fails_shows_its_end_and_keeps_its_status(tmp_path):
     assert log.read_text().startswith("1\n2\n")
 
 
+def test_what_no_package_has_is_missed_before_others_are_installed(tmp_path):
+    """Terraform is in no Debian: that is said before minutes of apt and pip."""
+    for name in ("bash", "cat", "env", "grep", "id"):
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    for name in ("apt-get", "sudo"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 0\n")
+        (tmp_path / name).chmod(0o755)
+
+    def checked(*tools):
+        command = [str(SCRIPTS / "need"), "--check", *tools]
+        return subprocess.run(
+            command, capture_output=True, text=True, check=False, env={"PATH": str(tmp_path)}
+        )
+
+    assert checked("maven").returncode == 0
+    done = checked("maven", "terraform")
+    assert done.returncode == 1
+    assert "Terraform 1.11 or newer is missing" in done.stderr
+    assert "maven" not in done.stderr
+
+
 def test_a_verb_that_is_none_is_told_with_those_that_are():
     done = subprocess.run(
         ["make", "-C", str(paths.CHECKOUT), "frobnicate"],
@@ -100,3 +121,45 @@ def test_each_verb_that_deploys_is_refused_before_anything_is_set_up(verb, what_
     first = next(line for line in done.stdout.splitlines() if "scripts/ready" in line)
     assert f"' {what_for} 'TARGET=hosts'" in first
     assert "'INVENTORY=my.yml'" in first
+
+
+def dry(*words):
+    done = subprocess.run(
+        ["make", "-C", str(paths.CHECKOUT), "-n", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return " ".join(done.stdout.split())
+
+
+def test_what_scales_an_experiment_reaches_each_verb_that_runs_it():
+    scaled = ("SENSORS=7", "RATE=2", "DURATION=50", "PROTOCOL=telnet-put")
+    for verb in (["demo"], ["deploy"], ["load"], ["faults"], ["ab", "A=laptop", "WITH=fleet"]):
+        said = dry(*verb, *scaled)
+        for option in ("--sensors '7'", "--rate '2'", "--duration '50'", "--protocol 'telnet-put'"):
+            assert option in said, (verb, option)
+
+
+def test_the_experiment_that_is_asked_for_is_the_one_of_the_faults():
+    assert "kairoscope faults 'laptop'" in dry("faults", "EXPERIMENT=laptop")
+    assert "kairoscope faults --target" in dry("faults")
+
+
+def test_a_search_says_that_it_scales_by_itself():
+    done = subprocess.run(
+        ["make", "-C", str(paths.CHECKOUT), "search", "SENSORS=7"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "make search scales the experiment by itself (FROM=, TO=)" in done.stderr
+
+
+def test_what_is_cleaned_was_built():
+    """Backups, evidence, and what a target of one's own hosts is known by stay."""
+    (removed,) = [part for part in dry("clean").split(" fi ") if part.startswith("rm ")]
+    assert " .kairoscope " not in f"{removed} "
+    for kept in ("backups", "evidence", "hosts", "aws", "runs"):
+        assert kept not in removed

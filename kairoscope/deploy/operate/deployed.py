@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kairoscope.deploy import deploy
+from kairoscope.deploy.building import run_time
 from kairoscope.deploy.deploy import Deployment
 from kairoscope.deploy.operate import cluster, safety
 from kairoscope.errors import UserError
@@ -46,6 +47,11 @@ class Deployed:
     def say(self, text: str) -> None:
         """Tell what is done."""
         self.of.console.print(text)
+
+    def build(self) -> None:
+        """Have the bundles that hosts get, as this checkout says. UserError if they cannot be."""
+        with self.of.target.outside():
+            run_time.build(with_java=True)
 
     def playbook(self, name: str, **variables: Any) -> None:
         """Run a playbook that changes no settings."""

@@ -1,7 +1,6 @@
 """Verbs by which nodes come and go."""
 
 from kairoscope.deploy import bootstrap
-from kairoscope.deploy.building import run_time
 from kairoscope.deploy.operate import cluster, safety
 from kairoscope.deploy.operate.cluster import Seen
 from kairoscope.deploy.operate.deployed import SETTLE_S, Deployed, changing
@@ -33,7 +32,7 @@ def add_kairosdb(target: Deployed, plan: Plan) -> None:
         if not unfinished:
             _check_only_count_changes(target.plan, plan, "kairosdb", 1, verb)
             target.refuse_unless_whole(verb, *safety.one_down(plan))
-            run_time.build(with_java=True)
+            target.build()
             changes.begin(target.name, wanted)
         target.prepare(plan)
         target.deploy(plan)
@@ -77,7 +76,7 @@ def add_storage(target: Deployed, plan: Plan) -> None:
             target.refuse_unless_whole(verb, *safety.one_down(plan))
             for warning in safety.racks_uneven(target.inventory):
                 target.say(warning)
-            run_time.build(with_java=True)
+            target.build()
             there = {host.name for host in target.inventory.storage}
             changes.begin(target.name, Operation(verb, memory=" ".join(sorted(there))))
         # One that was made before an interruption, and is gone: it is made once more.

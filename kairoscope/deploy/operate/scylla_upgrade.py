@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
-from kairoscope.deploy.building import run_time
 from kairoscope.deploy.operate import safety
 from kairoscope.deploy.operate.deployed import Deployed, changing
 from kairoscope.errors import UserError
@@ -64,7 +63,7 @@ def upgrade(target: Deployed, plan: Plan, server: Path | None, key: Path | None)
             target.refuse_unless_whole(VERB, *safety.one_down(plan))
             # What the release would not use is refused while nothing is changed here either.
             target.playbook("check-scylla", scylla_version=new)
-            run_time.build(with_java=True)
+            target.build()
             operation.begin(target.name, Operation(VERB, memory=f"{old} {new} {tag}"))
         if own:
             brought.remember(target.name, own)

@@ -8,7 +8,6 @@ import yaml
 
 from kairoscope import paths
 from kairoscope.deploy import bootstrap, deploy
-from kairoscope.deploy.building import run_time
 from kairoscope.deploy.operate import safety
 from kairoscope.deploy.operate.deployed import Deployed, changing
 from kairoscope.errors import UserError
@@ -51,7 +50,7 @@ def rolling_config(target: Deployed, plan: Plan) -> None:
         deploy.check_shape(plan, target.of.target, target.of.stack)
         _check_nodes_stay(target.plan, plan)
         target.refuse_unless_whole(verb, *safety.one_down(plan))
-        run_time.build(with_java=True)
+        target.build()
         target.prepare(plan)
         target.deploy(plan)
         target.confirm(verb)
@@ -80,7 +79,7 @@ def upgrade(target: Deployed, rollback: bool) -> None:
         tag = unfinished.memory if unfinished else f"before-upgrade-{stamp(time.time())}"
         if not unfinished:
             target.refuse_unless_whole(verb, *safety.one_down(plan))
-            run_time.build(with_java=True)
+            target.build()
             shutil.copyfile(target.inventory.path, kept)
             operation.begin(target.name, Operation(verb, "", tag))
         target.prepare(plan)

@@ -7,7 +7,7 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -24,6 +24,7 @@ _BURST_MIN_BYTES = 128 * 1024
 _BURST_S = 0.1
 
 _CLONE_NEWNET = 0x40000000  # sched.h: a network namespace
+_HERE = "/proc/thread-self/ns/net"
 
 
 @dataclass
@@ -112,6 +113,7 @@ class Network:
         """Name it; nothing is made."""
         self.name = name
         self.path = system.NAMESPACES / name
+        self._came_from: int | None = None
 
     def exists(self) -> bool:
         """Whether the namespace is there."""
@@ -185,19 +187,32 @@ class Network:
         self.path.unlink(missing_ok=True)
 
     def is_ours(self) -> bool:
-        """Whether this process is in the namespace."""
-        return self.exists() and self.path.samefile("/proc/self/ns/net")
+        """Whether this thread is in the namespace."""
+        return self.exists() and self.path.samefile(_HERE)
 
     def join(self) -> None:
         """Be in the namespace: this thread, and what it starts from now on.
 
         A socket that it has already stays where it was made.
         """
+        came_from = os.open(_HERE, os.O_RDONLY)
         with self.path.open("rb") as file:
-            # Python has it (os.setns) from 3.12 on.
-            if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), _CLONE_NEWNET) != 0:
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number), str(self.path))
+            _go(file.fileno())
+        self._came_from = came_from
+
+    @contextlib.contextmanager
+    def left(self) -> Iterator[None]:
+        """Within the block, be where this thread was before it joined; if it was always in the
+        namespace, there is nowhere to go."""
+        if self._came_from is None:
+            yield
+            return
+        _go(self._came_from)
+        try:
+            yield
+        finally:
+            with self.path.open("rb") as file:
+                _go(file.fileno())
 
     def inside(self, *command: str) -> list[str]:
         """A command line, made to run in the namespace."""
@@ -206,6 +221,14 @@ class Network:
 
     def _ip(self, *words: str) -> str:
         return system.call("ip", "-n", self.name, *words)
+
+
+def _go(namespace: int) -> None:
+    """Have this thread in a namespace, of which there is an open file."""
+    # Python has it (os.setns) from 3.12 on.
+    if ctypes.CDLL(None, use_errno=True).setns(namespace, _CLONE_NEWNET) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), "setns")
 
 
 def _late(port: str) -> str:

@@ -1,6 +1,7 @@
 """Target `lab`: hosts made on this machine, one for each part of the plan."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from kairoscope import paths
@@ -74,6 +75,10 @@ class LabTarget(Target):
         *("fill-disk", "slow-disk", "clock", "expire-certificate"),
     )
 
+    def __init__(self) -> None:
+        """Nothing is entered yet."""
+        self._entered: Lab | None = None
+
     def provision(
         self, plan: Plan, options: Options, say: Say, begin: Callable[[], None]
     ) -> Machines:
@@ -113,7 +118,16 @@ class LabTarget(Target):
 
     def enter(self) -> None:
         """Go on in the lab's network, where its hosts can be reached."""
-        lab().enter()
+        here = lab()
+        if not here.network.is_ours():
+            here.enter()
+            self._entered = here
+
+    @contextlib.contextmanager
+    def outside(self) -> Iterator[None]:
+        """The lab's network has no way to a package registry."""
+        with self._entered.network.left() if self._entered else contextlib.nullcontext():
+            yield
 
     def destroy(self, say: Say) -> None:
         """End the hosts."""
