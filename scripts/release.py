@@ -126,6 +126,14 @@ def check(version: str) -> None:
     section = re.search(heading, changelog, re.MULTILINE | re.DOTALL)
     if section is None or not section[1].strip():
         raise Refused(f"CHANGELOG.md has no section ## [{version}] - YYYY-MM-DD with what changed")
+    unreleased = re.search(
+        r"^## \[Unreleased\]\n(.*?)(?=^## )", changelog, re.MULTILINE | re.DOTALL
+    )
+    if unreleased and unreleased[1].strip():
+        raise Refused(
+            "CHANGELOG.md has changes under [Unreleased] that would be released and are in no "
+            f"version: move them to [{version}]"
+        )
     for path in VERSIONED:
         if not _VERSION_LINE.search(Path(path).read_text()):
             raise Refused(f'{path} has no line version = "…"')

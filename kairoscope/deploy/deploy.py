@@ -88,6 +88,10 @@ def deploy(plan: Plan, of: Deployment) -> None:
         _check_given(plan, of)
         if of.target.shared:
             _check_here(plan, of)
+            # It may be tried: what comes of it is judged.
+            needs = of.stack.needs(plan)
+            for notice in preflight.notices(plan, needs, of_hosts=of.target.managed):
+                of.console.print(notice, soft_wrap=True, markup=False)
         with steps.told(plan.target) as told:
             told.stage("What is sent to the hosts")
             _bundles(of)
@@ -169,10 +173,13 @@ def provision(plan: Plan, of: Deployment) -> Path:
         raise UserError(
             f"Target {plan.target} has no hosts to provision: its servers are processes here."
         )
-    check_shape(plan, of.target, of.stack)
-    _check_given(plan, of)
-    _bundles(of)
-    return _machines(plan, of, _brought(plan, of))
+    preflight.check_home()
+    with operation.alone(plan.target):
+        operation.check_none_unfinished(plan.target)
+        check_shape(plan, of.target, of.stack)
+        _check_given(plan, of)
+        _bundles(of)
+        return _machines(plan, of, _brought(plan, of))
 
 
 def servers_here(plan: Plan, target: Target, stack: Stack, options: Options) -> list[Host]:

@@ -12,7 +12,7 @@ NEEDED = "17"
 
 JVM_OVERHEAD_MIB = 550
 """What a JVM takes beside its heap: code, threads, direct buffers. A storage node with a heap of
-1,024 MiB was seen to take 1,417 MiB in all (the README's measured run)."""
+1,024 MiB was seen to take 1,417 MiB in all (2026-11, of a run that is not kept)."""
 
 
 def java17() -> str:

@@ -226,6 +226,15 @@ def came(run: str, cell: Cell, verdict: Mapping[str, Any], book: Mapping[str, An
     )
 
 
+# Verdicts that a run cannot have whose loader that happened to. What one that is cut off cannot
+# send is not taken for longer than any pass allows, whoever is to blame.
+_OF_LOADERS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "kill": (("pass", "fail"), "stood still"),
+    "freeze": (("pass", "fail"), "stood still"),
+    "partition": (("pass",), "was cut off"),
+}
+
+
 def _word(
     cell: Cell,
     verdict: Mapping[str, Any],
@@ -238,16 +247,15 @@ def _word(
         return "incomplete", "nothing is known to have been acknowledged"
     if lost or part.get("outcome") == "fail":
         return "lost", str(part.get("text"))
-    stands = cell.on.startswith("loader") and cell.action in ("kill", "freeze")
-    if stands and verdict["verdict"] in ("pass", "fail"):
-        return (
-            "passed wrongly",
-            f"the verdict is {verdict['verdict']} though the loader stood still",
-        )
+    wrong, why = (
+        _OF_LOADERS.get(cell.action, ((), "")) if cell.on.startswith("loader") else ((), "")
+    )
+    if verdict["verdict"] in wrong:
+        return "passed wrongly", f"the verdict is {verdict['verdict']} though the loader {why}"
     whole = cell.action != RANDOM or verdict["verdict"] != "incomplete"
     if lost is None or not whole or any(f["outcome"] == "not carried out" for f in told):
         return "incomplete", str((verdict.get("reasons") or ["nothing was read back"])[0])
-    if stands:
+    if "fail" in wrong:
         return "held", ""
     return _as_before(cell, verdict, told)
 

@@ -82,7 +82,7 @@ class Record:
     def add(self, trial: Trial) -> None:
         """One more, on disk before the next one begins. OSError if that is full."""
         if len(self.document["trials"]) == 0:
-            manifest = run_folder.read_object(self.folder / trial.outcome.run / "manifest.json")
+            manifest = run_folder.read_object(self.folder / trial.outcome.run / run_folder.MANIFEST)
             self.document["conditions"] = {
                 name: manifest.get(name) for name in ("machine", "hosts", "versions", "git")
             }

@@ -42,7 +42,7 @@ class Queries:
         sensors: random sensors in one query for raw points.
         bucket_s: length of a bucket in queries that aggregate; divides last_s.
         followed: sensors of each loader host that are asked for again and again beside those
-            (`loaders.query.follow`); 0 for none, as in runs of before.
+            (`loaders.schedule.follow`); 0 for none, as in runs of before.
     """
 
     rate: float

@@ -226,3 +226,15 @@ def test_the_boundary_has_what_hosts_are_allowed_and_no_more():
     # Whoever breaks into a host gets at no other's data, and takes no backup away.
     for action in ("s3:GetObject", "s3:ListBucket", "s3:DeleteObject"):
         assert not allows(BOUNDARY, action, f"{bucket}/backups/scheduled/x", {})
+
+
+def test_the_first_hour_asks_aws_for_nothing_that_it_refuses():
+    """Commands of the page that a deployer types beside ours."""
+    page = (paths.CHECKOUT / "docs" / "first-hour.md").read_text()
+    typed = re.findall(r"`aws ([a-z0-9]+) ([a-z-]+)", page)
+    assert len(typed) > 3
+    services = {"resourcegroupstaggingapi": "tag"}
+    for service, command in typed:
+        action = "".join(word.title() for word in command.split("-"))
+        asked = f"{services.get(service, service)}:{action}"
+        assert allows(POLICY, asked, f"{EC2}instance/i-1", OURS), asked

@@ -149,6 +149,7 @@ BOOK = {"acknowledges": True, "acknowledged": 100, "stored": 100, "queued": 0, "
         (Cell("kill", "loader-1"), "fail", GOOD, BOOK, "passed wrongly"),
         (Cell("partition", "loader-1"), "fail", GOOD, BOOK, "held"),
         (Cell("partition", "loader-1"), "invalid", GOOD, BOOK, "held"),
+        (Cell("partition", "loader-1"), "pass", GOOD, BOOK, "passed wrongly"),
         # Beside a neighbour on the machine: of silence and recovery nothing is known.
         (Cell("kill", "storage-2"), "invalid", GOOD, BOOK, "invalid"),
         (Cell(faults.CONTROL, ""), "invalid", GOOD, BOOK, "invalid"),

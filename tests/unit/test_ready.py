@@ -19,6 +19,7 @@ from kairoscope.deploy import deploy, preflight
 from kairoscope.errors import UserError
 from kairoscope.experiment.schema.load import Load
 from kairoscope.experiment.schema.storage import Storage
+from kairoscope.hosts import operation
 from kairoscope.hosts.inventory import GROUPS, Inventory
 from kairoscope.plan import Plan
 from kairoscope.targets.target import Options
@@ -142,6 +143,12 @@ def test_what_is_not_given_is_refused_before_anything_is_built(tmp_path, monkeyp
         deploy.deploy(made, of)
     if target.managed:
         with pytest.raises(UserError, match="not given"):
+            deploy.provision(made, of)
+        with operation.alone(target.name):
+            with pytest.raises(UserError, match="is being changed by"):
+                deploy.provision(made, of)
+            operation.begin(target.name, operation.Operation("add-storage"))
+        with pytest.raises(UserError, match="add-storage"):
             deploy.provision(made, of)
 
 

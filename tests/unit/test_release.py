@@ -206,6 +206,15 @@ def test_refused_versions(checkout: Path, version: str, message: str) -> None:
     assert message in done.stderr
 
 
+def test_changes_in_no_version_are_not_released(checkout: Path) -> None:
+    path = checkout / "CHANGELOG.md"
+    path.write_text(path.read_text().replace("[Unreleased]\n", "[Unreleased]\n\n- New.\n"))
+    run(checkout, "git", "commit", "-qam", "New")
+    done = release(checkout, junit(checkout))
+    assert done.returncode == 1
+    assert "in no version: move them to [0.2.0]" in done.stderr
+
+
 def test_untidy_code_is_not_released(checkout: Path) -> None:
     (checkout / "untidy").touch()
     for command in (["add", "untidy"], ["commit", "-qm", "Untidy"]):
