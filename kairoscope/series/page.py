@@ -12,7 +12,7 @@ from kairoscope.report import pages
 from kairoscope.report.charts.chart import COLOURS, LIMIT_COLOUR, Band, Chart, Series
 from kairoscope.report.table import Table
 from kairoscope.series.record import FILE, Record, figure, load_text
-from kairoscope.series.search import Trial, at_least, judged
+from kairoscope.series.search import Trial, at_least, telling
 
 HTML = "search.html"
 
@@ -160,7 +160,7 @@ def show(record: Record, console: Console) -> None:
 
 def progress(vary: str, trials: Sequence[Trial], load: float, more: int, each_s: float) -> str:
     """A line before a trial: which one, what is known, what is left."""
-    seen = judged(trials)
+    seen = telling(trials)
     low, high = at_least(trials), min((at for at, good in seen if not good), default=None)
     known = ""
     if low is not None and high is not None:

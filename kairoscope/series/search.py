@@ -153,7 +153,7 @@ class Searching:
         return Result(
             how,
             self._snapped(self._search.bounds),
-            capacity.estimate(judged(self.trials)),
+            capacity.estimate(telling(self.trials)),
             at_least(self.trials),
             confirmed,
             why,
@@ -209,7 +209,7 @@ class Searching:
         return None
 
 
-def judged(trials: Sequence[Trial]) -> list[tuple[float, bool]]:
+def telling(trials: Sequence[Trial]) -> list[tuple[float, bool]]:
     """Load and whether it was sustained, of each trial that tells."""
     return [
         (trial.wanted.load, trial.outcome.sustained)
@@ -220,7 +220,7 @@ def judged(trials: Sequence[Trial]) -> list[tuple[float, bool]]:
 
 def at_least(trials: Sequence[Trial]) -> float | None:
     """The highest load that was sustained below the lowest that was not; None: there is none."""
-    seen = judged(trials)
+    seen = telling(trials)
     first_bad = min((load for load, good in seen if not good), default=math.inf)
     return max((load for load, good in seen if good and load < first_bad), default=None)
 
@@ -231,7 +231,7 @@ def trials_left(plan: Plan, trials: Sequence[Trial]) -> int:
     Bisections of what lies between the bounds so far, each of about one trial and a half, second
     trials of both bounds, and the read-back at the upper one.
     """
-    goal, seen = plan.goal, judged(trials)
+    goal, seen = plan.goal, telling(trials)
     low, high = at_least(trials), min((load for load, good in seen if not good), default=None)
     more = 3 + (plan.confirm_s is not None)
     if low is None or high is None:

@@ -162,10 +162,10 @@ def queue_part(told: Mapping[str, Looks], asked: Asked, excused: Mapping[str, li
     seen = sum(
         asked.window[0] <= t <= asked.window[1] for looked in told.values() for t, _ in looked
     )
-    return _judged(growth, depth, step, asked, seen)
+    return _part(growth, depth, step, asked, seen)
 
 
-def _judged(growth: series.Trend, depth: Floats, step: float, asked: Asked, seen: int) -> Part:
+def _part(growth: series.Trend, depth: Floats, step: float, asked: Asked, seen: int) -> Part:
     per_s = asked.rate * asked.limit
     at_end = float(depth[-max(1, round(_END_OVER_S / step)) :].mean())
     text = (

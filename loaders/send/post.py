@@ -106,7 +106,7 @@ class Post:
             kind = "reset" if _was_open(error) else "connect"
             return Reply(Answer.FAILED, kind, _line(error), silent=True)
         self._keep(node, connection)
-        return self._judged(response)
+        return self._reply(response)
 
     async def probe(self, node: int) -> bool:
         """Whether the node says that it is healthy."""
@@ -152,7 +152,7 @@ class Post:
             connection.idle_since = time.monotonic()
             self._idle[node].append(connection)
 
-    def _judged(self, response: Response) -> Reply:
+    def _reply(self, response: Response) -> Reply:
         status = response.status
         if status == self._way.acknowledged:
             return _ACK
