@@ -23,9 +23,44 @@ final class Lane {
   boolean answeredEver;
   // How long its answers take lately.
   private double answerTakesMs;
+  private final int slots;
+  // Of the slots, those that it is given now.
+  private double open;
+  private long shutMs = Long.MIN_VALUE;
 
-  Lane(Node node) {
+  /**
+   * @param slots batches under way to it at most
+   */
+  Lane(Node node, int slots) {
     this.node = node;
+    this.slots = slots;
+    open = slots;
+  }
+
+  /** Whether it may be sent one more. */
+  boolean hasRoom() {
+    return underWay.size() < (int) open;
+  }
+
+  /**
+   * An attempt was not answered in time. It may well be carried out, later than anybody waits for
+   * it; as much again on top would be later still, and in the end nothing would be in time. So half
+   * as much at once from here on, and one more with each round that is: as TCP does (RFC 5681).
+   *
+   * @return whether it gets less now: what was sent before it got less says nothing new
+   */
+  boolean late(Attempt attempt, long nowMs) {
+    if (attempt.sentMs < shutMs || open == 1) {
+      return false;
+    }
+    open = Math.max(1, open / 2);
+    shutMs = nowMs;
+    return true;
+  }
+
+  /** An attempt was carried out in time. */
+  void inTime() {
+    open = Math.min(slots, open + 1 / open);
   }
 
   /**

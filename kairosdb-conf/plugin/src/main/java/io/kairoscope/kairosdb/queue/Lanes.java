@@ -21,7 +21,9 @@ import org.slf4j.LoggerFactory;
  * silent: frozen, or behind a network that is gone. What is under way to it is sent again by another
  * node, which is the same write, and the first answer is taken. Until it answers anything it gets
  * nothing but a copy of a batch now and then. A store of which all nodes are slow is not asked twice:
- * that would have it do everything twice, and answer later still.
+ * that would have it do everything twice, and answer later still. One that answers later than is
+ * waited for is asked for less at a time, until it does not: attempts that are made again and again
+ * would bury it.
  */
 final class Lanes {
   /** What became of a batch; called without a lock, and never twice for one attempt. */
@@ -107,7 +109,7 @@ final class Lanes {
   }
 
   private Lane lane(Node node) {
-    return lanes.computeIfAbsent(node, Lane::new);
+    return lanes.computeIfAbsent(node, one -> new Lane(one, inFlightPerHost));
   }
 
   /**
@@ -137,7 +139,7 @@ final class Lanes {
       return probes.poll();
     }
     for (Lane lane : lanes.values()) {
-      while (!lane.waiting.isEmpty() && lane.underWay.size() < inFlightPerHost) {
+      while (!lane.waiting.isEmpty() && lane.hasRoom()) {
         Batch batch = lane.waiting.peek();
         if (batch.closed) {
           lane.waiting.remove();
@@ -220,6 +222,12 @@ final class Lanes {
         lane.silent = false;
         logger.info("{} answers again", lane.node);
       }
+    }
+    if (error == null) {
+      lane.inTime();
+    } else if (Refusal.late(error) && lane.late(attempt, elapsedMs.getAsLong())) {
+      stats.lates.increment();
+      logger.info("{} answers later than is waited for, and is asked for less at a time", lane.node);
     }
     if (waitedFor) {
       batch.open--;

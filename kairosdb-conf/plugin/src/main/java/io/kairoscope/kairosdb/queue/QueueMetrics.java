@@ -165,6 +165,11 @@ final class QueueMetrics implements MetricSource {
         stats.hedged);
     counter(to, "node_silences_total", "Times that a storage node fell silent.", stats.silences);
     counter(
+        to,
+        "node_lates_total",
+        "Times that a storage node answered later than is waited for, and was asked for less.",
+        stats.lates);
+    counter(
         to, "reindexed_rows_total", "Rows of the index that were written again.", stats.reindexed);
     counter(
         to,

@@ -72,6 +72,9 @@ final class QueueStats {
   final LongAdder silences = new LongAdder();
   final LongAdder hedged = new LongAdder();
 
+  /** Times that a storage node answered later than is waited for, and was given less at a time. */
+  final LongAdder lates = new LongAdder();
+
   /** Index rows that were written again: for points that outlive them, or after a delete. */
   final LongAdder reindexed = new LongAdder();
 }

@@ -11,11 +11,14 @@ import com.datastax.driver.core.exceptions.FrameTooLongException;
 import com.datastax.driver.core.exceptions.InvalidQueryException;
 import com.datastax.driver.core.exceptions.InvalidTypeException;
 import com.datastax.driver.core.exceptions.NoHostAvailableException;
+import com.datastax.driver.core.exceptions.OperationTimedOutException;
+import com.datastax.driver.core.exceptions.OverloadedException;
 import com.datastax.driver.core.exceptions.QueryExecutionException;
 import com.datastax.driver.core.exceptions.SyntaxError;
 import com.datastax.driver.core.exceptions.UnauthorizedException;
 import com.datastax.driver.core.exceptions.UnpreparedException;
 import com.datastax.driver.core.exceptions.WriteFailureException;
+import com.datastax.driver.core.exceptions.WriteTimeoutException;
 import java.nio.BufferOverflowException;
 import java.nio.BufferUnderflowException;
 import java.util.Locale;
@@ -111,6 +114,13 @@ enum Refusal {
             || message.startsWith("no keyspace has been specified")
             || message.matches("keyspace \\S+ does not exist.*");
     return schema ? TROUBLE : CONTENT;
+  }
+
+  /** Whether it was waited for in vain: it may be carried out yet. */
+  static boolean late(Throwable error) {
+    return error instanceof OperationTimedOutException
+        || error instanceof WriteTimeoutException
+        || error instanceof OverloadedException;
   }
 
   /** Whether the node itself said so, and not the driver about it. */

@@ -4,13 +4,17 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.datastax.driver.core.exceptions.OperationTimedOutException;
 import io.kairoscope.kairosdb.queue.Store.Table;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import org.junit.jupiter.api.Test;
 
@@ -48,7 +52,7 @@ class LanesTest {
         });
   }
 
-  private final class One extends Batch {
+  private class One extends Batch {
     One(Node... nodes) {
       super(new Place(List.of(nodes), 0, 0));
     }
@@ -279,5 +283,94 @@ class LanesTest {
     }
     assertEquals(34, failed.size());
     assertEquals(66, written.size());
+  }
+
+  /** One after the other, whether anybody still waits for it or not. */
+  private final class Slow {
+    static final long TAKES_MS = 300;
+    static final long TIMEOUT_MS = 2_000;
+    static final int SLOTS = 16;
+
+    private final Lanes lanes = new Lanes(new Timer(timer, stats), timer::nowMs, SLOTS, 60_000, stats);
+    private final Deque<CompletableFuture<Object>> doing = new ArrayDeque<>();
+    private final List<Batch> written = new ArrayList<>();
+    private int failures;
+    private long freeMs;
+    private int most;
+
+    Slow() {
+      lanes.outcome(
+          new Lanes.Outcome() {
+            @Override
+            public void written(Batch batch, Object result) {
+              written.add(batch);
+            }
+
+            @Override
+            public void failed(Batch batch, Node node, Throwable error) {
+              batch.failed++;
+              failures++;
+              timer.schedule(() -> lanes.add(batch), 100, TimeUnit.MILLISECONDS);
+            }
+          });
+    }
+
+    void add(int batches) {
+      for (int i = 0; i < batches; i++) {
+        lanes.add(
+            new One(a) {
+              @Override
+              CompletionStage<?> send(Node node) {
+                CompletableFuture<Object> answer = new CompletableFuture<>();
+                doing.add(answer);
+                long waiting = doing.stream().filter(one -> !one.isDone()).count();
+                most = Math.max(most, (int) waiting);
+                timer.schedule(
+                    (Runnable)
+                        () -> answer.completeExceptionally(new OperationTimedOutException(null)),
+                    TIMEOUT_MS,
+                    TimeUnit.MILLISECONDS);
+                return answer;
+              }
+            });
+      }
+    }
+
+    void pass(long ms) {
+      for (long i = 0; i < ms; i += 10) {
+        timer.advance(10);
+        if (!doing.isEmpty() && timer.nowMs() >= freeMs) {
+          freeMs = timer.nowMs() + TAKES_MS;
+          doing.poll().complete(0);
+        }
+      }
+    }
+  }
+
+  @Test
+  void aStoreThatAnswersTooLateIsNotBuried() {
+    Slow store = new Slow();
+    store.add(200);
+    // What 200 take it, and 130 more that nobody waits for any more.
+    store.pass(100_000);
+    assertEquals(200, store.written.size(), "of " + store.failures + " failures");
+    assertTrue(store.failures < 100, "failures: " + store.failures);
+    assertTrue(stats.lates.sum() > 0, store.failures + " failures, " + store.most + " at once");
+  }
+
+  @Test
+  void whatWasLateOnceIsAskedForAllOfItAgain() {
+    Slow store = new Slow();
+    store.add(60);
+    store.pass(60_000);
+    assertEquals(60, store.written.size());
+    for (int i = 0; i < 400; i++) {
+      store.add(1);
+      timer.advance(10);
+      store.doing.poll().complete(0);
+    }
+    store.most = 0;
+    store.add(2 * Slow.SLOTS);
+    assertEquals(Slow.SLOTS, store.most);
   }
 }
