@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from kairoscope import live, paths
+from kairoscope import live, paths, whole
 from kairoscope.deploy import inventory_vars, monitoring, preflight
 from kairoscope.deploy.building import run_time
 from kairoscope.errors import UserError
@@ -164,7 +164,7 @@ def _fix_shape(plan: Plan) -> None:
     """From here on the target has this plan, even if the deploy is interrupted: what is half there
     was started with it."""
     finished_file(plan.target).unlink(missing_ok=True)
-    plan_file(plan.target).write_text(plan.to_json())
+    whole.record(plan_file(plan.target), plan.to_json())
 
 
 def provision(plan: Plan, of: Deployment) -> Path:

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from kairoscope import paths
+from kairoscope import paths, whole
 from kairoscope.errors import UserError
 
 # Of the monitoring host, and of what tells the figures of a host itself.
@@ -108,10 +108,10 @@ class Inventory:
 
 
 def write(path: Path, data: dict[str, Any], origin: str) -> None:
-    """Write an inventory, which says where it comes from."""
+    """Write an inventory, which says where it comes from: how its nodes began is nowhere else."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = f"# Made by `kairoscope deploy` {origin}; changes are overwritten.\n"
-    path.write_text(text + yaml.safe_dump(data, sort_keys=False))
+    whole.record(path, text + yaml.safe_dump(data, sort_keys=False))
 
 
 def file(target: str) -> Path:

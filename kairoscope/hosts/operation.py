@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from kairoscope import paths, ready
+from kairoscope import paths, ready, whole
 from kairoscope.errors import UserError
 
 REPLACE_OVER = (
@@ -173,7 +173,4 @@ def end(target: str) -> None:
 
 
 def _write(target: str, operation: Operation) -> None:
-    path = _note(target)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(asdict(operation)) + "\n")
-    partial.replace(path)
+    whole.record(_note(target), json.dumps(asdict(operation)) + "\n")

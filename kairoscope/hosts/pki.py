@@ -13,7 +13,6 @@ A folder <name> is replaced as a whole, so that a key never stands beside anothe
 
 import contextlib
 import ipaddress
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from kairoscope import whole
 from kairoscope.errors import UserError
 
 CONTROL = "_control"
@@ -69,13 +69,7 @@ class _Pair:
 
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner can read, whole or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
+    whole.write(path, content, 0o600)
 
 
 def create(folder: Path, name: str) -> None:

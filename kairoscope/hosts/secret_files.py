@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from kairoscope import paths
+from kairoscope import paths, whole
 from kairoscope.errors import UserError
 from kairoscope.hosts import pki
 from loaders.credentials import Credentials
@@ -130,7 +130,7 @@ def folder(target: str) -> Path:
 
 def remember(target: str, where: Path) -> None:
     """Note beside a target's state where its secrets are: the checkout may move."""
-    _note(target).write_text(f"{where}\n")
+    whole.record(_note(target), f"{where}\n")
 
 
 def _note(target: str) -> Path:

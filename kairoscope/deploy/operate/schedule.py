@@ -3,6 +3,7 @@
 import json
 import re
 
+from kairoscope import whole
 from kairoscope.deploy import inventory_vars
 from kairoscope.deploy.operate import s3
 from kairoscope.deploy.operate.deployed import Deployed, changing
@@ -31,7 +32,7 @@ def schedule(target: Deployed, to: str | None, at: str, keep_days: int) -> None:
         target.refuse_unless_whole(_VERB)
         told = {"to": where, "at": at, "keep_days": keep_days}
         path = inventory_vars.backups_file(target.name)
-        path.write_text(json.dumps(told, indent=1) + "\n")
+        whole.record(path, json.dumps(told, indent=1) + "\n")
         # Deploys have it from their inventory.
         target.playbook(_VERB, operate_off=False, backups_file=str(path))
         target.say(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import yaml
 
-from kairoscope import paths
+from kairoscope import paths, whole
 from kairoscope.deploy import bootstrap, deploy
 from kairoscope.deploy.operate import safety
 from kairoscope.deploy.operate.deployed import Deployed, changing
@@ -80,7 +80,7 @@ def upgrade(target: Deployed, rollback: bool) -> None:
         if not unfinished:
             target.refuse_unless_whole(verb, *safety.one_down(plan))
             target.build()
-            shutil.copyfile(target.inventory.path, kept)
+            whole.record(kept, target.inventory.path.read_text())
             operation.begin(target.name, Operation(verb, "", tag))
         target.prepare(plan)
         target.deploy(plan, verb, operate_tag=tag)

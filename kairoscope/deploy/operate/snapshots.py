@@ -22,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
+from kairoscope import whole
 from kairoscope.errors import UserError
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
@@ -171,7 +172,7 @@ def write(folder: Path, about: dict[str, Any], nodes: Mapping[str, dict[str, Any
     for name in nodes:
         (folder / name / "files.json").unlink()
     document = {"format": _FORMAT, **about, "nodes": found}
-    (folder / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
+    whole.record(folder / MANIFEST, json.dumps(document, indent=1) + "\n")
 
 
 def gather(folder: Path) -> None:
@@ -201,7 +202,7 @@ def gather(folder: Path) -> None:
     facts.pop("schema", None)
     made = datetime.fromtimestamp(began, UTC).isoformat()
     document = {"format": _FORMAT, "tag": folder.name, "made": made, **facts, "nodes": nodes}
-    (folder / MANIFEST).write_text(json.dumps(document, indent=1) + "\n")
+    whole.record(folder / MANIFEST, json.dumps(document, indent=1) + "\n")
 
 
 def read(folder: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from kairoscope import paths, releases
+from kairoscope import paths, releases, whole
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb.scylla import options
@@ -297,9 +297,7 @@ def _record(target: str) -> Path:
 def remember(target: str, server: Server) -> None:
     """Note which server a target is deployed with, for deploys that do not say."""
     said = {"folder": str(server.folder), "version": server.version}
-    partial = _record(target).with_suffix(".partial")
-    partial.write_text(json.dumps(said, indent=2) + "\n")
-    partial.replace(_record(target))
+    whole.record(_record(target), json.dumps(said, indent=2) + "\n")
 
 
 def _remembered(target: str) -> tuple[Path, str] | None:
