@@ -160,6 +160,25 @@ def test_a_backup_of_three_nodes_is_restored_into_four(lab):
     lab.deploy()
 
 
+def test_a_backup_is_restored_into_another_replication_factor(lab):
+    """There and back, on nodes that with Cassandra have the tokens of those backed up. Where two of
+    three replicas stayed empty, a read at a quorum that reaches those finds nothing."""
+    with lab.loading() as load:
+        load.lost_nothing()
+    for made, deployed in (
+        ("of-three-replicas", lab.write_nodes(replication_factor=1)),
+        ("of-one-replica", lab.experiment),
+    ):
+        backup = lab.scratch / made
+        lab.operate("backup", "--to", backup)
+        lab.well("destroy", "--target", "lab")
+        lab.deploy(deployed)
+        run_in_lab(lab, "none", load.folder)
+        assert "all to every node" in lab.operate("restore", backup)
+        run_in_lab(lab, "all", load.folder)
+    lab.wait_until_well()
+
+
 def run_in_lab(lab: DeployedLab, wanted: str, run: Path) -> None:
     """Read a run's points back, in a process that can reach the lab: `all` of them, or `none`."""
     inside = Lab(lab.state).network.inside(sys.executable, __file__, str(run), wanted)

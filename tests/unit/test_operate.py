@@ -406,14 +406,25 @@ NODES = st.integers(1, 6).flatmap(
 )
 
 
+def ring(
+    tokens: dict[str, list[str]], copies: int | None = 1, racks: str | None = None
+) -> snapshots.Ring:
+    """One whose nodes are in the racks of these letters, or all in one."""
+    names = racks or "a" * len(tokens)
+    return snapshots.Ring(
+        tokens, {n: r for n, r in zip(tokens, names, strict=True) if r != "?"}, copies
+    )
+
+
 @given(NODES, st.randoms(use_true_random=False))
 def test_nodes_with_the_same_tokens_are_found_whatever_their_names(found, random):
     backup = {f"old-{n}": tokens for n, tokens in enumerate(found)}
     order = list(range(len(found)))
     random.shuffle(order)
     cluster = {f"new-{i}": random.sample(found[n], len(found[n])) for i, n in enumerate(order)}
-    placed = snapshots.place(backup, cluster)
-    assert placed.same_tokens
+    copies = random.randint(1, 4)
+    placed = snapshots.place(ring(backup, copies), ring(cluster, copies))
+    assert placed.same_rows
     assert placed.sets == {f"new-{i}": [f"old-{n}"] for i, n in enumerate(order)}
 
 
@@ -421,12 +432,48 @@ def test_nodes_with_the_same_tokens_are_found_whatever_their_names(found, random
 def test_otherwise_every_node_takes_in_everything(found, others):
     backup = {f"old-{n}": tokens for n, tokens in enumerate(found)}
     cluster = {f"new-{n}": tokens for n, tokens in enumerate(others)}
-    placed = snapshots.place(backup, cluster)
-    if not placed.same_tokens:
+    placed = snapshots.place(ring(backup), ring(cluster))
+    if not placed.same_rows:
         assert set(placed.sets) == set(cluster)
         assert all(sets == sorted(backup) for sets in placed.sets.values())
     # Whatever the topology, no node's files are left out.
     assert {node for sets in placed.sets.values() for node in sets} == set(backup)
+
+
+FOUR = {f"storage-{n}": [str(n), str(100 + n)] for n in range(4)}
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "same"),
+    [
+        (ring(FOUR, 2), ring(FOUR, 2), True),
+        (ring(FOUR, 1), ring(FOUR, 3), False),
+        (ring(FOUR, 3), ring(FOUR, 1), False),
+        (ring(FOUR, None), ring(FOUR, 2), False),
+        (ring(FOUR, 2, "abab"), ring(FOUR, 2, "abab"), True),
+        (ring(FOUR, 2, "abab"), ring(FOUR, 2, "yzyz"), True),
+        (ring(FOUR, 2, "abab"), ring(FOUR, 2, "aabb"), False),
+        (ring(FOUR, 2, "abab"), ring(FOUR, 2, "aaaa"), False),
+        (ring(FOUR, 2, "aaaa"), ring(FOUR, 2, "abab"), False),
+        (ring(FOUR, 2, "abca"), ring(FOUR, 2, "abcb"), False),
+        # Backups from before the racks were told.
+        (ring(FOUR, 2, "????"), ring(FOUR, 2), False),
+        (ring(FOUR, 2, "aaa?"), ring(FOUR, 2), False),
+        # Every node has every row.
+        (ring(FOUR, 4, "????"), ring(FOUR, 4, "abab"), True),
+    ],
+)
+def test_a_twin_has_the_same_rows_by_more_than_its_tokens(was, now, same):
+    placed = snapshots.place(was, now)
+    assert placed.same_rows == same
+    assert placed.sets == {name: [name] if same else [*FOUR] for name in FOUR}
+
+
+def test_what_a_manifest_says_of_the_ring():
+    nodes = {"a": {"tokens": ["1"], "rack": "x", "files": {}}, "b": {"tokens": ["2"], "files": {}}}
+    told = snapshots.ring_of({"nodes": nodes, "replication_factor": 2})
+    assert told == snapshots.Ring({"a": ["1"], "b": ["2"]}, {"a": "x"}, 2)
+    assert snapshots.ring_of({"nodes": nodes}).copies is None
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,7 @@ class Node:
             "endpoint": "",
             "node": self.name,
             "address": "10.0.0.1",
+            "rack": "rack1",
             "nodetool": str(self.top / "nodetool"),
             "keyspace": "kairosdb",
             "keyspaces_dir": str(self.top / "tables"),
@@ -122,6 +123,7 @@ def test_what_the_hosts_sent_is_restored_as_any_backup(tmp_path):
     manifest = snapshots.read(backup)
     assert manifest["keyspace"] == "kairosdb"
     assert manifest["nodes"]["storage-2"]["tokens"] == ["-7", "12"]
+    assert snapshots.ring_of(manifest).racks == {"storage-1": "rack1", "storage-2": "rack1"}
     assert snapshots.size(manifest, ["storage-1"]) == sum(map(len, FILES.values()))
     to = tmp_path / "restored"
     host = here_as_host(tmp_path)
@@ -319,6 +321,7 @@ def test_a_deploy_renews_what_they_say_of_servers_and_tables(tmp_path, monkeypat
         "groups": {"storage": ["storage-1", "storage-2"]},
         "inventory_hostname": "storage-1",
         "address": "10.0.0.1",
+        "rack": 1,
         "nodetool": "nodetool",
         "kairosdb_keyspace": "kairosdb",
         "keyspaces_dir": "/var/lib/scylla/data",
@@ -326,6 +329,7 @@ def test_a_deploy_renews_what_they_say_of_servers_and_tables(tmp_path, monkeypat
     text = (role / "templates" / "backup.json.j2").read_text()
     said = Templar(DataLoader(), variables=facts).template(trust_as_template(text))
     said = json.loads(said) if isinstance(said, str) else said
+    assert said["rack"] == "1"
     assert said["about"] == after | {"nodes": ["storage-1", "storage-2"]}
 
 

@@ -67,7 +67,11 @@ def backup(target: Deployed, to: str | None) -> str:
         (partial / snapshots.SCHEMA).write_text(facts.pop("schema"))
         target.playbook(verb, operate_tag=tag, operate_folder=str(partial))
         nodes = {
-            host.name: {"address": host.address, "tokens": snapshots.tokens(host)}
+            host.name: {
+                "address": host.address,
+                "rack": str(host.vars["rack"]),
+                "tokens": snapshots.tokens(host),
+            }
             for host in here.storage
         }
         snapshots.write(partial, facts, nodes)
@@ -177,24 +181,29 @@ def restore(target: Deployed, source: str) -> None:
         snapshots.gather(folder)
         manifest = snapshots.read(folder)
         here = target.inventory
-        placement = snapshots.place(
-            {node: about["tokens"] for node, about in manifest["nodes"].items()},
-            {host.name: snapshots.tokens(host) for host in here.storage},
-        )
+        placement = snapshots.place(snapshots.ring_of(manifest), _ring(here, target.plan))
         if not unfinished:
             target.refuse_unless_whole(verb, *_does_not_fit(target, manifest, placement))
             operation.begin(target.name, Operation(verb, memory=name))
-        how = "each to the node with its tokens" if placement.same_tokens else "all to every node"
+        how = "each to the node with its rows" if placement.same_rows else "all to every node"
         target.say(f"restore: the backup of {manifest['made']}, {how}")
         target.playbook(
             verb,
             operate_folder=str(folder),
             operate_placement=placement.sets,
-            operate_same_tokens=placement.same_tokens,
-            operate_serial="100%" if placement.same_tokens else 1,
+            operate_same_rows=placement.same_rows,
+            operate_serial="100%" if placement.same_rows else 1,
         )
         target.confirm(verb)
         operation.end(target.name)
+
+
+def _ring(here: Inventory, plan: Plan) -> snapshots.Ring:
+    return snapshots.Ring(
+        {host.name: snapshots.tokens(host) for host in here.storage},
+        {host.name: str(host.vars["rack"]) for host in here.storage},
+        plan.experiment.cluster.replication_factor,
+    )
 
 
 def check(source: str) -> str:

@@ -43,11 +43,38 @@ Files = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
+class Ring:
+    """What says which storage node has a replica of which row.
+
+    The name of the datacenter does not: there is one, which has all of them.
+
+    Fields:
+        tokens: by node.
+        racks: by node; without those of which it is not known.
+        copies: the replication factor; None if it is not known.
+    """
+
+    tokens: Mapping[str, Sequence[str]]
+    racks: Mapping[str, str]
+    copies: int | None
+
+
+@dataclass(frozen=True)
 class Placement:
-    """Which nodes' files each host takes in, and whether those nodes have its very tokens."""
+    """Which nodes' files each host takes in, and whether that is one's that had its very rows."""
 
     sets: dict[str, list[str]]
-    same_tokens: bool
+    same_rows: bool
+
+
+def ring_of(manifest: Mapping[str, Any]) -> Ring:
+    """The ring that a backup is of. Older ones do not tell the racks."""
+    nodes = manifest["nodes"]
+    return Ring(
+        {name: node["tokens"] for name, node in nodes.items()},
+        {name: node["rack"] for name, node in nodes.items() if node.get("rack")},
+        manifest.get("replication_factor"),
+    )
 
 
 def tokens(host: Host) -> list[str]:
@@ -59,21 +86,36 @@ def tokens(host: Host) -> list[str]:
     return sorted(found, key=int)
 
 
-def place(backup: Mapping[str, Sequence[str]], cluster: Mapping[str, Sequence[str]]) -> Placement:
+def place(backup: Ring, cluster: Ring) -> Placement:
     """Where a backup's files go.
 
-    Nodes with the same tokens have the same replicas, if all of them agree: then each takes in what
-    its twin had. Otherwise each takes in everything, and removes what is not its own afterwards.
+    Nodes with the same tokens have the same replicas, if all of them agree, there are as many of
+    each row, and the same nodes share racks: then each takes in what its twin had. Otherwise, and
+    where that is not known, each takes in everything, and removes what is not its own afterwards.
 
     Args:
-        backup: tokens by node, as backed up.
-        cluster: tokens by node, as they are.
+        backup: as backed up.
+        cluster: as it is.
     """
-    twins = {tuple(sorted(found, key=int)): name for name, found in backup.items()}
-    own = {name: tuple(sorted(found, key=int)) for name, found in cluster.items()}
-    if len(backup) == len(cluster) == len(twins) and all(found in twins for found in own.values()):
-        return Placement({name: [twins[found]] for name, found in own.items()}, True)
-    return Placement({name: sorted(backup) for name in cluster}, False)
+    nodes = {tuple(sorted(found, key=int)): name for name, found in backup.tokens.items()}
+    own = {name: tuple(sorted(found, key=int)) for name, found in cluster.tokens.items()}
+    if len(backup.tokens) == len(own) == len(nodes) and all(t in nodes for t in own.values()):
+        twins = {name: nodes[found] for name, found in own.items()}
+        if _same_replicas(backup, cluster, twins):
+            return Placement({name: [twin] for name, twin in twins.items()}, True)
+    return Placement({name: sorted(backup.tokens) for name in own}, False)
+
+
+def _same_replicas(backup: Ring, cluster: Ring, twins: Mapping[str, str]) -> bool:
+    """Whether each node has the rows that its twin in the backup had, whose tokens it has."""
+    if cluster.copies is None or backup.copies != cluster.copies:
+        return False
+    if cluster.copies >= len(twins):
+        return True  # Every node has every row, in whichever rack.
+    racks = {(backup.racks.get(twin), cluster.racks.get(name)) for name, twin in twins.items()}
+    was, now = {old for old, _ in racks}, {new for _, new in racks}
+    # What they are called is nothing to a replica's place.
+    return None not in was | now and len(racks) == len(was) == len(now)
 
 
 # From a host

@@ -3,7 +3,7 @@
 
     <to>/<time>/about.json             what the backup is of, of which nodes; all send the same
     <to>/<time>/<node>/<table>/<file>  the files of a snapshot, as the node has them
-    <to>/<time>/<node>/node.json       address, tokens, every file with its checksum; sent last
+    <to>/<time>/<node>/node.json       address, rack, tokens, files with checksums; sent last
 
 All nodes start at the same moment by their own clocks, so <time> is the same. What a node sent is
 whole with its node.json, the backup with those of all its nodes. It runs as the server's user, who
@@ -55,6 +55,7 @@ def main(config):
         say(config, to, "about.json", config["about"])
         found = {
             "address": config["address"],
+            "rack": config["rack"],
             "tokens": tokens,
             "files": files,
             "began": int(began),
