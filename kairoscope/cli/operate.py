@@ -254,7 +254,7 @@ def upgrade_system(target: str, limit: str | None) -> None:
 @operate_commands.command("clear-snapshots")
 @target_option
 def clear_snapshots(target: str) -> None:
-    """Give up the snapshots that upgrades have left, and with them the way back by them."""
+    """Give up snapshots of before upgrades, and the way back by them, and of broken backups."""
     from kairoscope.deploy.operate import data
 
     data.clear_snapshots(_as_is(target))

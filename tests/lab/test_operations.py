@@ -97,7 +97,12 @@ def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
         lab.operate("backup", "--to", lab.scratch / "under-load")
         load.lost_nothing()
     backup = lab.scratch / "backup"
+    # What a backup leaves that was killed.
+    tool = "/var/lib/kairoscope/storage-2/bin/nodetool"
+    lab.on("storage-2", "sudo", tool, "snapshot", "-t", "kairoscope-20200101T000000Z", "kairosdb")
     lab.operate("backup", "--to", backup)
+    for host in STORAGE:
+        assert lab.on(host, "sudo", "find", "/var/lib", "-path", "*/snapshots/kairoscope-*") == ""
     assert "is not empty" in lab.refuses("restore", backup)
     manifest = json.loads((backup / "manifest.json").read_text())
     assert sorted(manifest["nodes"]) == list(STORAGE)

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -40,7 +41,7 @@ case $1 in
       mkdir -p "$table/snapshots/$3"
       find "$table" -maxdepth 1 -type f -exec cp '{{}}' "$table/snapshots/$3" ';'
     done ;;
-  clearsnapshot) rm -r "{top}"/tables/kairosdb/*/snapshots/"$3" ;;
+  clearsnapshot) rm -rf "{top}"/tables/*/*/snapshots/"$3" ;;
   info) printf 'ID : x\\nToken                  : -7\\nToken                  : 12\\n' ;;
 esac
 """
@@ -91,16 +92,29 @@ class Node:
         (self.top / name).chmod(0o755)
 
     def send(self, *more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        sending = self.start(*more)
+        said = sending.communicate()
+        return subprocess.CompletedProcess([], sending.returncode, *said)
+
+    def start(self, *more: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
             [sys.executable, SEND, self.top / "config.json", *more],
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
             env=os.environ | {"PATH": f"{self.top}:{os.environ['PATH']}"},
         )
 
     def calls(self) -> list[str]:
         return [line.split()[0] for line in (self.top / "calls").read_text().splitlines()]
+
+
+def wait_for(path: Path) -> None:
+    for _ in range(3000):
+        if path.exists():
+            return
+        time.sleep(0.02)
+    pytest.fail(f"no {path}")
 
 
 def sent(tmp_path: Path, *names: str) -> Path:
@@ -174,6 +188,36 @@ def test_a_snapshot_is_given_up_whatever_happens(tmp_path):
     assert node.calls() == ["snapshot", "clearsnapshot"]
     assert not list((node.top / "tables").rglob("snapshots/*"))
     assert not (node.top / "began").exists()
+
+
+def test_one_that_is_ended_gives_its_snapshot_up(tmp_path):
+    """By systemd after 20 hours, or as the host reboots."""
+    node = Node(tmp_path, to="s3://bucket/backups/scheduled")
+    node.program("rclone", f'#!/bin/sh\ntouch "{node.top}/sends"; exec sleep 600\n')
+    sending = node.start()
+    try:
+        wait_for(node.top / "sends")
+        sending.send_signal(signal.SIGTERM)
+        _, said = sending.communicate(timeout=60)
+    finally:
+        sending.kill()
+    assert sending.returncode == 1
+    assert "ended before it was whole" in said
+    assert node.calls() == ["snapshot", "clearsnapshot"]
+    assert not list((node.top / "tables").rglob("snapshots/*"))
+
+
+def test_what_one_left_that_could_not_is_given_up_by_the_next(tmp_path):
+    (tmp_path / "to").mkdir()
+    node = Node(tmp_path)
+    node.program("rclone", RCLONE.format(top=node.top, status=0))
+    by_hand, upgrade = "kairoscope-20261127T030005Z", "before-upgrade-20261127T030005Z"
+    for tag in ("kairoscope-20261127T0300Z", "kairoscope-20261126T0300Z", by_hand, upgrade):
+        for table in (node.top / "tables" / "kairosdb").iterdir():
+            (table / "snapshots" / tag).mkdir(parents=True)
+    assert node.send().returncode == 0
+    # One by hand may be under way.
+    assert {path.name for path in (node.top / "tables").rglob("snapshots/*")} == {by_hand, upgrade}
 
 
 def test_a_host_that_sends_to_s3_need_only_be_allowed_to_write(tmp_path):

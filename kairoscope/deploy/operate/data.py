@@ -41,10 +41,13 @@ def repair(target: Deployed, limit: str | None) -> None:
 
 
 def clear_snapshots(target: Deployed) -> None:
-    """Give up the snapshots that upgrades have left on the storage nodes."""
+    """Give up the snapshots that upgrades, and interrupted backups, have left on the nodes."""
     with changing(target, whatever_deploy=True):
         target.playbook("clear-snapshots")
-        target.say("clear-snapshots: the storage nodes have none of before an upgrade any more")
+        target.say(
+            "clear-snapshots: the storage nodes have none of before an upgrade any more, nor of a "
+            "backup that was interrupted"
+        )
 
 
 def backup(target: Deployed, to: str | None) -> str:

@@ -16,6 +16,7 @@ import hashlib
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -38,8 +39,11 @@ def main(config):
     tag = f"kairoscope-{name}"
     nodetool, keyspace = config["nodetool"], config["keyspace"]
     to, node = f"{config['to']}/{name}", config["node"]
-    run(nodetool, "snapshot", "-t", tag, keyspace)
+    forget(config)
+    # Of systemd, when it has taken too long or the host goes down: what is below `finally` is done.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended before it was whole"))
     try:
+        run(nodetool, "snapshot", "-t", tag, keyspace)
         files = {}
         for folder in sorted(Path(config["keyspaces_dir"], keyspace).glob(f"*/snapshots/{tag}")):
             table = folder.parent.parent.name.rpartition("-")[0]
@@ -73,6 +77,17 @@ def main(config):
 def run(*command):
     """A command's output."""
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def forget(config):
+    """Give up what was left by one that could not do so itself, as when the host lost its power.
+
+    One by hand has a name of its own (deploy/operate/data.py), and may be under way.
+    """
+    found = Path(config["keyspaces_dir"], config["keyspace"]).glob("*/snapshots/kairoscope-*")
+    for tag in sorted({folder.name for folder in found}):
+        if re.fullmatch(f"kairoscope-{TIME}", tag):
+            run(config["nodetool"], "clearsnapshot", "-t", tag, config["keyspace"])
 
 
 def is_s3(config):
