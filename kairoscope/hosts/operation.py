@@ -17,7 +17,7 @@ from kairoscope.errors import UserError
 
 REPLACE_OVER = (
     *("add-kairosdb", "remove-kairosdb", "add-storage", "decommission"),
-    *("upgrade", "upgrade-scylla"),
+    *("rolling-config", "upgrade", "upgrade-scylla"),
 )
 """Verbs that `replace` comes in over: with a dead storage node they never come to their end.
 Not `restore`, which has KairosDB stand still, and is of an empty cluster."""
@@ -27,17 +27,20 @@ Not `restore`, which has KairosDB stand still, and is of an empty cluster."""
 class Operation:
     """A verb, the host it is for ("" if it is for none), and what it must remember for its end.
 
-    `over`: the unfinished one that it has come in over, which is in force again after it.
+    `over`: the unfinished one that it has come in over, which is in force again after it. `way`: of
+    a verb that goes forth and back, the option for the one it goes; either goes on with the other.
     """
 
     verb: str
     host: str = ""
     memory: str = ""
     over: "Operation | None" = None
+    way: str = ""
 
     def __str__(self) -> str:
         """As one would type it."""
-        return f"{self.verb}{f' --limit {self.host}' if self.host else ''}"
+        way = f" {self.way}" if self.way else ""
+        return f"{self.verb}{way}{f' --limit {self.host}' if self.host else ''}"
 
 
 def _note(target: str) -> Path:
@@ -173,4 +176,6 @@ def end(target: str) -> None:
 
 
 def _write(target: str, operation: Operation) -> None:
-    whole.record(_note(target), json.dumps(asdict(operation)) + "\n")
+    # What there is nothing of is left out: a checkout from before there was such a thing reads it.
+    noted = asdict(operation, dict_factory=lambda items: {key: it for key, it in items if it})
+    whole.record(_note(target), json.dumps(noted) + "\n")

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from deployed_lab import DeployedLab
 from harness import SCYLLA, changed, wait_for
+from test_nodes import interrupted
 
 from kairoscope.hosts import inventory
 from kairoscope.stacks.kairosdb.readback import queries
@@ -272,6 +273,11 @@ def test_upgrade_to_another_bundle_and_back(lab):
     assert {bundle_of(lab, host) for host in KAIROSDB} == {old}
     for way, bundle in (([], new), (["--rollback"], old)):
         with lab.loading() as load:
+            if way:
+                with interrupted(lab, "upgrade", *way):
+                    wait_for("the way back", lambda: old in path.read_text(), 300)
+                said = lab.refuses("rolling-restart")
+                assert "Run it again: kairoscope operate upgrade --rollback --target lab" in said
             lab.operate("upgrade", *way)
             assert {bundle_of(lab, host) for host in KAIROSDB} == {bundle}
             load.lost_nothing()

@@ -216,7 +216,9 @@ THAT_NODE = [
 ]
 
 
-@pytest.mark.parametrize("verb", ["add-kairosdb", "remove-kairosdb", "upgrade", "upgrade-scylla"])
+@pytest.mark.parametrize(
+    "verb", ["add-kairosdb", "remove-kairosdb", "rolling-config", "upgrade", "upgrade-scylla"]
+)
 def test_it_comes_in_over_a_verb_that_the_dead_node_keeps_from_its_end(site, verb):
     older = Operation(verb, memory="5.2.18 5.2.19 before-upgrade-1")
     operation.begin("lab", older)

@@ -21,7 +21,7 @@ from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb.servers import client
 
 # Verbs in the middle of which no storage node gains or loses data, and all are of one version.
-_OF_KAIROSDB = ("add-kairosdb", "remove-kairosdb")
+_STORE_STAYS = ("add-kairosdb", "remove-kairosdb", "rolling-config")
 # Nor in the middle of these, but a repair between two versions is what their makers warn of. Of
 # add-storage a backup would have what its node has no more, which a restore does not take.
 _UPGRADES = ("upgrade", "upgrade-scylla")
@@ -32,7 +32,7 @@ _BACKUP_DISK = 1.2
 def repair(target: Deployed, limit: str | None) -> None:
     """Have every storage node compare its ranges with the other replicas, one after another."""
     verb = "repair"
-    with changing(target, whatever_deploy=True, over=_OF_KAIROSDB):
+    with changing(target, whatever_deploy=True, over=_STORE_STAYS):
         if limit:
             safety.the_host(target.inventory, limit, "storage", verb)
         target.refuse_unless_whole(verb)
@@ -42,7 +42,7 @@ def repair(target: Deployed, limit: str | None) -> None:
 
 def clear_snapshots(target: Deployed) -> None:
     """Give up the snapshots that upgrades, and interrupted backups, have left on the nodes."""
-    with changing(target, whatever_deploy=True):
+    with changing(target, whatever_deploy=True, over=_STORE_STAYS):
         target.playbook("clear-snapshots")
         target.say(
             "clear-snapshots: the storage nodes have none of before an upgrade any more, nor of a "
@@ -54,7 +54,7 @@ def backup(target: Deployed, to: str | None) -> str:
     """Snapshot all storage nodes and bring the files to a folder here, or on to s3://…; where."""
     verb = "backup"
     bucket = s3.Place(to) if to and s3.is_address(to) else None
-    with changing(target, whatever_deploy=True, over=(*_OF_KAIROSDB, *_UPGRADES)):
+    with changing(target, whatever_deploy=True, over=(*_STORE_STAYS, *_UPGRADES)):
         target.refuse_unless_whole(verb)
         began = time.time()
         tag = f"kairoscope-{stamp(began)}"

@@ -142,7 +142,8 @@ def changing(
         if unfinished is None and not whatever_deploy:
             check_finished(target.name)
         if unfinished:
-            target.say(f"going on with `{unfinished}`")
+            on = f", by `{wanted}` from there" if wanted and wanted.way != unfinished.way else ""
+            target.say(f"going on with `{unfinished}`{on}")
         elif left := operation.unfinished(target.name):
             target.say(f"`{left}` is unfinished, and stays so meanwhile")
         yield unfinished

@@ -1,7 +1,8 @@
 """Verbs that restart servers: with the same settings, other settings, other versions."""
 
-import shutil
+import re
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import yaml
@@ -12,12 +13,16 @@ from kairoscope.deploy.operate import safety
 from kairoscope.deploy.operate.deployed import Deployed, changing
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, ssh
-from kairoscope.hosts.inventory import Inventory
+from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
 from kairoscope.run_folder import stamp
 
 _NODES = ("storage_nodes", "kairosdb_nodes", "loader_hosts")
+_BACK = "--rollback"
+# Variables of all hosts that say which run-time bundles the servers run (`inventory_vars` and
+# `variables` of KairosDB's stack). The loaders' stay: they are led by this checkout.
+_OF_BUNDLE = re.compile(r"(kairosdb|cassandra|java)_(version|bundle_dir)|java|kairosdb_driver")
 
 
 def _one_after_another(target: Deployed, verb: str, limit: str | None) -> None:
@@ -44,16 +49,23 @@ def upgrade_system(target: Deployed, limit: str | None) -> None:
 
 
 def rolling_config(target: Deployed, plan: Plan) -> None:
-    """Bring the servers to other settings, each restarted by itself if they concern it."""
+    """Bring the servers to other settings, each restarted by itself if they concern it.
+
+    One that was interrupted goes on, or back by the settings of before.
+    """
     verb = "rolling-config"
-    with changing(target):
+    wanted = Operation(verb)
+    with changing(target, wanted) as unfinished:
         deploy.check_shape(plan, target.of.target, target.of.stack)
         _check_nodes_stay(target.plan, plan)
-        target.refuse_unless_whole(verb, *safety.one_down(plan))
+        if not unfinished:
+            target.refuse_unless_whole(verb, *safety.one_down(plan))
         target.build()
+        operation.begin(target.name, wanted)
         target.prepare(plan)
         target.deploy(plan)
         target.confirm(verb)
+        operation.end(target.name)
 
 
 def _check_nodes_stay(old: Plan, new: Plan) -> None:
@@ -67,37 +79,45 @@ def _check_nodes_stay(old: Plan, new: Plan) -> None:
 
 
 def upgrade(target: Deployed, rollback: bool) -> None:
-    """Bring the servers to this checkout's bundles, one after another; or back to those before."""
+    """Bring the servers to this checkout's bundles, one after another; or back to those before.
+
+    Either goes on with the other where that was interrupted, and the way back with a deploy too:
+    what keeps it from its end may be the very bundles.
+    """
     verb = "upgrade"
-    wanted = Operation(verb, "")
-    with changing(target, wanted) as unfinished:
+    wanted = Operation(verb, way=_BACK if rollback else "")
+    with changing(target, wanted, whatever_deploy=rollback) as unfinished:
         plan = target.plan
         kept = paths.target_dir(target.name) / "before-upgrade.yml"
+        tag = unfinished.memory if unfinished else ""
         if rollback:
-            _roll_back(target, plan, kept)
+            _roll_back(target, plan, kept, replace(wanted, memory=tag))
             return
-        tag = unfinished.memory if unfinished else f"before-upgrade-{stamp(time.time())}"
         if not unfinished:
             target.refuse_unless_whole(verb, *safety.one_down(plan))
+            tag = f"before-upgrade-{stamp(time.time())}"
+        if not unfinished or unfinished.way:
             target.build()
+        if not unfinished:
             whole.record(kept, target.inventory.path.read_text())
-            operation.begin(target.name, Operation(verb, "", tag))
+        operation.begin(target.name, replace(wanted, memory=tag))
         target.prepare(plan)
-        target.deploy(plan, verb, operate_tag=tag)
+        # On from the way back of an upgrade that had ended: its snapshots are there, and nodes that
+        # are down make no others.
+        target.deploy(plan, verb, **({"operate_tag": tag} if tag else {}))
         target.confirm(verb)
         operation.end(target.name)
         target.say(
-            f"The snapshots {tag} hold on to their disk until: kairoscope operate clear-snapshots "
-            f"--target {target.name}. Back to what was before: upgrade --rollback"
+            f"The snapshots {tag or 'of before'} hold on to their disk until: kairoscope operate "
+            f"clear-snapshots --target {target.name}. Back to what was before: upgrade --rollback"
         )
 
 
-def _roll_back(target: Deployed, plan: Plan, kept: Path) -> None:
+def _roll_back(target: Deployed, plan: Plan, kept: Path, wanted: Operation) -> None:
     if not kept.exists():
         raise UserError(f"There is nothing to go back to: no {kept}, which an upgrade leaves.")
-    verb = "upgrade --rollback"
+    verb = str(wanted)
     before = yaml.safe_load(kept.read_text())["all"]["vars"]
-    folders = {key: text for key, text in before.items() if key.endswith("_bundle_dir")}
     here = target.inventory
     if changed := _not_as_then(here, inventory.read(kept)):
         raise UserError(
@@ -106,18 +126,19 @@ def _roll_back(target: Deployed, plan: Plan, kept: Path) -> None:
             "Go on with the upgrade (without --rollback); then deploy from the checkout of before"
         )
     for host in here.hosts:
-        for key, folder in folders.items():
-            # What the host's role has unpacked; ScyllaDB needs no Java.
-            needed = ["java", "kairosdb"] if host.role == "kairosdb" else ["java", "cassandra"]
-            if host.role == "storage" and before["storage_engine"] == "scylla":
-                needed = ["scylla"]
-            if key.split("_")[0] not in needed:
+        for name in _bundles_of(host):
+            folder = before.get(f"{name}_bundle_dir")
+            if folder is None:
                 continue
             try:
                 ssh.run(host, ["test", "-e", f"{folder}/checked"], sudo=True)
             except ssh.RemoteError as error:
                 raise UserError(f"{host.name} no longer has {folder}: {error}") from error
-    shutil.copyfile(kept, here.path)
+    operation.begin(target.name, wanted)
+    # What else changed since, as the release of ScyllaDB or a setting, is not the upgrade's.
+    data = yaml.safe_load(here.path.read_text())
+    data["all"]["vars"] |= {key: text for key, text in before.items() if _OF_BUNDLE.fullmatch(key)}
+    inventory.write(here.path, data, "and `operate`")
     target.deploy(plan)
     target.confirm(verb)
     operation.end(target.name)
@@ -126,6 +147,13 @@ def _roll_back(target: Deployed, plan: Plan, kept: Path) -> None:
         "The servers run what they ran before. The next deploy from this checkout upgrades them "
         "again: go back in it too (git checkout)."
     )
+
+
+def _bundles_of(host: Host) -> list[str]:
+    """Names of the bundles that the host's role unpacks; ScyllaDB is none of an upgrade's."""
+    if host.role == "storage":
+        return [] if host.vars["storage_engine"] == "scylla" else ["java", "cassandra"]
+    return ["java", "kairosdb"]
 
 
 def _not_as_then(here: Inventory, then: Inventory) -> list[str]:
