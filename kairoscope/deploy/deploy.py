@@ -277,6 +277,9 @@ def _run(arguments: list[str], **how: Any) -> int:
     """Run a playbook, which ends with us, whoever is told to: one that went on by itself would
     change the target beside whatever comes next. Its exit status.
 
+    If we are killed we tell it nothing, and it goes on: then it holds our locks to its end. Not so
+    what it starts: Ansible and Mitogen let programs have no descriptor but their own (close_fds).
+
     A terminal's Ctrl-C is for us alone, and is passed on: told twice, Ansible breaks off its end.
     """
     process: subprocess.Popen[bytes] | None = None
@@ -292,7 +295,9 @@ def _run(arguments: list[str], **how: Any) -> int:
         # What we ignore it would ignore too, unless we do so by a handler.
         signal.signal(number, _nothing if handler is signal.SIG_IGN else told)
     try:
-        process = subprocess.Popen(arguments, start_new_session=True, **how)
+        process = subprocess.Popen(
+            arguments, start_new_session=True, pass_fds=operation.held(), **how
+        )
         try:
             return process.wait()
         except KeyboardInterrupt:

@@ -43,6 +43,16 @@ class Operation:
         return f"{self.verb}{way}{f' --limit {self.host}' if self.host else ''}"
 
 
+# Descriptors of the locks that this process holds.
+_held: list[int] = []
+
+
+def held() -> tuple[int, ...]:
+    """What a program is given (`pass_fds`) that goes on if this process is killed: as long as it
+    runs, everything that is locked now stays so."""
+    return tuple(_held)
+
+
 def _note(target: str) -> Path:
     return paths.target_dir(target) / "operation.json"
 
@@ -63,7 +73,13 @@ def hold(path: Path, refusal: str) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise UserError(refusal) from None
-        yield
+        _held.append(lock.fileno())
+        try:
+            yield
+        finally:
+            _held.remove(lock.fileno())
+            # Said, and not left to the file's end: who was given it may take a moment to end.
+            fcntl.flock(lock, fcntl.LOCK_UN)
 
 
 @contextlib.contextmanager
@@ -80,7 +96,10 @@ def alone(target: str) -> Iterator[None]:
         problem = ready.home_problem(paths.home())
         raise UserError(problem or f"{folder} cannot be made ({error.strerror})") from None
     path = folder / "change.lock"
-    refusal = f"Target {target} is being changed by another deploy or verb. Wait for its end."
+    refusal = (
+        f"Target {target} is being changed by another deploy or verb, or by the playbook of one "
+        "that was killed. Wait for its end."
+    )
     with hold(path, refusal):
         try:
             yield

@@ -1,12 +1,17 @@
 """Day two: what is refused, how interrupted verbs go on, what backups and evidence hold."""
 
 import io
+import os
+import signal
 import subprocess
+import sys
 import tarfile
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -240,6 +245,78 @@ def test_one_change_at_a_time(home):
         pass
     with operation.alone("lab"):
         pass
+
+
+# Begins a playbook, and stays in it until there is no more to read.
+HOLDER = """
+import sys
+from kairoscope.deploy import deploy
+from kairoscope.hosts import operation
+with operation.alone("lab"), operation.without_load("lab", ""):
+    deploy._run([sys.executable, "-c", "print('runs', flush=True); input()"])
+"""
+
+
+def test_who_is_killed_leaves_the_lock_to_its_playbook(home):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdin and holder.stdout
+        assert holder.stdout.readline() == b"runs\n"
+        holder.kill()
+        holder.wait()
+        for lock in (operation.alone("lab"), operation.without_load("lab", "")):
+            with pytest.raises(UserError, match="Wait for its end"), lock:
+                pass
+        holder.stdin.close()
+        holder.stdout.read()  # It ends.
+    for _ in range(1000):
+        try:
+            with operation.alone("lab"), operation.without_load("lab", ""):
+                return
+        except UserError:
+            time.sleep(0.02)
+    pytest.fail("it is held still")
+
+
+def test_what_a_playbook_leaves_running_holds_no_lock(home, tmp_path):
+    """As the servers of target local, or ssh that stays for the next connection."""
+    left = tmp_path / "left"
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {"ansible_python_interpreter": sys.executable},
+        "tasks": [{"ansible.builtin.shell": f"setsid sleep 600 > /dev/null & echo $! > {left}"}],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    with operation.alone("lab"):
+        status = deploy._run(
+            [
+                str(Path(sys.executable).with_name("ansible-playbook")),
+                *("-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")),
+            ],
+            cwd=paths.ANSIBLE,
+            env=os.environ | {"ANSIBLE_CONFIG": str(paths.ANSIBLE / "ansible.cfg")},
+        )
+    assert status == 0
+    pid = int(left.read_text())
+    try:
+        open_there = {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir()}
+    finally:
+        os.kill(pid, signal.SIGKILL)
+    assert not [name for name in open_there if name.endswith(".lock")]
+
+
+def test_a_lock_that_a_playbook_has_had_is_free_at_its_end(home):
+    """Even if something of it is slow to end."""
+    with operation.alone("lab"):
+        child = subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=operation.held()
+        )
+    with operation.alone("lab"):
+        pass
+    child.communicate(b"\n")
+    assert operation.held() == ()
 
 
 def test_a_change_that_comes_to_nothing_leaves_nothing(home):
