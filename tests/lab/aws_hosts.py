@@ -27,13 +27,14 @@ from aws_cloud import Cloud
 from aws_stand_in import AwsStandIn
 from deployed_lab import as_root
 from harness import SMALL, HostsCli, but
-from scylla_stand_in import PACKAGES
+from scylla_stand_in import OF_IMAGE, PACKAGES
 from stores_behind import PORT, Stores
 
 from kairoscope.targets.aws.instance_types import table
 from kairoscope.targets.lab import Lab, LabHost
 
 VERSION = "2026.1.11"  # The release whose image the stand-in for AWS has.
+PATCH = "2026.1.12"  # To be had since.
 DATACENTER = "dc1"
 HOSTS = {
     **{f"storage-{i}": f"10.77.0.{10 + i}" for i in (1, 2, 3)},
@@ -85,14 +86,22 @@ mkdir -p "$folder"
 printf '[Network]\\nAddress=%s\\n' "$1" >> "$folder/aws.conf"
 ip address add "$1" dev host0
 """
-# As ScyllaDB's image has set itself up (scylla-machine-image, common/scylla_install_image and
-# scylla_image_setup): installed, file system made, tuned, and started at each boot but the first,
-# as its user data says. How many shards its CPUs would be is this project's own word: what AWS's
-# and perftune's are is not shown.
+# As ScyllaDB's image has set itself up (scylla-machine-image, packer/scylla_install_image and
+# common/scylla_image_setup): installed, and nothing of it pinned or held, with the repository that
+# has the patches since among the host's; file system made, tuned, and started at each boot but the
+# first, as its user data says. How many shards its CPUs would be is this project's own word: what
+# AWS's and perftune's are is not shown.
 _SCYLLA_IMAGE = """
-dpkg --install /root/*.deb
-rm /root/*.deb
-printf 'store=%s\\nshards=%s\\n' "$1" "$2" > /etc/scylla-stand-in.conf
+tar --extract --directory /srv
+mkdir -p /etc/apt/keyrings
+mv /srv/key.gpg /etc/apt/keyrings/scylladb.gpg
+echo 'deb [signed-by=/etc/apt/keyrings/scylladb.gpg] file:/srv/repository stable main' \\
+  > /etc/apt/sources.list.d/scylla.list
+for name in $3; do set -- "$@" "/srv/repository/pool/${name}_$4_all.deb"; done
+store=$1 shards=$2
+shift 4
+dpkg --install "$@"
+printf 'store=%s\\nshards=%s\\n' "$store" "$shards" > /etc/scylla-stand-in.conf
 truncate --size 4M /srv/disk-a
 scylla_setup --disks /srv/disk-a --nic host0 --setup-nic-and-disks
 touch /etc/scylla/machine_image_configured
@@ -144,7 +153,7 @@ class AwsHosts(Cloud, HostsCli):
         """Have the hosts be what Terraform made instances of."""
         told = self.outputs()
         self._let_through()
-        scylla_stand_in.build(self._base / "packages", [VERSION])
+        scylla_stand_in.build(self._base / "packages", [VERSION, PATCH])
         stores = {
             store: told["hosts"][name]["address"]
             for store, name in zip(_STORES, STORAGE, strict=True)
@@ -269,14 +278,14 @@ for reservation in ec2.describe_instances()["Reservations"]:
         as_root(self.lab, name, _LOGIN, user, self._login, text=key)
 
     def _is_scylla_image(self, name: str) -> None:
-        for package in PACKAGES:
-            file = f"{package}_{scylla_stand_in.package_version(VERSION)}_all.deb"
-            content = (self._base / "packages" / "repository" / "pool" / file).read_bytes()
-            as_root(self.lab, name, 'cat > "/root/$1"', file, text=content)
+        sent = ["tar", "--create", "--directory", self._base / "packages", "repository", "key.gpg"]
+        repository = subprocess.run(sent, check=True, capture_output=True).stdout
         _, types = table()
         shards = types[EXPERIMENT["aws"]["storage_instance_type"]].shards
         store = f"{_STORES[STORAGE.index(name)]}:{PORT}"
-        as_root(self.lab, name, _SCYLLA_IMAGE, store, str(shards))
+        packages = " ".join(PACKAGES | OF_IMAGE)
+        given = (store, str(shards), packages, scylla_stand_in.package_version(VERSION))
+        as_root(self.lab, name, _SCYLLA_IMAGE, *given, text=repository)
 
     def _attach(self, name: str, device: str, gib: int) -> None:
         """An EBS volume: a file of this machine as a block device of the host."""

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 from aws_cloud import initialised
-from aws_hosts import HOSTS, AwsHosts, lab_hosts
+from aws_hosts import HOSTS, PATCH, STORAGE, VERSION, AwsHosts, lab_hosts
 from deployed_lab import as_root
 from harness import changed, have_bundles, wait_for
+from scylla_stand_in import OF_IMAGE, PACKAGES, package_version
 
 from kairoscope.hosts import inventory
 from kairoscope.targets.lab import Lab
@@ -64,6 +65,28 @@ def test_the_queue_is_on_a_volume_of_its_own(cloud: AwsHosts) -> None:
     for host in inventory.read(cloud.home / "aws" / "inventory.yml").kairosdb:
         look = "findmnt --noheadings --output SOURCE --target /var/lib/kairoscope/*/queue"
         assert as_root(cloud.lab, host.name, look).split() == ["/dev/nvme1n1"]
+
+
+def test_packages_are_upgraded_and_scylladb_stays(cloud: AwsHosts) -> None:
+    """Hosts that ask for it reboot: of each kind one, but none with a volume (as above)."""
+    asked = ("storage-3", "loader-1", "monitoring-1")
+    booted = {name: _boot(cloud, name) for name in HOSTS}
+    for name in asked:
+        as_root(cloud.lab, name, "touch /run/reboot-required")
+    for name in STORAGE:
+        seen = as_root(cloud.lab, name, "apt-get -qq update && apt-cache policy scylla")
+        assert package_version(PATCH) in seen
+    cloud.well("operate", "upgrade-system", "--target", "aws", timeout_s=1800)
+    look = "dpkg-query --show --showformat '${Package} ${db:Status-Want} ${Version}\\n' 'scylla*'"
+    stays = sorted(f"{name} hold {package_version(VERSION)}" for name in PACKAGES | OF_IMAGE)
+    for name in STORAGE:
+        assert sorted(as_root(cloud.lab, name, look).splitlines()) == stays
+    assert {name for name in HOSTS if _boot(cloud, name) != booted[name]} == set(asked)
+    wait_for("all figures that are gathered", lambda: _is_verified(cloud), 120)
+
+
+def _boot(cloud: AwsHosts, name: str) -> str:
+    return as_root(cloud.lab, name, "cat /proc/sys/kernel/random/boot_id")
 
 
 def test_faults_happen_to_instances_are_undone_and_lose_nothing(cloud: AwsHosts) -> None:

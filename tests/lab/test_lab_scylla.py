@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import scylla_stand_in
 import yaml
-from scylla_stand_in import PACKAGES
+from scylla_stand_in import OF_IMAGE, PACKAGES
 
 from kairoscope import paths
 from kairoscope.hosts import secret_files
@@ -21,6 +21,7 @@ from kairoscope.targets.lab import Lab, LabHost
 pytestmark = [pytest.mark.scylla, pytest.mark.timeout(900)]
 
 NEWEST, VERSION, OLDER = "2026.2.5", "2026.1.11", "2026.1.10"
+LATER = "2026.2.6"  # To be had all the time, and never asked for.
 GATEWAY = "10.77.0.1"
 NODES = {f"storage-{i}": f"10.77.0.{10 + i}" for i in (1, 2, 3)}
 DISKS = ["/srv/disk-a", "/srv/disk-b"]
@@ -224,7 +225,7 @@ def site(new_lab, tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     packages = folder / "packages"
     packages.mkdir()
-    scylla_stand_in.build(packages, [OLDER, VERSION, NEWEST])
+    scylla_stand_in.build(packages, [OLDER, VERSION, NEWEST, LATER])
     lab = new_lab()
     lab.up([LabHost(name, address) for name, address in NODES.items()], print)
     for node in NODES:
@@ -396,7 +397,7 @@ def test_the_version_is_exact_and_stays(site):
     site.run("storage-1", "apt-get", "-qq", "upgrade", "--yes")
     policy = site.run("storage-1", "apt-cache", "policy", "scylla")
     assert f"Candidate: {scylla_stand_in.package_version(VERSION)}" in policy
-    assert scylla_stand_in.package_version(NEWEST) in policy
+    assert scylla_stand_in.package_version(LATER) in policy
 
 
 def test_another_version_than_the_installed_one_is_refused(site):
@@ -655,6 +656,46 @@ def test_one_that_takes_a_dead_node_s_place_may_take_longer_than_a_start(site):
     assert dead not in site.run("storage-1", "nodetool", "status")
     site.changes(scylla_image=True)
     assert site.changes(scylla_image=True) == dict.fromkeys(NODES, 0)
+
+
+def as_its_image_has_them(site: Site, node: str) -> None:
+    """ScyllaDB's packages, and those that its image has beside: nothing pins or holds them, and a
+    repository of the host's has a newer patch (packer/scylla_install_image)."""
+    beside = [f"{name}={scylla_stand_in.package_version(NEWEST)}" for name in OF_IMAGE]
+    site.run(node, "apt-get", "-qq", "install", "--yes", "--allow-change-held-packages", *beside)
+    site.run(node, "rm", "--force", "/etc/apt/preferences.d/scylla")
+    site.run(node, "apt-mark", "unhold", *PACKAGES, *OF_IMAGE)
+    would = site.run(node, "apt-get", "--simulate", "upgrade", "--with-new-pkgs")
+    for name in PACKAGES | OF_IMAGE:
+        older, newer = (scylla_stand_in.package_version(release) for release in (NEWEST, LATER))
+        assert f"Inst {name} [{older}] ({newer} " in would
+
+
+def packages_of(site: Site, node: str) -> dict[str, str]:
+    """What is wanted of each package of ScyllaDB's on a node, and its release."""
+    shown = site.run(
+        node, "dpkg-query", "-W", "-f", "${Package} ${db:Status-Want} ${Version}\n", "scylla*"
+    )
+    found = [line.partition(" ") for line in shown.splitlines()]
+    return {name: told.removesuffix(f"-{scylla_stand_in.BUILD}") for name, _, told in found}
+
+
+def test_an_image_s_packages_stay_at_their_release_too(site):
+    stay = dict.fromkeys(PACKAGES | OF_IMAGE, f"hold {NEWEST}")
+    for node in NODES:
+        as_its_image_has_them(site, node)
+    before = {node: len(site.calls(node)) for node in NODES}
+    assert all(site.changes(scylla_image=True).values())
+    assert site.changes(scylla_image=True) == dict.fromkeys(NODES, 0)
+    # One that was deployed when a deploy held none of an image's.
+    as_its_image_has_them(site, "storage-2")
+    changed = site.changes("upgrade-system", scylla_image=True)
+    assert changed.pop("storage-2") > 0
+    assert set(changed.values()) == {0}
+    for node in NODES:
+        assert packages_of(site, node) == stay
+        assert site.run(node, "scylla", "--version").startswith(NEWEST)
+        assert len(site.calls(node)) == before[node]
 
 
 def test_an_empty_first_node_makes_no_second_cluster(site):

@@ -26,6 +26,8 @@ PACKAGES = {
     "scylla-conf": (),
     "scylla-kernel-conf": (),
 }
+# What ScyllaDB's image has beside them (packer/scylla_install_image in scylla-machine-image).
+OF_IMAGE = {"scylla-server-dbg": ("scylla-server",), "scylla-machine-image": ()}
 
 
 def package_version(release: str) -> str:
@@ -46,7 +48,7 @@ def build(folder: Path, releases: list[str]) -> Repository:
     pool = folder / "repository" / "pool"
     pool.mkdir(parents=True)
     for release in releases:
-        for name in PACKAGES:
+        for name in PACKAGES | OF_IMAGE:
             _package(name, release, pool)
     key = folder / "key.gpg"
     _index(pool.parent, key)
@@ -83,7 +85,7 @@ def _package(name: str, release: str, pool: Path) -> None:
         control = root / "DEBIAN"
         control.mkdir(parents=True, mode=0o755)
         version = package_version(release)
-        needs = [f"{other} (= {version})" for other in PACKAGES[name]]
+        needs = [f"{other} (= {version})" for other in (PACKAGES | OF_IMAGE)[name]]
         control.joinpath("control").write_text(
             f"Package: {name}\nVersion: {version}\nArchitecture: all\nSection: database\n"
             f"Maintainer: {MAINTAINER}\n"
