@@ -16,6 +16,56 @@ from kairoscope import paths
 ROLES = paths.ANSIBLE / "roles"
 PLAYBOOK = paths.ANSIBLE / "playbooks" / "upgrade-system.yml"
 
+# What starts anew: lines of /proc/<pid>/maps
+
+# Of Cassandra 5.0.9 on a host of the lab that ran for half an hour, and nothing had been upgraded.
+UNPACKED = """\
+7fc1e0ae7000-7fc1e0ae8000 r-xp 00000000 00:ac 15                         /tmp/ffiOJKbMs (deleted)
+7fc157c00000-7fc157c1e000 r-xp 00000000 07:05 262173                     /var/lib/kairoscope/storage-1/tmp/jna7949835690850045452.tmp (deleted)
+7fc1e0800000-7fc1e0823000 r--p 00000000 07:05 262166                     /var/lib/kairoscope/storage-1/tmp/libnetty_tcnative_linux_x86_6410196661094394935212.so (deleted)
+7fc153800000-7fc153812000 r-xp 00000000 07:05 262176                     /var/lib/kairoscope/storage-1/tmp/libnetty_transport_native_epoll_x86_6416044783253893246606.so (deleted)
+7fc1e13b0000-7fc1e13b2000 r--p 00000000 00:9f 10028670                   /opt/kairoscope/java-17.0.15-a3e9bc15/lib/libzip.so
+"""  # noqa: E501
+# Of a process whose libraries were replaced as dpkg does it: a new file, renamed over the old one.
+OF_PACKAGES = """\
+7f97fd01e000-7f97fd044000 r--p 00000000 fe:00 10331480                   /usr/lib/x86_64-linux-gnu/libc.so.6 (deleted)
+7f97fd7bf000-7f97fd7d2000 r-xp 00003000 fe:00 10331603                   /usr/lib/x86_64-linux-gnu/libz.so.1.2.13 (deleted)
+7fbd22ee6000-7fbd22ee9000 r--p 00000000 00:125 326956                    /usr/lib/x86_64-linux-gnu/libz.so.1.2.13 (deleted)
+"""  # noqa: E501
+# By their places, of other layouts and of ScyllaDB's package.
+ELSEWHERE = "7f97fd01e000-7f97fd044000 r--p 00000000 fe:00 10331480                   {}"
+THERE = (
+    "/lib/x86_64-linux-gnu/libc-2.31.so (deleted)",
+    "/lib64/ld-linux-x86-64.so.2 (deleted)",
+    "/usr/lib64/libssl.so.3 (deleted)",
+)
+NOT_THERE = (
+    "/usr/lib/x86_64-linux-gnu/libc.so.6",
+    "/usr/lib/locale/locale-archive (deleted)",
+    "/opt/scylladb/libreloc/libc.so.6 (deleted)",
+    "/usr/local/lib/libjemalloc.so.2 (deleted)",
+    "/var/lib/kairoscope/storage-1/tmp/liblz4-java-12554193520852214314.so (deleted)",
+    "/dev/zero (deleted)",
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "replaced"),
+    [
+        *((line, False) for line in UNPACKED.splitlines()),
+        *((line, True) for line in OF_PACKAGES.splitlines()),
+        *((ELSEWHERE.format(place), True) for place in THERE),
+        *((ELSEWHERE.format(place), False) for place in NOT_THERE),
+    ],
+)
+def test_libraries_of_packages_alone_make_a_server_start_anew(line, replaced):
+    """A Cassandra has deleted some of its own at each time; it would restart at each upgrade."""
+    pattern = yaml.safe_load((ROLES / "updates" / "vars" / "main.yml").read_text())
+    words = ["grep", "--quiet", "--extended-regexp", pattern["updates_replaced"]]
+    done = subprocess.run(words, input=line + "\n", text=True, check=False)
+    assert done.returncode == (0 if replaced else 1)
+
+
 # What stays: ScyllaDB's packages
 
 
