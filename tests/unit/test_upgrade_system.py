@@ -10,11 +10,68 @@ import jinja2
 import pytest
 import scylla_stand_in
 import yaml
+from test_replace import RING, Site
 
 from kairoscope import paths
+from kairoscope.deploy import deploy
+from kairoscope.deploy.operate import cluster, servers
+from kairoscope.deploy.operate.deployed import Deployed
+from kairoscope.errors import UserError
+from kairoscope.hosts import operation
+from kairoscope.hosts.deployed import finished_file
 
 ROLES = paths.ANSIBLE / "roles"
 PLAYBOOK = paths.ANSIBLE / "playbooks" / "upgrade-system.yml"
+
+# While a load runs
+
+
+@pytest.fixture
+def site(monkeypatch, tmp_path):
+    """A target of which all is well, and what would be run on it."""
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    site = Site()
+    site.ring = dict.fromkeys(RING, "UN")
+    monkeypatch.setattr(cluster, "_ring", lambda _: site.ring)
+    monkeypatch.setattr(cluster, "_schemas", lambda _: 1)
+    monkeypatch.setattr(cluster, "_kairosdb", lambda *_: site.kairosdb)
+    monkeypatch.setattr(deploy, "playbook", site.playbook)
+    monkeypatch.setattr(Deployed, "confirm", site.confirm)
+    site.has()
+    finished_file("lab").touch()
+    return site
+
+
+@pytest.mark.parametrize("limit", [None, "loader-1"])
+def test_no_host_that_sends_a_load_is_rebooted_under_it(site, limit):
+    with operation.hold(operation.load_lock("lab"), "mine"):
+        why = "A load runs on target lab: upgrade-system may reboot loader-1; --limit takes another"
+        with pytest.raises(UserError, match=why):
+            servers.upgrade_system(site.deployed, limit)
+        assert site.calls == []
+    servers.upgrade_system(site.deployed, limit)
+    assert site.calls[0] == ("upgrade-system", "")
+
+
+@pytest.mark.parametrize("limit", ["storage-1", "kairosdb-1", "monitoring-1"])
+def test_the_others_are_what_a_load_can_do_without(site, limit):
+    with operation.hold(operation.load_lock("lab"), "mine"):
+        servers.upgrade_system(site.deployed, limit)
+        servers.rolling_restart(site.deployed, None)
+    assert [call[0] for call in site.calls] == [
+        *("upgrade-system", "confirm", "rolling-restart", "confirm")
+    ]
+
+
+def test_none_can_begin_meanwhile(site, monkeypatch):
+    def begin(*_: Any, **__: Any) -> None:
+        with operation.hold(operation.load_lock("lab"), "a load cannot begin"):
+            pass
+
+    monkeypatch.setattr(deploy, "playbook", begin)
+    with pytest.raises(UserError, match="a load cannot begin"):
+        servers.upgrade_system(site.deployed, None)
+
 
 # What starts anew: lines of /proc/<pid>/maps
 

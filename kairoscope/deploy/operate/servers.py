@@ -1,7 +1,9 @@
 """Verbs that restart servers: with the same settings, other settings, other versions."""
 
+import contextlib
 import re
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,11 +27,19 @@ _BACK = "--rollback"
 _OF_BUNDLE = re.compile(r"(kairosdb|cassandra|java)_(version|bundle_dir)|java|kairosdb_driver")
 
 
-def _one_after_another(target: Deployed, verb: str, limit: str | None) -> None:
-    """Run the playbook of that name on every host, or one, where the others can do without it."""
-    with changing(target):
-        if limit:
-            target.inventory.host(limit)
+def _one_after_another(
+    target: Deployed, verb: str, limit: str | None, no_load_on: Collection[str] = ()
+) -> None:
+    """Run the playbook of that name on every host, or one, where the others can do without it.
+
+    No load may run if there is a host of one of the roles `no_load_on` among them.
+    """
+    with changing(target), contextlib.ExitStack() as idle:
+        here = target.inventory
+        hosts = [here.host(limit)] if limit else here.all
+        if needed := [host.name for host in hosts if host.role in no_load_on]:
+            why = f"{verb} may reboot {', '.join(needed)}; --limit takes another host alone"
+            idle.enter_context(operation.without_load(target.name, why))
         target.refuse_unless_whole(verb, *safety.one_down(target.plan))
         target.playbook(verb, operate_limit=limit or "all")
         target.confirm(verb)
@@ -44,8 +54,9 @@ def upgrade_system(target: Deployed, limit: str | None) -> None:
     """Bring the packages of the hosts' own repositories up to date, host by host.
 
     What must start anew does: a host for a newer kernel, a server for libraries that were replaced.
+    A load would end with its loader host.
     """
-    _one_after_another(target, "upgrade-system", limit)
+    _one_after_another(target, "upgrade-system", limit, no_load_on=("loader",))
 
 
 def rolling_config(target: Deployed, plan: Plan) -> None:
