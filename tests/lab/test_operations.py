@@ -90,6 +90,64 @@ def started(lab: DeployedLab, host: str) -> str:
     return lab.on(host, "systemctl", "show", "-p", "InvocationID", unit)
 
 
+def test_the_system_s_packages_and_what_has_to_start_anew(lab):
+    """There are none to be had: what asks for it reboots or restarts, and nothing else does."""
+    for host in HOSTS:
+        # The lab's hosts have no way to Debian's.
+        lists = "rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*"
+        lab.on(host, "sudo", "sh", "-c", lists)
+    with lab.loading() as load:
+        assert "upgrade-system may reboot loader-1" in lab.refuses("upgrade-system")
+        wants_reboot(lab, "kairosdb-2")
+        replace_library(lab, "kairosdb-1")
+        before = begun(lab)
+        for host in KAIROSDB:
+            lab.operate("upgrade-system", "--limit", host)
+        load.lost_nothing()
+    after = begun(lab)
+    assert {host for host in HOSTS if after[host][0] != before[host][0]} == {"kairosdb-2"}
+    assert {host for host in HOSTS if after[host][1] != before[host][1]} == set(KAIROSDB)
+
+    for host in ("storage-2", "loader-1"):
+        wants_reboot(lab, host)
+    restarted = {"storage-2"}
+    if not SCYLLA:  # It has all that it runs with in its own folder.
+        replace_library(lab, "storage-1")
+        restarted |= {"storage-1"}
+    lab.operate("upgrade-system")
+    last = begun(lab)
+    assert {host for host in HOSTS if last[host][0] != after[host][0]} == {"storage-2", "loader-1"}
+    # Cassandra has always deleted libraries of its own by then.
+    assert {host for host in HOSTS if last[host][1] != after[host][1]} == restarted
+    lab.wait_until_well()
+
+
+def begun(lab: DeployedLab) -> dict[str, tuple[str, str]]:
+    """What tells one start of each host, and of its server if it has one, from another."""
+    boot = ("cat", "/proc/sys/kernel/random/boot_id")
+    return {
+        host: (lab.on(host, *boot), "" if host.startswith("loader") else started(lab, host))
+        for host in HOSTS
+    }
+
+
+def wants_reboot(lab: DeployedLab, host: str) -> None:
+    """As the package of a kernel leaves it on Ubuntu."""
+    lab.on(host, "sudo", "touch", "/run/reboot-required")
+
+
+def replace_library(lab: DeployedLab, host: str) -> None:
+    """Of those that a host's Java has open, as dpkg does it: another file, renamed over it."""
+    unit = "kairosdb" if host.startswith("kairosdb") else STORE_UNIT
+    script = f"""
+    pid=$(systemctl show --property MainPID --value {unit})
+    library=$(grep --only-matching '/usr/lib/.*/libz[.]so[.0-9]*$' /proc/$pid/maps | head -n 1)
+    cp --archive "$library" "$library.dpkg-new"
+    mv "$library.dpkg-new" "$library"
+    """
+    lab.on(host, "sudo", "sh", "-euc", script)
+
+
 def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
     with lab.loading() as load:
         lab.operate("repair")

@@ -1,9 +1,12 @@
 """A host's own packages: what is upgraded, what stays, what starts anew and what has to wait."""
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -123,6 +126,80 @@ def test_libraries_of_packages_alone_make_a_server_start_anew(line, replaced):
     assert done.returncode == (0 if replaced else 1)
 
 
+# What is done on a host: the role, with apt's and dpkg's programs replaced
+
+APT = """#!/bin/sh
+echo "apt-get $1 LC_ALL=$LC_ALL" >> "$CALLS"
+[ "$1" = update ] || { printf 'Calculating upgrade...\\n0 upgraded, 0 newly installed\\n'; exit 0; }
+answer=$(head -n 1 "$ANSWERS"); sed -i 1d "$ANSWERS"
+[ -z "$answer" ] || { echo "$answer" >&2; exit 100; }
+"""
+DPKG = """#!/bin/sh
+echo "dpkg $*" >> "$CALLS"
+exit 1
+"""
+LOCKED = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 1234 (apt-get)"
+AWAY = "E: Failed to fetch http://10.77.0.1:1/dists/stable/InRelease  Could not connect"
+
+
+def upgraded(folder: Path, *answers: str) -> tuple[subprocess.CompletedProcess[str], list[str]]:
+    """The role on this machine, where `apt-get update` says these, the last one again and again
+    ("" is well): how it ended, and what was called."""
+    programs, calls, told = folder / "bin", folder / "calls", folder / "answers"
+    programs.mkdir()
+    for name, text in {"apt-get": APT, "dpkg": DPKG}.items():
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    told.write_text("\n".join([*answers, *answers[-1:] * 9, ""]))
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "tasks": [{"ansible.builtin.include_role": {"name": "updates"}}],
+    }
+    (folder / "play.yml").write_text(yaml.safe_dump([play]))
+    done = subprocess.run(
+        [
+            *(Path(sys.executable).with_name("ansible-playbook"), folder / "play.yml"),
+            *("-c", "local", "-e", '{"updates_wait_seconds": 4}'),
+        ],
+        env=os.environ
+        | {
+            "PATH": f"{programs}:{os.environ['PATH']}",
+            "CALLS": str(calls),
+            "ANSWERS": str(told),
+            "ANSIBLE_HOME": str(folder / "ansible"),
+            "ANSIBLE_ROLES_PATH": str(ROLES),
+            "ANSIBLE_LOCALHOST_WARNING": "false",
+        },
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done, calls.read_text().splitlines()
+
+
+UPDATE, UPGRADE = "apt-get update LC_ALL=C", "apt-get upgrade LC_ALL=C"
+FINISH = "dpkg --force-confdef --force-confold --configure --pending"
+
+
+def test_another_apt_on_the_host_is_waited_for(tmp_path):
+    """By itself apt-get does not wait for the lock of its lists, as each host's timer has it."""
+    done, calls = upgraded(tmp_path, LOCKED, "")
+    assert done.returncode == 0, done.stdout
+    # One that was killed is finished first, and what dpkg cannot do is apt-get's to say.
+    assert calls == [UPDATE, UPDATE, FINISH, UPGRADE]
+    assert re.search(r"localhost .* changed=0 ", done.stdout), done.stdout
+
+
+@pytest.mark.parametrize(("answer", "asked"), [(AWAY, 1), (LOCKED, 3)])
+def test_a_host_that_gets_nothing_is_left_as_it_was(tmp_path, answer, asked):
+    done, calls = upgraded(tmp_path, answer)
+    assert done.returncode == 2
+    assert answer.partition(":")[2].strip()[:30] in done.stdout
+    assert calls == [UPDATE] * asked
+
+
 # What stays: ScyllaDB's packages
 
 
@@ -160,6 +237,12 @@ def storage_play() -> list[str]:
     plays = yaml.safe_load(PLAYBOOK.read_text())
     (storage,) = [play for play in plays if play.get("hosts", "").startswith("storage:")]
     return [name for name, _ in includes(storage["tasks"])]
+
+
+def test_a_node_is_taken_down_where_all_are_up_after_the_upgrade_too():
+    """Which takes minutes where there is much."""
+    wanted = ["ring", "updates", "ring", "Drain", "Stop", "updates/reboot"]
+    assert [name for name in storage_play() if name in wanted] == wanted
 
 
 @pytest.mark.skipif(not shutil.which("apt-get"), reason="apt is Debian's")
