@@ -52,7 +52,7 @@ class Site(Target):
         self.calls: list[tuple[str, ...]] = []
         self.ring = dict(RING)
         self.kairosdb: KairosDBStatus = HEALTHY
-        self.reached, self.dies = False, False
+        self.reached, self.dies, self.kairosdb_stays_away = False, False, False
         self.away: list[str] = []
         self.deployed = Deployed(
             Deployment(self, known.stack("kairosdb"), Options(paths.CHECKOUT), Console(quiet=True))
@@ -76,6 +76,8 @@ class Site(Target):
 
     def apply(self, *_: Any, limit: str = "", **__: Any) -> None:
         self.calls.append(("deploy", limit) if limit else ("deploy",))
+        if self.kairosdb_stays_away and limit != "storage":
+            raise UserError("kairosdb-1 is not healthy: its disk")
 
     def playbook(self, *names: Any, limit: str = "", **_: Any) -> None:
         self.calls.append((names[2], limit))
@@ -206,6 +208,15 @@ def test_one_that_is_alive_is_not_replaced(site):
     assert site.calls == []
 
 
+def test_of_two_that_are_dead_neither_is_replaced_and_the_way_out_is_named(site):
+    """Of three copies one is left: it may lack what the other two had acknowledged."""
+    finished_file("lab").touch()
+    site.ring["10.77.0.1"] = "DN"
+    with pytest.raises(UserError, match=r"storage-3: down as well.*restore a backup"):
+        nodes.replace(site.deployed, "storage-2")
+    assert site.calls == []
+
+
 # In the middle of another verb
 
 THERE = "storage-1 storage-2 storage-3"
@@ -317,11 +328,52 @@ def test_kairosdb_need_not_stand_yet(site):
     assert ("deploy",) in site.calls
 
 
-def test_it_must_where_all_is_deployed(site):
+STORAGE_FIRST = [("deploy", "storage"), ("confirm", "kairosdb-1")]
+
+
+def test_nor_where_all_is_deployed(site):
+    """Both gone: a deploy would be refused for the storage node, which is the first to come back.
+    What makes the hosts (Terraform) makes that of KairosDB in the same step."""
     finished_file("lab").touch()
     site.kairosdb = NO_ANSWER
-    with pytest.raises(UserError, match="kairosdb-1 is not healthy"):
+    nodes.replace(site.deployed, "storage-2")
+    assert site.calls == [
+        ("anew", "storage-2"),
+        ("prepare", "storage-2"),
+        *STORAGE_FIRST,
+        ("deploy",),
+        ("confirm",),
+    ]
+
+
+def test_a_kairosdb_host_that_is_not_reached_is_left_for_a_deploy(site):
+    """A machine of one's own that is gone, or an instance that hangs."""
+    finished_file("lab").touch()
+    site.kairosdb, site.away = NO_ANSWER, ["kairosdb-1"]
+    nodes.replace(site.deployed, "storage-2")
+    rest = [("deploy", "all:!kairosdb-1"), ("confirm", "kairosdb-1")]
+    assert site.calls == [("anew", "storage-2"), ("prepare", "storage-2"), *STORAGE_FIRST, *rest]
+    assert operation.unfinished("lab") is None
+
+
+def test_a_kairosdb_node_that_cannot_be_well_keeps_no_replacement_from_its_end(site):
+    """As with a disk in trouble: the next storage node that dies must be replaced, too."""
+    finished_file("lab").touch()
+    site.kairosdb, site.kairosdb_stays_away = NO_ANSWER, True
+    with pytest.raises(UserError) as error:
         nodes.replace(site.deployed, "storage-2")
+    said = error.value.message
+    assert said.startswith("storage-2 is replaced, and all storage nodes are well")
+    assert "its disk" in said and said.endswith("make deploy TARGET=lab")
+    assert operation.unfinished("lab") is None
+
+
+def test_what_is_not_well_is_said(site, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(Deployed, "say", lambda _, text: said.append(text))
+    site.kairosdb = NO_ANSWER
+    nodes.replace(site.deployed, "storage-2")
+    assert any(text.startswith("replace: kairosdb-1 is not healthy") for text in said)
 
 
 def test_where_no_node_has_stood_the_way_out_is_named(site):
@@ -335,7 +387,7 @@ def test_where_no_node_has_stood_the_way_out_is_named(site):
 
 
 def test_hosts_that_nothing_is_stored_on_are_done_without(site):
-    site.away = ["loader-1", "monitoring-1", "kairosdb-1"]
+    site.away = ["loader-1", "monitoring-1"]
     nodes.replace(site.deployed, "storage-2")
     # KairosDB is restarted and told of the new node.
     assert ("deploy", "all:!loader-1:!monitoring-1") in site.calls

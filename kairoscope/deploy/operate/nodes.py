@@ -22,6 +22,8 @@ for unit; do
 done
 """
 _GROUPS = {"storage": "storage_nodes", "kairosdb": "kairosdb_nodes"}
+# Nothing is stored on them that a new storage node would be sent.
+_DONE_WITHOUT = ("kairosdb", "loader", "monitoring")
 
 
 def add_kairosdb(target: Deployed, plan: Plan) -> None:
@@ -132,9 +134,14 @@ def replace(target: Deployed, limit: str | None) -> None:
     ) as unfinished:
         plan = target.plan
         older = unfinished.over if unfinished else changes.unfinished(target.name)
+        target.say(f"{verb}: looking at every server …")
+        seen = cluster.look(target.inventory)
         operation = unfinished or Operation(
-            verb, wanted.host, " ".join(_dead(target, limit, verb, older))
+            verb, wanted.host, " ".join(_dead(target, seen, limit, verb, older))
         )
+        unwell = safety.kairosdb_unhealthy(target.inventory, seen)
+        for problem in unwell:
+            target.say(f"{verb}: {problem}. The data comes from other storage nodes, so it goes on")
         if not unfinished:
             # Of an earlier replacement: it would look as if this one had got on already.
             bootstrap.set_replaces(target.name, wanted.host, None)
@@ -144,53 +151,85 @@ def replace(target: Deployed, limit: str | None) -> None:
         if older and older.verb == "add-storage":
             _stand_aside(target, host, left_out)
         if host.vars.get(bootstrap.REPLACES) != replaced:
-            if target.of.target.makes_anew and not _is_new(target.inventory, host):
+            if target.of.target.makes_anew and not _is_new(target.inventory, seen, host):
                 target.of.target.make_anew(host, target.say)
             bootstrap.set_replaces(target.name, host.name, replaced)
-        spared = ("kairosdb", "loader", "monitoring") if older else ("loader", "monitoring")
-        away = target.prepare(plan, let_go=host.name, without=left_out, spared=spared)
+        away = target.prepare(plan, let_go=host.name, without=left_out, spared=_DONE_WITHOUT)
         if away:
             target.say(f"{verb}: goes on without {', '.join(away)}, not reached by ssh")
-        if older and older.verb == "upgrade-scylla":
-            # "You should never add a new node with a different version"
-            # (https://docs.scylladb.com/manual/branch-2025.3/upgrade/about-upgrade.html); but the
-            # upgrade waits for all nodes, and so does its way back.
-            target.say(
-                f"{verb}: {host.name} gets the release of the plan, and others may have another: "
-                "ScyllaDB's manual advises against it. Go on with the upgrade right after this"
-            )
         if older:
-            # Its address may be another one now.
-            target.playbook("firewall", limit=f"storage:!{host.name}")
-            target.deploy(plan, limit=host.name)
-            target.confirm(verb, [each.name for each in target.inventory.kairosdb])
+            _bring_alone(target, plan, host.name, older)
+        elif unwell:
+            # A deploy waits for each KairosDB node to be well, and this one might never end: the
+            # storage nodes by themselves, and the rest is no longer the replacement's.
+            _bring_storage(target, plan, "storage", verb)
         else:
-            target.deploy(plan, limit=":!".join(["all", *away]) if away else "")
-            target.confirm(verb)
+            _bring_all_but(target, plan, away, verb)
         changes.end(target.name)
         if older:
             target.say(
                 f"`{older}` is unfinished still. Run it again: kairoscope operate {older} --target "
                 f"{target.name}, with the experiment it had"
             )
-        elif away:
+            return
+        if unwell:
+            _bring_rest(target, plan, away, host.name)
+        if away:
             target.say(
                 f"{', '.join(away)}: not deployed to, so the deploy is not finished. Once it "
                 f"answers, or there is another in its place: make deploy TARGET={target.name}"
             )
 
 
-def _dead(target: Deployed, limit: str | None, verb: str, older: Operation | None) -> list[str]:
+def _bring_alone(target: Deployed, plan: Plan, name: str, older: Operation) -> None:
+    """Deploy to a dead node's new host alone, in the middle of another verb."""
+    if older.verb == "upgrade-scylla":
+        # "You should never add a new node with a different version"
+        # (https://docs.scylladb.com/manual/branch-2025.3/upgrade/about-upgrade.html); but the
+        # upgrade waits for all nodes, and so does its way back.
+        target.say(
+            f"replace: {name} gets the release of the plan, and others may have another: "
+            "ScyllaDB's manual advises against it. Go on with the upgrade right after this"
+        )
+    # Its address may be another one now.
+    target.playbook("firewall", limit=f"storage:!{name}")
+    _bring_storage(target, plan, name, "replace")
+
+
+def _bring_storage(target: Deployed, plan: Plan, limit: str, verb: str) -> None:
+    """Deploy to storage hosts of a pattern of Ansible; the storage nodes must be well after it."""
+    target.deploy(plan, limit=limit)
+    target.confirm(verb, [each.name for each in target.inventory.kairosdb])
+
+
+def _bring_all_but(target: Deployed, plan: Plan, away: list[str], verb: str) -> None:
+    """Deploy to all hosts but those that are away, which must be well after it."""
+    target.deploy(plan, limit=":!".join(["all", *away]) if away else "")
+    target.confirm(verb, away)
+
+
+def _bring_rest(target: Deployed, plan: Plan, away: list[str], name: str) -> None:
+    """The same, where KairosDB nodes were not well and the replacement is done."""
+    try:
+        _bring_all_but(target, plan, away, "deploy")
+    except UserError as error:
+        raise UserError(
+            f"{name} is replaced, and all storage nodes are well. The rest of the deploy did not "
+            f"end:\n{error.message}\nMend that, then: make deploy TARGET={target.name}"
+        ) from error
+
+
+def _dead(
+    target: Deployed, seen: Seen, limit: str | None, verb: str, older: Operation | None
+) -> list[str]:
     """What the new node replaces: the dead one's address, or for ScyllaDB its host id; then the
     hosts that are left out meanwhile, as the ring does not have them (`_outside`).
 
-    UserError if it is not dead, or not all others are well. KairosDB need not be where a deploy or
-    a verb is unfinished: it may never have started, and the data comes from the other replicas.
+    UserError if it is not dead, or not all other storage nodes are well. KairosDB need not be: it
+    has none of the data, and where its host is gone too, a deploy would be refused for this one.
     """
     here = target.inventory
     host = safety.the_host(here, limit, "storage", verb)
-    target.say(f"{verb}: looking at every server …")
-    seen = cluster.look(here)
     out = _outside(older, here, seen)
     if host.name in out:
         raise UserError(
@@ -199,8 +238,7 @@ def _dead(target: Deployed, limit: str | None, verb: str, older: Operation | Non
         )
     others = [h for h in here.storage if h.name not in (host.name, *out)]
     dead = safety.address_in_ring(here, seen, host)
-    between = older is not None or not finished_file(target.name).exists()
-    but = [host.name, *out, *(h.name for h in here.kairosdb if between)]
+    but = [host.name, *out, *(h.name for h in here.kairosdb)]
     problems = safety.whole(here, seen, but, gone=[dead])
     problems += safety.one_down(target.plan)
     for other in others:
@@ -209,7 +247,15 @@ def _dead(target: Deployed, limit: str | None, verb: str, older: Operation | Non
             problems.append(
                 f"{other.name} sees {host.name} {found}; only one that is down (DN) is replaced"
             )
-    if between and not older and not all(seen.rings[other.name] for other in others):
+    rings = [ring for ring in seen.rings.values() if ring]
+    if down := [o.name for o in others if any(ring.get(o.address) == "DN" for ring in rings)]:
+        problems.append(
+            f"{', '.join(down)}: down as well, with what may be the only other copy of rows. Bring "
+            "it up again first. If it is gone for good, too, a quorum of these rows is: make "
+            f"destroy TARGET={target.name}, make deploy, and restore a backup"
+        )
+    between = older is None and not finished_file(target.name).exists()
+    if between and not all(seen.rings[other.name] for other in others):
         problems.append(
             "the last deploy did not finish. If none of this target ever has, there is no data: "
             f"make destroy TARGET={target.name}, then make deploy"
@@ -254,9 +300,8 @@ def _stand_aside(target: Deployed, dead: Host, names: list[str]) -> None:
         cluster.forget_joining(members, host.address, SETTLE_S)
 
 
-def _is_new(here: Inventory, host: Host) -> bool:
+def _is_new(here: Inventory, seen: Seen, host: Host) -> bool:
     """Whether a dead node's host is another machine already, that nothing has run on."""
-    seen = cluster.look(here)
     return safety.address_in_ring(here, seen, host) != host.address and not _holds_data(host)
 
 
