@@ -147,3 +147,37 @@ def test_a_storage_node_whose_instance_is_gone_is_made_anew_by_the_verb_alone(
     changed = {a for a, v in published.state().items() if v["id"] != before[a]["id"]}
     assert changed and all('node["storage-2"]' in address for address in changed), changed
     assert published.changes() == {}
+
+
+def test_hosts_of_two_roles_that_are_gone_are_made_in_one_step(published: Published) -> None:
+    """Protected, too: the guard of a host refuses that it is replaced."""
+    published.write_account(protect=True)
+    fewer = published.write_experiment(cluster={"kairosdb_nodes": 2})
+    published.deploy(fewer)
+    before, was = published.state(), published.instances()
+    names = ("kairoscope-storage-2", "kairoscope-kairosdb-1")
+    ec2 = published.client("ec2")
+    for name in names:
+        number = was[name]["InstanceId"]
+        ec2.modify_instance_attribute(
+            InstanceId=number, DisableApiTermination={"Value": False}
+        )  # As a machine that breaks.
+        ec2.terminate_instances(InstanceIds=[number])
+    assert "LIMIT=storage-2" in published.refused(*published.deploy_arguments(fewer))
+
+    done = subprocess.run(
+        [sys.executable, "-c", MAKE_ANEW, fewer, published.account],
+        env=published.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    now = published.instances()
+    assert now.keys() == was.keys()
+    assert all(now[name]["InstanceId"] != was[name]["InstanceId"] for name in names)
+    volume = 'module.kairosdb.module.node["kairosdb-1"].aws_ebs_volume.data[0]'
+    assert published.state()[volume]["id"] == before[volume]["id"]
+    assert published.changes() == {}
+    published.write_account()
+    published.deploy(fewer)

@@ -28,7 +28,7 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, provenance, ssh
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.hosts.machines import Machine
+from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.targets.aws import backups, guard, known_hosts, machines, target, terraform
 from kairoscope.targets.aws.terraform import MIRROR_VARIABLE, PROVIDER, Terraform
 from kairoscope.targets.target import Options
@@ -134,6 +134,62 @@ def test_where_no_deploy_has_finished_the_refusal_names_destroy(
     assert "destroy" not in refused()
     # It has not joined yet, and holds nothing.
     target._planned(Terraform(fake), planned(), Options(fake, without=("storage-2",)))
+
+
+def test_where_the_bastion_is_gone_too_the_way_in_comes_first() -> None:
+    """A deploy is refused before it makes the bastion, and replace looks at the others by it."""
+    bastion = 'module.access.module.bastion["bastion"].aws_instance.host'
+    storage = change(STORAGE, "aws_instance", ["create"])
+    both = {"resource_changes": [change(bastion, "aws_instance", ["create"]), storage]}
+    with pytest.raises(UserError, match=r"bastion is gone as well.* Before it: the way"):
+        guard.check(both, None, ["storage-2"], way_in="the way")
+    with pytest.raises(UserError) as error:
+        guard.check({"resource_changes": [storage]}, None, ["storage-2"], way_in="the way")
+    assert "bastion" not in error.value.message
+
+
+KAIROSDB = 'module.kairosdb.module.node["kairosdb-1"]'
+GUARD = f"{KAIROSDB}.module.protection[0].terraform_data.guard"
+
+
+def guarded(actions: list[str], *, protect: bool = True) -> dict[str, Any]:
+    told = {"input": {"protect": protect, "what": "kairoscope-kairosdb-1"}}
+    return change(GUARD, "terraform_data", actions, told)
+
+
+def test_the_guard_of_a_host_that_is_gone_protects_nothing() -> None:
+    instance = f"{KAIROSDB}.aws_instance.host"
+    gone = change(instance, "aws_instance", ["create"])
+    replaced = guarded(["delete", "create"])
+    assert guard.of_hosts_gone({"resource_changes": [gone, replaced]}) == [GUARD]
+    for others in (
+        [change(instance, "aws_instance", ["delete", "create"]), replaced],  # It is there.
+        [change(instance.replace("-1", "-11"), "aws_instance", ["create"]), replaced],
+        [gone, guarded(["create"])],  # Of a host that is new.
+        [gone, guarded(["delete", "create"], protect=False)],
+    ):
+        assert guard.of_hosts_gone({"resource_changes": others}) == []
+
+
+def test_a_protected_host_that_is_gone_is_made_anew(
+    fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its guard, which is replaced with it, refused that for ever."""
+    instance = change(f"{KAIROSDB}.aws_instance.host", "aws_instance", ["create"])
+    plans = [
+        {"resource_changes": [instance, guarded(["delete", "create"])]},
+        {"resource_changes": [instance, guarded(["create"])]},
+    ]
+    done: list[str] = []
+    monkeypatch.setattr(Terraform, "prepare", lambda *_: None)
+    monkeypatch.setattr(Terraform, "plan", lambda _: plans.pop(0))
+    monkeypatch.setattr(Terraform, "forget", lambda _, address: done.append(address))
+    monkeypatch.setattr(Terraform, "apply", lambda _: done.append("apply"))
+    monkeypatch.setattr(Terraform, "outputs", lambda _: {"region": "eu-central-1"})
+    monkeypatch.setattr(machines, "of_outputs", lambda *_: Machines([], "x"))
+    monkeypatch.setattr(known_hosts, "learn", lambda *_: None)
+    target.Aws().provision(planned(), Options(fake), lambda _: None, lambda: None)
+    assert (done, plans) == ([GUARD, "apply"], [])
 
 
 def test_what_was_interrupted_while_it_was_made_may_be_made_anew() -> None:

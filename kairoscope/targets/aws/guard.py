@@ -11,6 +11,9 @@ _HOLDERS = (
     ("module.kairosdb.", "aws_ebs_volume", "points that wait in its queue are lost"),
     ("module.results.", "aws_s3_bucket", "results and backups are lost"),
 )
+_NO_BASTION = (
+    ". The bastion is gone as well, and without it replace reaches no host. Before it: {way_in}"
+)
 _NEVER_FINISHED = (
     ". The last deploy did not finish: if none of this target ever has, and replace is refused as "
     "the other storage nodes do not answer, there is no data yet: make destroy TARGET=aws, then "
@@ -26,19 +29,22 @@ def check(
     deployed: Collection[str] = (),
     *,
     finished: bool = True,
+    way_in: str = "",
 ) -> None:
     """UserError if the plan (`terraform show -json`) destroys what holds data, naming each.
 
     The host `let_go` holds none any more: it and its disks may be deleted, or made anew where they
     are gone. Another of the storage nodes that were `deployed` may not be made: it would be empty,
     and the others wait for the one that it is not. While no deploy has `finished` the others may
-    not be there to take its place among, and what helps then is said too.
+    not be there to take its place among, and what helps then is said too; and so is the `way_in`
+    to them where the bastion is gone as well, which no verb makes by itself.
     """
     if gone := [name for name in _made(plan) if name in deployed and name != let_go]:
         raise UserError(
             f"{', '.join(gone)}: AWS has no such instance any more, so its data is gone with it. "
             "An empty one cannot join beside the dead node: nothing was changed. First: "
             + "; ".join(f"make operate VERB=replace TARGET=aws LIMIT={name}" for name in gone)
+            + (_NO_BASTION.format(way_in=way_in) if _makes_bastion(plan) else "")
             + ("" if finished else _NEVER_FINISHED)
         )
     losses = list(_losses(plan, let_go))
@@ -57,6 +63,39 @@ def _made(plan: dict[str, Any]) -> Iterator[str]:
         made = resource["change"]["actions"] == ["create"]
         if made and kind == "aws_instance" and address.startswith("module.storage."):
             yield address.split('"')[1]
+
+
+def _makes_bastion(plan: dict[str, Any]) -> bool:
+    return any(
+        resource["address"].startswith("module.access.module.bastion[")
+        and resource["type"] == "aws_instance"
+        and resource["change"]["actions"] == ["create"]
+        for resource in plan.get("resource_changes", [])
+    )
+
+
+def of_hosts_gone(plan: dict[str, Any]) -> list[str]:
+    """Addresses of the guards (terraform/modules/protection) that keep hosts from being made anew
+    whose instance is gone.
+
+    Each is of the instance's id, so it is replaced with it, and refuses that; which protects
+    nothing any more. Nor does `protect = false` help: a guard that is replaced goes by what it was
+    told before (Terraform 1.11.4).
+    """
+    changes = plan.get("resource_changes", [])
+    gone = {
+        resource["address"].removesuffix(".aws_instance.host")
+        for resource in changes
+        if resource["type"] == "aws_instance" and resource["change"]["actions"] == ["create"]
+    }
+    return [
+        resource["address"]
+        for resource in changes
+        if resource["type"] == "terraform_data"
+        and "delete" in resource["change"]["actions"]
+        and resource["change"]["before"]["input"]["protect"]
+        and resource["address"].partition(".module.protection[")[0] in gone
+    ]
 
 
 def _losses(plan: dict[str, Any], let_go: str | None) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,8 @@ _KEY = re.compile(r"(?:ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp\d+) [A-Za-z0-9+/]+={
 _EVERY_S = 10
 
 
-def _file() -> Path:
+def file() -> Path:
+    """What ssh knows of the target's hosts."""
     return paths.target_dir("aws") / "known_hosts"
 
 
@@ -80,16 +81,16 @@ def _console(ec2: Any, instance: str) -> str:
 
 
 def _is_known(name: str) -> bool:
-    looked = ["ssh-keygen", "-F", name, "-f", str(_file())]
+    looked = ["ssh-keygen", "-F", name, "-f", str(file())]
     return (
-        _file().exists() and not subprocess.run(looked, capture_output=True, check=False).returncode
+        file().exists() and not subprocess.run(looked, capture_output=True, check=False).returncode
     )
 
 
 def _add(name: str, keys: list[str]) -> None:
-    _file().parent.mkdir(parents=True, exist_ok=True)
-    with _file().open("a") as file:
-        file.writelines(f"{name} {key}\n" for key in keys)
+    file().parent.mkdir(parents=True, exist_ok=True)
+    with file().open("a") as known:
+        known.writelines(f"{name} {key}\n" for key in keys)
 
 
 def forget_new(
@@ -100,7 +101,7 @@ def forget_new(
     AWS gives an address that has become free to the next instance, whose key is another: ssh would
     take it for somebody in between. `bastion`: address and id; its address outlives it.
     """
-    if not _file().exists():
+    if not file().exists():
         return
     was = {host.address: host.vars.get("instance_id") for host in before.all} if before else {}
     now = {machine.address: machine.more["instance_id"] for machine in made}
@@ -111,7 +112,7 @@ def forget_new(
     for address, instance in now.items():
         if was.get(address) != instance:
             subprocess.run(
-                ["ssh-keygen", "-q", "-R", address, "-f", str(_file())],
+                ["ssh-keygen", "-q", "-R", address, "-f", str(file())],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,  # It says so of one that is not in it.
                 check=False,

@@ -68,6 +68,11 @@ class Aws(Reached):
         """Bring the account to the plan."""
         terraform = working_folder()
         found = _planned(terraform, plan, options)
+        if guards := guard.of_hosts_gone(found):
+            for address in guards:
+                terraform.forget(address)
+            say("Planned once more, without the protection of hosts that are gone:")
+            found = _checked(terraform, options)
         _tell(found, plan, say)
         begin()
         terraform.apply()
@@ -171,10 +176,25 @@ def show(plan: Plan, account: Path, backend: Path | None, say: Say) -> None:
 
 def _planned(terraform: Terraform, plan: Plan, options: Options) -> dict[str, Any]:
     terraform.prepare(plan.terraform, options.account, options.backend)
+    return _checked(terraform, options)
+
+
+def _checked(terraform: Terraform, options: Options) -> dict[str, Any]:
+    """What Terraform would do, in a folder that is prepared. UserError if it would destroy data."""
     found = terraform.plan()
     here = _deployed()
     deployed = [h.name for h in here.storage if h.name not in options.without] if here else []
-    guard.check(found, options.let_go, deployed, finished=finished_file("aws").exists())
+    command = f"kairoscope terraform -chdir={terraform.folder}"
+    guard.check(
+        found,
+        options.let_go,
+        deployed,
+        finished=finished_file("aws").exists(),
+        # What that module needs has no storage host in it. The address outlives a bastion, which
+        # ssh would then take for somebody else.
+        way_in=f"{command} apply -target=module.access, and ssh-keygen "
+        f'-f {known_hosts.file()} -R "$({command} output -raw bastion)"',
+    )
     return found
 
 
