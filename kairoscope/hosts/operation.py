@@ -18,9 +18,11 @@ from kairoscope.errors import UserError
 REPLACE_OVER = (
     *("add-kairosdb", "remove-kairosdb", "add-storage", "decommission"),
     *("rolling-config", "upgrade", "upgrade-scylla"),
+    "replace",
 )
-"""Verbs that `replace` comes in over: with a dead storage node they never come to their end.
-Not `restore`, which has KairosDB stand still, and is of an empty cluster."""
+"""Verbs that `replace` comes in over: with a dead storage node they never come to their end; nor
+does that of another node, which waits for all. Not `restore`, which has KairosDB stand still, and
+is of an empty cluster."""
 
 
 @dataclass(frozen=True)

@@ -249,6 +249,27 @@ def test_it_comes_in_over_a_verb_that_the_dead_node_keeps_from_its_end(site, ver
     assert operation.check_none_unfinished("lab", Operation(verb)) == older
 
 
+def test_the_replacement_of_another_node_does_not_keep_it_out(site):
+    """That one has its place, and waits in its deploy until all are up, which this one is not."""
+    first = Operation("replace", "storage-3", "some-id")
+    operation.begin("lab", first)
+    nodes.replace(site.deployed, "storage-2")
+    assert site.calls == [("anew", "storage-2"), ("prepare", "storage-2"), *THAT_NODE]
+    assert operation.unfinished("lab") == first
+    # What that one left out stays out: it has not joined.
+    site.calls = []
+    operation.end("lab")
+    operation.begin("lab", Operation("replace", "storage-3", "some-id storage-4"))
+    first = operation.unfinished("lab")
+    nodes.replace(site.deployed, "storage-2")
+    assert ("prepare", "storage-2", "storage-4") in site.calls
+    # Where the other has not got its place yet, two are dead.
+    site.ring["10.77.0.1"] = "DN"
+    with pytest.raises(UserError, match="storage-3: down as well"):
+        nodes.replace(site.deployed, "storage-2")
+    assert operation.unfinished("lab") == first
+
+
 def test_one_that_is_alive_is_not_replaced_in_the_middle_of_a_verb_either(site):
     operation.begin("lab", Operation("upgrade"))
     site.ring = dict.fromkeys(RING, "UN")

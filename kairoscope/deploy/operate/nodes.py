@@ -275,6 +275,8 @@ def _outside(older: Operation | None, here: Inventory, seen: Seen) -> list[str]:
     """
     if older and older.memory == _EMPTY:
         return [older.host]
+    if older and older.verb == "replace":
+        return older.memory.split()[1:]
     if older is None or older.verb != "add-storage":
         return []
     there = older.memory.split()
