@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 
 from kairoscope import live, paths, whole
-from kairoscope.deploy import inventory_vars, monitoring, preflight
+from kairoscope.deploy import inventory_vars, members, monitoring, preflight
 from kairoscope.deploy.building import run_time
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, secret_files, steps
@@ -157,6 +157,8 @@ def apply(
     _fix_shape(plan)
     playbook(plan.target, stack, name, told, limit=limit, **variables)
     if not limit:
+        here = inventory.load(plan.target)
+        members.note(plan.target, {host.name: host.address for host in here.storage})
         finished_file(plan.target).touch()
 
 
@@ -215,11 +217,16 @@ def _machines(plan: Plan, of: Deployment, server: Any) -> Path:
     if makes_hosts_here and (problem := preflight.check_aio(of.stack.needs(plan))):
         raise UserError(f"This machine cannot take the hosts: {problem}")
     path = inventory.file(plan.target)
+    there = members.read(plan.target)
     try:
         machines = target.provision(plan, of.options, of.console.print, lambda: _fix_shape(plan))
         deployed_to = [m for m in machines.machines if m.name not in of.options.without]
         machines = replace(machines, machines=deployed_to)
         made = inventory_vars.make(plan, machines, of.stack, server, shared=target.shared)
+        if there:
+            # Once an inventory of another deploy is written, nobody knows it by the last one.
+            members.note(plan.target, there)
+            members.check(plan.target, made, [*of.options.without, of.options.let_go or ""])
         inventory.write(path, made, machines.origin)
         if not target.managed:
             _check_here(plan, of)

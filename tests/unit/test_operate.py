@@ -18,7 +18,7 @@ from rich.console import Console
 
 from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
-from kairoscope.deploy import bootstrap, deploy, inventory_vars, preflight
+from kairoscope.deploy import bootstrap, deploy, inventory_vars, members, preflight
 from kairoscope.deploy.deploy import Deployment
 from kairoscope.deploy.operate import cluster, evidence, safety, snapshots
 from kairoscope.deploy.operate.cluster import Seen
@@ -392,9 +392,10 @@ def test_a_note_of_before_there_was_such_a_thing_is_read(home):
 def test_a_playbook_on_some_hosts_finishes_no_deploy(home, monkeypatch):
     told: list[list[str]] = []
     monkeypatch.setattr(deploy, "_run", lambda arguments, **_: told.append(arguments) or 0)
-    (home / "lab").mkdir(parents=True)
+    write_inventory(planned())
     deploy.apply(planned(), known.stack("kairosdb"), "deploy")
     assert finished_file("lab").exists()
+    assert list(members.read("lab")) == ["storage-1", "storage-2", "storage-3"]
     assert "--limit" not in told[0]
     deploy.apply(planned(), known.stack("kairosdb"), "deploy", limit="storage-2")
     assert not finished_file("lab").exists()
@@ -436,7 +437,8 @@ def write_inventory(made: plan.Plan) -> dict[str, dict[str, Any]]:
         for i, name in enumerate(names)
     }
     folder = paths.target_dir("lab")
-    data = {"all": {"children": {"storage": {"hosts": found}}}}
+    at = {name: {"address": f"10.77.0.{11 + i}"} | found[name] for i, name in enumerate(names)}
+    data = {"all": {"vars": {}, "children": {"storage": {"hosts": at}}}}
     inventory.write(folder / "inventory.yml", data, "for a test")
     (folder / "plan.json").write_text(made.to_json())
     return found

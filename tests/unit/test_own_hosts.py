@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 import yaml
+from rich.console import Console
 
 from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
-from kairoscope.deploy import inventory_vars
+from kairoscope.deploy import deploy, inventory_vars, members
+from kairoscope.deploy.deploy import Deployment
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory
+from kairoscope.hosts import inventory, ssh
+from kairoscope.hosts.deployed import finished_file, plan_file
+from kairoscope.hosts.inventory import Host
 from kairoscope.targets import own
 from kairoscope.targets.target import Options
 
@@ -111,3 +115,123 @@ def test_what_the_sample_only_suggests_is_understood(tmp_path: Path) -> None:
     assert "kairosdb.example.org" in node.known_as
     assert node.vars["firewall_admin_cidrs"] == ["198.51.100.0/24"]
     assert node.vars["firewall_extra"][0]["to"] == "kairosdb"
+
+
+# A storage node keeps its name and its address
+
+MOVED = STORAGE | {"storage-2": {"address": "192.0.2.99", "rack": "rack2"}}
+NOW = "192.0.2.99"
+
+
+class Answers:
+    """What hosts answer by ssh: whether the one that moved has data, and the others' ring."""
+
+    def __init__(self) -> None:
+        self.data = False
+        self.ring = {host["address"]: "UN" for host in STORAGE.values()}
+
+    def run(self, host: Host, program: list[str], **_: Any) -> str:
+        if program[-1] == "status":
+            rows = [f"{state} {address} 1 KiB 16 ? x r" for address, state in self.ring.items()]
+            return "\n".join(rows)
+        assert (host.address, program[-1]) == (NOW, f"{host.vars['keyspaces_dir']}/system")
+        if not self.data:
+            raise ssh.RemoteError("exit status 1")
+        return ""
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Answers:
+    """Three storage hosts that are deployed; what they answer."""
+    found = Answers()
+    monkeypatch.setattr(ssh, "run", found.run)
+    brought(given(tmp_path / "mine.yml"))
+    plan_file("hosts").write_text(planned().to_json())
+    monkeypatch.setattr(deploy, "playbook", lambda *_, **__: None)
+    deploy.apply(planned(), known.stack("kairosdb"), "deploy")
+    return found
+
+
+def brought(file: Path, **options: Any) -> dict[str, str]:
+    """The storage hosts' addresses, once a deploy has had an inventory."""
+    told = Options(file.parent, inventory=file, **options)
+    of = Deployment(own.Own(), known.stack("kairosdb"), told, Console(quiet=True))
+    deploy._machines(planned(), of, None)
+    return addresses()
+
+
+def addresses() -> dict[str, str]:
+    return {host.name: host.address for host in inventory.load("hosts").storage}
+
+
+def refused(file: Path) -> str:
+    """What a deploy of an inventory says that is refused, and leaves the one of before."""
+    before = inventory.file("hosts").read_text()
+    with pytest.raises(UserError) as error:
+        brought(file)
+    assert inventory.file("hosts").read_text() == before
+    return error.value.message
+
+
+def test_a_dead_node_s_name_is_given_to_no_other_machine_by_a_deploy(
+    answers: Answers, tmp_path: Path
+) -> None:
+    """With the tokens of the dead one, and without its data, it would answer for it."""
+    file = given(tmp_path / "mine.yml", storage=MOVED)
+    said = refused(file)
+    assert said.startswith("storage-2 is the storage node at 192.0.2.2")
+    assert "make operate VERB=replace TARGET=hosts LIMIT=storage-2" in said
+    # Nor by one of before that did not finish, whose node it was that died.
+    finished_file("hosts").unlink()
+    assert refused(file) == said
+    # What replaces it knows what it does.
+    assert brought(file, let_go="storage-2")["storage-2"] == NOW
+    # Until it has joined a deploy does not.
+    assert refused(file) == said
+    members.joined("hosts", "storage-2")
+    assert brought(file)["storage-2"] == NOW
+
+
+def test_a_machine_that_moved_with_its_data_is_told_apart(answers: Answers, tmp_path: Path) -> None:
+    answers.data = True
+    said = refused(given(tmp_path / "mine.yml", storage=MOVED))
+    assert "the same one, it seems" in said and "192.0.2.2 again" in said
+    assert "replace" not in said
+
+
+def test_one_that_the_ring_has_at_its_new_address_is_at_home_there(
+    answers: Answers, tmp_path: Path
+) -> None:
+    """As a replacement leaves it of which a person has removed the note."""
+    answers.data, answers.ring = True, answers.ring | {NOW: "UN"}
+    file = given(tmp_path / "mine.yml", storage=MOVED)
+    assert "the same one, it seems" in refused(file)
+    del answers.ring["192.0.2.2"]
+    assert brought(file)["storage-2"] == NOW
+
+
+def test_a_storage_node_keeps_its_name(answers: Answers, tmp_path: Path) -> None:
+    renamed = {name.replace("2", "7"): host for name, host in STORAGE.items()}
+    file = given(tmp_path / "mine.yml", storage=renamed)
+    assert "storage-2 (192.0.2.2) is a storage node of target hosts" in refused(file)
+    # A verb that leaves one out, or has let one go.
+    assert "storage-7" in brought(file, without=("storage-2",))
+
+
+def test_an_address_that_was_wrong_is_put_right_before_the_node_has_joined(
+    answers: Answers, tmp_path: Path
+) -> None:
+    (paths.target_dir("hosts") / "members.json").unlink()
+    finished_file("hosts").unlink()
+    assert brought(given(tmp_path / "mine.yml", storage=MOVED))["storage-2"] == NOW
+
+
+def test_what_was_deployed_before_this_was_noted_is_known_by_its_inventory(
+    answers: Answers, tmp_path: Path
+) -> None:
+    (paths.target_dir("hosts") / "members.json").unlink()
+    assert "192.0.2.2" in refused(given(tmp_path / "mine.yml", storage=MOVED))
+    # From now on it is.
+    finished_file("hosts").unlink()
+    assert "192.0.2.2" in refused(tmp_path / "mine.yml")
+    assert brought(given(tmp_path / "mine.yml")) == members.read("hosts") == addresses()

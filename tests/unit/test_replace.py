@@ -17,6 +17,7 @@ from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, ssh
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.hosts.operation import Operation
 from kairoscope.stacks.kairosdb.servers import nodetool
 from kairoscope.stacks.kairosdb.servers.client import NO_ANSWER, KairosDBStatus
@@ -215,6 +216,43 @@ def test_of_two_that_are_dead_neither_is_replaced_and_the_way_out_is_named(site)
     with pytest.raises(UserError, match=r"storage-3: down as well.*restore a backup"):
         nodes.replace(site.deployed, "storage-2")
     assert site.calls == []
+
+
+# Of a target whose hosts others make
+
+
+class Own(Site):
+    """Target `hosts`, with an inventory that has storage-2 at another address."""
+
+    makes_anew = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    def provision(self, *_: Any) -> Machines:
+        return Machines([Machine("storage-2", "storage", "10.77.0.99", {})], "x")
+
+    def run(self, host: Any, program: list[str], **_: Any) -> str:
+        self.asked.append(host.address)
+        if not self.reached:
+            raise ssh.RemoteError(f"{host.name}: exit status 1")
+        return ""
+
+
+def test_the_machine_of_the_inventory_that_is_given_takes_the_place(site, monkeypatch):
+    """What is noted of before has the dead one's address, and a deploy refuses another."""
+    own = Own()
+    monkeypatch.setattr(cluster, "look", own.look)
+    monkeypatch.setattr(ssh, "run", own.run)
+    with pytest.raises(UserError, match=r"storage-2 at 10\.77\.0\.99 cannot be reached, or has"):
+        nodes.replace(own.deployed, "storage-2")
+    assert site.calls == []
+    own.reached = True
+    nodes.replace(own.deployed, "storage-2")
+    assert set(own.asked) == {"10.77.0.99"}
+    assert site.calls == THE_REST
+    assert site.replaced == HOST_ID
 
 
 # In the middle of another verb

@@ -13,7 +13,7 @@ from kairoscope.deploy.operate import cluster, safety
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation
 from kairoscope.hosts.deployed import check_finished, deployed_plan
-from kairoscope.hosts.inventory import Inventory
+from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
 
@@ -87,6 +87,16 @@ class Deployed:
         """
         options = replace(self.of.options, let_go=let_go, without=tuple(without))
         return deploy.prepare(plan, replace(self.of, options=options), spared)
+
+    def given(self, host: Host) -> Host:
+        """A host as what is given says it is now, of a target whose hosts others make: it may be
+        another machine by then."""
+        machines = self.of.target.provision(self.plan, self.of.options, self.say, lambda: None)
+        for machine in machines.machines:
+            if machine.name == host.name:
+                now = {"address": machine.address, **machine.way, **machine.more}
+                return Host(host.name, host.role, {**host.vars, **now})
+        raise UserError(f"The inventory that is given has no host {host.name}.")
 
     def refuse_unless_whole(self, verb: str, *more: str, but: Collection[str] = ()) -> None:
         """UserError unless all servers but some hosts' are well, and there is nothing `more`."""

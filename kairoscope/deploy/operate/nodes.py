@@ -1,6 +1,6 @@
 """Verbs by which nodes come and go."""
 
-from kairoscope.deploy import bootstrap
+from kairoscope.deploy import bootstrap, members
 from kairoscope.deploy.operate import cluster, safety
 from kairoscope.deploy.operate.cluster import Seen
 from kairoscope.deploy.operate.deployed import SETTLE_S, Deployed, changing
@@ -165,6 +165,7 @@ def replace(target: Deployed, limit: str | None) -> None:
             _bring_storage(target, plan, "storage", verb)
         else:
             _bring_all_but(target, plan, away, verb)
+        members.joined(target.name, host.name)
         changes.end(target.name)
         if older:
             target.say(
@@ -261,7 +262,7 @@ def _dead(
             f"make destroy TARGET={target.name}, then make deploy"
         )
     if not target.of.target.makes_anew:
-        problems += _holds_data(host)
+        problems += _holds_data(target.given(host))
     safety.refuse(f"{verb} {host.name}", problems)
     if here.storage[0].vars["storage_engine"] == "scylla":
         return [cluster.host_id(cluster.status_of(others), dead), *out]
@@ -314,8 +315,8 @@ def _holds_data(host: Host) -> list[str]:
         ssh.run(host, ["test", "!", "-e", f"{folder}/system"], sudo=True)
     except ssh.RemoteError:
         return [
-            f"{host.name} cannot be reached, or has a node's data in {folder}. Put a new machine "
-            "with an empty disk in its place in the inventory"
+            f"{host.name} at {host.address} cannot be reached, or has a node's data in {folder}. "
+            "Put a new machine with an empty disk in its place in the inventory"
         ]
     return []
 
