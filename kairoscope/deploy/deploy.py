@@ -18,7 +18,7 @@ from kairoscope import live, paths, whole
 from kairoscope.deploy import inventory_vars, members, monitoring, preflight
 from kairoscope.deploy.building import run_time
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, operation, secret_files, steps
+from kairoscope.hosts import inventory, operation, secret_files, ssh, steps
 from kairoscope.hosts.deployed import deployed_plan, finished_file, plan_file
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
@@ -138,9 +138,31 @@ def prepare(plan: Plan, of: Deployment, spared: Collection[str] = ()) -> list[st
     if server:
         of.stack.remember(plan.target, server)
     if plan.security["enabled"]:
-        where = secret_files.ensure(plan.target, {host.name: host.known_as for host in here.hosts})
+        where = secret_files.ensure(
+            plan.target,
+            {host.name: host.known_as for host in here.hosts},
+            lambda: _trusting(here, away),
+        )
         secret_files.remember(plan.target, where)
     return away
+
+
+def _trusting(here: inventory.Inventory, away: Collection[str]) -> list[str]:
+    """Names of hosts that have the certificate of a CA from an earlier deploy, of those reached."""
+
+    def has_one(host: Host) -> bool:
+        file = f"{host.vars['pki_host_dir']}/ca.crt"
+        look = ["sh", "-c", 'if [ -e "$1" ]; then echo yes; fi', "sh", file]
+        try:
+            return bool(ssh.run(host, look, sudo=True).strip())
+        except ssh.RemoteError as error:
+            raise UserError(f"Whether it is deployed already is not known: {error}") from error
+
+    if not here.managed:  # It lies in the target's own folder, and goes with it.
+        return []
+    asked = [h for h in here.hosts if "pki_host_dir" in h.vars and h.name not in away]
+    found = ssh.on_all(asked, has_one)
+    return [host.name for host, there in zip(asked, found, strict=True) if there]
 
 
 def apply(

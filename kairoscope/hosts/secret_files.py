@@ -18,7 +18,7 @@ import os
 import secrets
 import shutil
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -141,19 +141,22 @@ def _remembered(target: str) -> Path | None:
     return Path(_note(target).read_text().strip()) if _note(target).exists() else None
 
 
-def ensure(target: str, hosts: Mapping[str, list[str]]) -> Path:
+def ensure(
+    target: str, hosts: Mapping[str, list[str]], trusting: Callable[[], list[str]] = list
+) -> Path:
     """Make what is missing of a target's secrets: all at first, later certificates of new hosts.
 
     Args:
         target: its name.
         hosts: by name of every host with a server, the addresses that clients know it by.
+        trusting: names of hosts that have a CA to trust; asked where there are no secrets here.
 
     Returns:
         The folder.
 
     Raises:
         UserError: the folder is open to others or cannot be made, a host's name will not do, or the
-            target was deployed with secrets that are not there any more.
+            target was deployed with secrets that are not there any more, or never were.
     """
     where = folder(target)
     known = _remembered(target)
@@ -168,6 +171,7 @@ def ensure(target: str, hosts: Mapping[str, list[str]]) -> Path:
         where.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _locked(where):
             if not where.exists():
+                _check_nobody_s(target, where, trusting())
                 with pki.replaced(where) as partial:
                     create(partial, target)
             _check_closed(where)
@@ -178,6 +182,19 @@ def ensure(target: str, hosts: Mapping[str, list[str]]) -> Path:
             "Set KAIROSCOPE_SECRETS to a folder that can be written."
         ) from error
     return where
+
+
+def _check_nobody_s(target: str, where: Path, trusting: list[str]) -> None:
+    """UserError if hosts trust a CA already: what is made here would be in the way of theirs."""
+    if trusting:
+        raise UserError(
+            f"Target {target} is deployed already, and from elsewhere: {', '.join(trusting)} trust "
+            "a CA that is not here. Another one would shut its servers out, so none was made, and "
+            "nothing was changed on the hosts. Copy the folder of its secrets from where it was "
+            f"deployed (there: cat .kairoscope/{target}/secrets), as it is, under exactly this "
+            f"name: scp -rp …:… {where}\nThen the same command again (docs/security.md). Or end "
+            "that deployment first, from there"
+        )
 
 
 def create(where: Path, target: str) -> None:

@@ -1,5 +1,7 @@
 """A target's secrets: made once, closed to others, told to nobody, rotated step by step."""
 
+import re
+import shutil
 import ssl
 import stat
 import subprocess
@@ -12,9 +14,15 @@ import yaml
 from cryptography import x509
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
+from kairoscope import experiment
+from kairoscope.cli import known
+from kairoscope.deploy import deploy, preflight
+from kairoscope.deploy.deploy import Deployment
 from kairoscope.errors import UserError
-from kairoscope.hosts import pki, secret_files
+from kairoscope.hosts import inventory, pki, secret_files, ssh
+from kairoscope.targets.target import Options, Target
 
 HOSTS = {"storage-1": ["10.77.0.11"], "kairosdb-1": ["10.77.0.21"]}
 
@@ -337,6 +345,87 @@ def test_no_others_are_made_for_what_is_deployed(deployed, monkeypatch, tmp_path
         secret_files.ensure("lab", HOSTS)
     (tmp_path / "elsewhere").rename(deployed)
     assert secret_files.ensure("lab", HOSTS) == deployed
+
+
+class Elsewhere(Target):
+    """Target aws, whose hosts another person has deployed."""
+
+    name = "aws"
+
+    def provision(self, *_):
+        raise NotImplementedError
+
+    def destroy(self, say):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def prepared(monkeypatch, tmp_path):
+    """Prepares hosts for a deploy, in a home that the test says; `trusting` have a CA."""
+    plan = known.plan(experiment.load("laptop"), "lab").model_copy(update={"target": "aws"})
+    assert plan.security["enabled"]
+    stack = known.stack("kairosdb")
+    of = Deployment(Elsewhere(), stack, Options(tmp_path), Console(quiet=True))
+    trusting: list[str] = []
+
+    def machines(*_):
+        storage = {
+            name: {"address": addresses[0], "pki_host_dir": f"/x/{name}/pki"}
+            for name, addresses in HOSTS.items()
+        }
+        data = {"all": {"vars": {"managed": True}, "children": {"storage": {"hosts": storage}}}}
+        inventory.write(inventory.file("aws"), data, "for a test")
+
+    def run(host, program, **_):
+        assert program[-1] == f"/x/{host.name}/pki/ca.crt"
+        return "yes\n" if host.name in trusting else ""
+
+    monkeypatch.setattr(deploy, "_machines", machines)
+    monkeypatch.setattr(preflight, "check_login", lambda *_: [])
+    monkeypatch.setattr(ssh, "run", run)
+
+    def prepare(home: str) -> Path:
+        monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / home))
+        deploy.prepare(plan, of)
+        return secret_files.folder("aws")
+
+    prepare.trusting = trusting
+    return prepare
+
+
+def test_a_second_person_brings_the_folder_as_the_refusal_says_and_goes_on(prepared, parent):
+    first = prepared("first")
+    prepared.trusting += ["storage-1"]
+    with pytest.raises(UserError, match=r"deployed already.*: storage-1 trust") as error:
+        prepared("second")
+    # Nothing is there that would be in the way.
+    assert [path for path in parent.iterdir() if path.is_dir()] == [first]
+    assert not (parent.parent / "second" / "aws" / "secrets").exists()
+    (named,) = re.findall(r"scp -rp \S+ (\S+)$", error.value.message, re.M)
+    noted = (parent.parent / "first" / "aws" / "secrets").read_text().strip()
+    shutil.copytree(noted, named)
+    before = snapshot(Path(named))
+    assert prepared("second") == Path(named) != first
+    assert (
+        snapshot(Path(named))
+        == before
+        == {Path(named) / path.relative_to(first): text for path, text in snapshot(first).items()}
+    )
+
+
+def test_hosts_that_were_made_and_not_deployed_to_are_anybody_s(prepared):
+    """Somebody else's first deploy, interrupted before it had secrets."""
+    assert prepared("first").is_dir()
+
+
+def test_a_host_that_cannot_be_looked_at_is_not_taken_for_a_new_one(prepared, monkeypatch, parent):
+    def away(host, *_, **__):
+        raise ssh.RemoteError(f"{host.name}: ssh failed")
+
+    monkeypatch.setattr(ssh, "run", away)
+    with pytest.raises(UserError, match="Whether it is deployed already is not known"):
+        prepared("first")
+    assert not [path for path in parent.iterdir() if path.is_dir()]
 
 
 @given(name=st.text(st.characters(codec="utf-8"), max_size=70))
