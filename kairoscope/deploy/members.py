@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from kairoscope import paths
+from kairoscope import paths, whole
 from kairoscope.deploy.verify import answers
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, ssh
@@ -37,7 +37,7 @@ def read(target: str) -> dict[str, str]:
 
 def note(target: str, addresses: Mapping[str, str]) -> None:
     """Note these as all that there are."""
-    _file(target).write_text(json.dumps(addresses, indent=2) + "\n")
+    whole.record(_file(target), json.dumps(addresses, indent=2) + "\n")
 
 
 def joined(target: str, name: str) -> None:

@@ -55,7 +55,8 @@ def held() -> tuple[int, ...]:
     return tuple(_held)
 
 
-def _note(target: str) -> Path:
+def note(target: str) -> Path:
+    """Where an operation is noted until it has ended."""
     return paths.target_dir(target) / "operation.json"
 
 
@@ -133,11 +134,11 @@ def without_load(target: str, why: str) -> Iterator[None]:
 def unfinished(target: str) -> Operation | None:
     """The operation that was begun on a target and has not ended; None if there is none."""
     try:
-        return _operation(json.loads(_note(target).read_text()))
+        return _operation(json.loads(note(target).read_text()))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError) as error:
-        raise UserError(f"{_note(target)} is not whole ({error}); remove it") from None
+        raise UserError(f"{note(target)} is not whole ({error}); remove it") from None
 
 
 def _operation(noted: dict[str, Any]) -> Operation:
@@ -169,7 +170,7 @@ def check_none_unfinished(
     raise UserError(
         f"Target {target}: `{found}` was interrupted or failed, and has to come to its end first. "
         f"Run it again: kairoscope operate {found} --target {target}, with the experiment it had. "
-        f"{dead}(If it never can: mend the target by hand, then remove {_note(target)}.)"
+        f"{dead}(If it never can: mend the target by hand, then remove {note(target)}.)"
     )
 
 
@@ -193,10 +194,10 @@ def end(target: str) -> None:
     if found and found.over:
         _write(target, found.over)
     else:
-        _note(target).unlink(missing_ok=True)
+        note(target).unlink(missing_ok=True)
 
 
 def _write(target: str, operation: Operation) -> None:
     # What there is nothing of is left out: a checkout from before there was such a thing reads it.
     noted = asdict(operation, dict_factory=lambda items: {key: it for key, it in items if it})
-    whole.record(_note(target), json.dumps(noted) + "\n")
+    whole.record(note(target), json.dumps(noted) + "\n")

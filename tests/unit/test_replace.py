@@ -8,7 +8,7 @@ from test_operate import HEALTHY, STATUS, hosts, planned, seen
 
 from kairoscope import paths
 from kairoscope.cli import known
-from kairoscope.deploy import bootstrap, deploy
+from kairoscope.deploy import bootstrap, deploy, members
 from kairoscope.deploy.deploy import Deployment
 from kairoscope.deploy.operate import cluster, data, nodes, safety, servers
 from kairoscope.deploy.operate.cluster import Seen
@@ -19,6 +19,7 @@ from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.hosts.operation import Operation
+from kairoscope.stacks.kairosdb.given_up import removed_nodes
 from kairoscope.stacks.kairosdb.servers import nodetool
 from kairoscope.stacks.kairosdb.servers.client import NO_ANSWER, KairosDBStatus
 from kairoscope.targets.target import Options, Target
@@ -55,6 +56,7 @@ class Site(Target):
         self.kairosdb: KairosDBStatus = HEALTHY
         self.reached, self.dies, self.kairosdb_stays_away = False, False, False
         self.away: list[str] = []
+        self.moves: dict[str, str] = {}
         self.deployed = Deployed(
             Deployment(self, known.stack("kairosdb"), Options(paths.CHECKOUT), Console(quiet=True))
         )
@@ -72,6 +74,8 @@ class Site(Target):
         self.calls.append(("prepare", of.options.let_go, *of.options.without))
         if self.dies:
             raise KeyboardInterrupt
+        if self.moves:
+            self.has(**self.moves)
         here = inventory.load("lab").all
         return [host.name for host in here if host.name in self.away and host.role in spared]
 
@@ -458,6 +462,75 @@ def test_an_addition_is_gone_on_with_where_its_machine_is_gone(site):
     site.has(storage_4="10.77.0.14")
     nodes.add_storage(site.deployed, planned(storage_nodes=4))
     assert site.calls == [("prepare", "storage-4"), ("deploy",), ("confirm",)]
+
+
+def test_one_that_is_made_once_more_at_another_address_is_forgotten_at_the_first(site):
+    """Cassandra goes on showing it as joining, and lets nobody else join."""
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    site.has(storage_4="10.77.0.14")
+    site.ring["10.77.0.14"] = "DJ"
+    site.moves = {"storage_4": "10.77.0.98"}
+    nodes.add_storage(site.deployed, planned(storage_nodes=4))
+    gone = ("gone", "10.77.0.14", "storage-1", "storage-2", "storage-3")
+    assert site.calls == [("prepare", "storage-4"), gone, ("deploy",), ("confirm",)]
+
+
+def test_one_that_has_joined_is_not_made_once_more_by_an_addition(site):
+    """It would be empty beside the dead one: Terraform's guard, or a deploy's, refuses it."""
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    site.has(storage_4="10.77.0.14")
+    site.ring["10.77.0.14"] = "DN"
+    nodes.add_storage(site.deployed, planned(storage_nodes=4))
+    assert site.calls[0] == ("prepare", None)
+    assert members.read("lab")["storage-4"] == "10.77.0.14"
+
+
+def test_one_that_has_joined_and_was_made_once_more_can_be_replaced(site):
+    """By the address that the ring has it at, as any other; not "go on", which does not end."""
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    site.has(storage_4="10.77.0.98")
+    site.ring |= {"10.77.0.12": "UN", "10.77.0.14": "DN"}
+    here = inventory.load("lab")
+    views = dict.fromkeys(("storage-1", "storage-2", "storage-3"), site.ring)
+    seen_now = Seen({**views, "storage-4": None}, 1, {})
+    assert nodes._outside(Operation("add-storage", memory=THERE), here, seen_now) == []
+    assert safety.address_in_ring(here, seen_now, here.host("storage-4")) == "10.77.0.14"
+
+
+LEAVING = Operation("remove-kairosdb", "kairosdb-1")
+
+
+def test_a_kairosdb_host_that_dies_while_it_leaves_is_had_back_to_store_its_queue(
+    site, monkeypatch
+):
+    monkeypatch.setattr(removed_nodes, "keep", lambda *_: [])
+    monkeypatch.setattr(site, "give_back", lambda host, say: site.calls.append(("back", host)))
+    operation.begin("lab", LEAVING)
+    nodes.remove_kairosdb(site.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
+    assert site.calls == [
+        ("prepare", None),
+        ("firewall", "storage"),
+        ("deploy", "kairosdb-1"),
+        ("remove-kairosdb", ""),
+        ("back", "kairosdb-1"),
+        ("prepare", "kairosdb-1"),
+        ("deploy",),
+        ("confirm",),
+    ]
+    # One that is there goes on leaving.
+    site.reached, site.calls = True, []
+    operation.begin("lab", LEAVING)
+    nodes.remove_kairosdb(site.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
+    assert site.calls[0] == ("remove-kairosdb", "")
+
+
+def test_where_nothing_makes_it_the_way_out_is_named(site, monkeypatch):
+    own = Own()
+    monkeypatch.setattr(ssh, "run", own.run)
+    operation.begin("lab", LEAVING)
+    with pytest.raises(UserError, match=r"remove .*operation\.json, make deploy TARGET=lab"):
+        nodes.remove_kairosdb(own.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
+    assert site.calls == []
 
 
 @pytest.mark.parametrize("engine", ["cassandra", "scylla"])

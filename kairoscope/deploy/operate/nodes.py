@@ -54,6 +54,8 @@ def remove_kairosdb(target: Deployed, plan: Plan, limit: str | None) -> None:
             target.refuse_unless_whole(verb, *safety.one_down(plan))
             changes.begin(target.name, wanted)
         if not unfinished or unfinished.memory != _EMPTY:
+            if unfinished:
+                _have_back(target, target.inventory.host(wanted.host), wanted)
             leaving = target.inventory.host(wanted.host)
             target.playbook(verb, operate_host=leaving.name)
             for copy in removed_nodes.keep(target.name, leaving):
@@ -81,13 +83,52 @@ def add_storage(target: Deployed, plan: Plan) -> None:
             target.build()
             there = {host.name for host in target.inventory.storage}
             changes.begin(target.name, Operation(verb, memory=" ".join(sorted(there))))
+        before = target.inventory
+        begun = [host for host in before.storage if host.name not in there]
+        joined = bool(begun) and _has_joined(before, begun[0])
+        if joined:
+            # Nobody else takes its place, should it be gone; but `replace`.
+            members.joined(target.name, begun[0].name)
         # One that was made before an interruption, and is gone: it is made once more.
-        begun = [host.name for host in target.inventory.storage if host.name not in there]
-        target.prepare(plan, let_go=begun[0] if begun else None)
+        target.prepare(plan, let_go=begun[0].name if begun and not joined else None)
         (new,) = {host.name for host in target.inventory.storage} - there
+        if begun and not joined and target.inventory.host(new).address != begun[0].address:
+            others = [host for host in before.storage if host.name in there]
+            cluster.forget_joining(others, begun[0].address, SETTLE_S)
         target.deploy(plan, verb, operate_host=new)
         target.confirm(verb)
         changes.end(target.name)
+
+
+def _has_joined(here: Inventory, host: Host) -> bool:
+    """Whether some other node has a storage host in its ring as one that has joined."""
+    rings = [ring for name, ring in cluster.look(here).rings.items() if ring and name != host.name]
+    return any(ring.get(host.address, "")[-1:] == "N" for ring in rings)
+
+
+def _have_back(target: Deployed, host: Host, wanted: Operation) -> None:
+    """Have a KairosDB host again that went while it was leaving, as what waits there is its own.
+
+    UserError if it is gone and nothing here makes it.
+    """
+    try:
+        ssh.run(host, ["true"])
+        return
+    except ssh.RemoteError as error:
+        if not target.of.target.makes_anew:
+            raise UserError(
+                f"{error}. What waits in its queue is on it: bring it up again, then the same "
+                "command. If it is gone for good, so is that. Then any other machine does for the "
+                f"way out: remove {changes.note(target.name)}, make deploy TARGET={target.name} "
+                f"with the experiment of before and that machine as {host.name} in the inventory, "
+                f"and {wanted.verb} once more"
+            ) from None
+        target.say(f"{wanted.verb}: {error}. It is brought back, with its queue, to store that")
+    plan = target.plan
+    target.prepare(plan)
+    # Its address may be another one now.
+    target.playbook("firewall", limit="storage")
+    target.deploy(plan, limit=host.name)
 
 
 def decommission(target: Deployed, plan: Plan, limit: str | None) -> None:
@@ -286,7 +327,10 @@ def _outside(older: Operation | None, here: Inventory, seen: Seen) -> list[str]:
         host.name
         for host in here.storage
         # Of one that joins (UJ, DJ) it is not known when, and it may stream from the dead one.
-        if host.name not in there and all(ring.get(host.address, "J")[-1] == "J" for ring in rings)
+        if host.name not in there
+        and all(
+            ring.get(safety.address_in_ring(here, seen, host), "J")[-1] == "J" for ring in rings
+        )
     ]
 
 
