@@ -104,15 +104,16 @@ def test_a_dead_storage_node_is_replaced_by_a_new_instance(cloud: AwsHosts) -> N
 
 
 def test_one_with_blank_disks_is_replaced_too(cloud: AwsHosts) -> None:
-    """An instance that was stopped and started again has new local disks, and its old address."""
-    as_root(cloud.lab, "storage-3", "systemctl stop scylla-server; rm -r /var/lib/scylla/data")
+    """An instance that was stopped and started again has new local disks, and its old address. The
+    first node is the one that made the cluster, and must not make another."""
+    as_root(cloud.lab, "storage-1", "systemctl stop scylla-server; rm -r /var/lib/scylla/data")
     _wait_until_down(cloud)
-    _is_replaced(cloud, "storage-3")
+    _is_replaced(cloud, "storage-1")
 
 
 def _wait_until_down(cloud: AwsHosts) -> None:
     def down() -> bool:
-        return "DN " in as_root(cloud.lab, "storage-1", "nodetool status")
+        return "DN " in as_root(cloud.lab, "storage-3", "nodetool status")
 
     wait_for("a node that is seen to be down", down, 60)
 

@@ -47,6 +47,7 @@ PLAYBOOK = """
   any_errors_fatal: true
   tasks:
     - ansible.builtin.user: {name: "{{ run_as }}", system: true, create_home: false}
+    - ansible.builtin.include_role: {name: firewall}
     - ansible.builtin.include_role: {name: pki}
     - ansible.builtin.include_role: {name: scylla, tasks_from: prepare}
 
@@ -132,6 +133,7 @@ class Site:
             "prometheus_port": 9180,
             "native_transport_port": 9042,
             "storage_port": 7000,
+            "firewall_telnet": False,
             "nodetool": "nodetool",
             "keyspaces_dir": "/var/lib/scylla/data",
             "kairoscope": str(Path(sys.executable).with_name("kairoscope")),
@@ -464,11 +466,12 @@ def test_tls_is_not_optional(site):
         "except TimeoutError: print('open')\n"
         "except OSError: print('refused')\n"
     )
-    pki = "/var/lib/kairoscope/storage-1/pki"
+    # On the host itself, as its firewall lets no storage host get at CQL.
+    pki = "/var/lib/kairoscope/storage-2/pki"
     for port in ("9042", "7001"):
         words = ["python3", "-", NODES["storage-2"], port, f"{pki}/ca.crt"]
-        assert site.run("storage-1", *words, stdin=script).strip() == "refused"
-        with_certificate = site.run("storage-1", *words, f"{pki}/node.pem", stdin=script)
+        assert site.run("storage-2", *words, stdin=script).strip() == "refused"
+        with_certificate = site.run("storage-2", *words, f"{pki}/node.pem", stdin=script)
         assert with_certificate.strip() == "open"
     plain = "import socket; socket.create_connection(('10.77.0.12', 7000), 5)"
     assert "refused" in site.said("storage-1", "python3", "-c", plain)
@@ -699,6 +702,9 @@ def test_an_image_s_packages_stay_at_their_release_too(site):
 
 
 def test_an_empty_first_node_makes_no_second_cluster(site):
+    # What it may ask the others by, their firewalls let through.
+    for node in NODES:
+        assert "policy drop" in site.run(node, "nft", "list", "table", "inet", "kairoscope")
     site.run("storage-1", "systemctl", "stop", SERVICE)
     site.run("storage-1", "sh", "-c", "rm -r /var/lib/scylla/data/*")
     said = site.refused()

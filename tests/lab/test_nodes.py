@@ -36,6 +36,17 @@ def kill_storage_2(lab: DeployedLab) -> None:
     wait_for("storage-2 seen down", lambda: bool(down.search(status_of(lab, "storage-1"))))
 
 
+def test_one_is_replaced_while_a_kairosdb_host_is_down_too(lab):
+    """Both had to be mended by hand before: a deploy waited for one, the verb for the other."""
+    kill_storage_2(lab)
+    lab.well("lab", "kill", "kairosdb-2")
+    said = lab.operate("replace", "--limit", "storage-2")
+    assert "replace: kairosdb-2 is not healthy" in said
+    assert status_of(lab, "storage-2").count("\nUN ") == 3
+    assert set(changed(lab.deploy()).values()) == {0}
+    lab.wait_until_well()
+
+
 @pytest.mark.timeout(2400)
 def test_one_that_dies_in_the_middle_of_a_verb_is_replaced_and_the_verb_ends(lab):
     four = lab.write_nodes(storage_nodes=4)
