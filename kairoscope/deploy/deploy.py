@@ -44,7 +44,8 @@ def check_shape(plan: Plan, where: Target, stack: Stack) -> None:
     stack has from its first deploy on.
 
     KairosDB nodes may be added, as they know nothing of each other; one that is taken away would
-    take along what waits in its queue. Loader hosts may come and go: nothing runs on them.
+    take along what waits in its queue; but where its host could not be had (a quota) there is none,
+    and whoever wanted it may give it up. Loader hosts may come and go: nothing runs on them.
     """
     target = where.name
     if not plan_file(target).exists():
@@ -63,8 +64,10 @@ def check_shape(plan: Plan, where: Target, stack: Stack) -> None:
     old, new = deployed_plan(target).experiment.cluster, plan.experiment.cluster
     for field in ("storage_nodes", "kairosdb_nodes", "replication_factor", "datacenter"):
         was, wanted = getattr(old, field), getattr(new, field)
-        added = field == "kairosdb_nodes" and wanted > was
-        if was != wanted and not added:
+        least = was
+        if field == "kairosdb_nodes" and inventory.file(target).exists():
+            least = min(was, len(inventory.load(target).kairosdb))
+        if was != wanted and not (field == "kairosdb_nodes" and wanted >= least):
             raise UserError(
                 f"Target {target} is deployed with {field} = {was}, the experiment wants {wanted}. "
                 f"First: make destroy TARGET={target}"

@@ -161,14 +161,30 @@ def test_the_guard_of_a_host_that_is_gone_protects_nothing() -> None:
     instance = f"{KAIROSDB}.aws_instance.host"
     gone = change(instance, "aws_instance", ["create"])
     replaced = guarded(["delete", "create"])
-    assert guard.of_hosts_gone({"resource_changes": [gone, replaced]}) == [GUARD]
+    assert guard.in_the_way({"resource_changes": [gone, replaced]}) == [GUARD]
     for others in (
         [change(instance, "aws_instance", ["delete", "create"]), replaced],  # It is there.
         [change(instance.replace("-1", "-11"), "aws_instance", ["create"]), replaced],
         [gone, guarded(["create"])],  # Of a host that is new.
         [gone, guarded(["delete", "create"], protect=False)],
     ):
-        assert guard.of_hosts_gone({"resource_changes": others}) == []
+        assert guard.in_the_way({"resource_changes": others}) == []
+
+
+def test_kairosdb_hosts_that_no_inventory_has_had_may_be_given_up() -> None:
+    """A quota did not let all be made that were wanted, and nothing was deployed to any of them."""
+    volume = change(f"{KAIROSDB}.aws_ebs_volume.data[0]", "aws_ebs_volume", ["delete"])
+    found = {"resource_changes": [volume, guarded(["delete"])]}
+    guard.check(found, known=["storage-1"])
+    assert guard.in_the_way(found, ["storage-1"]) == [GUARD]
+    for known_hosts_ in (["storage-1", "kairosdb-1"], None):
+        assert guard.in_the_way(found, known_hosts_) == []
+        with pytest.raises(UserError, match="its queue"):
+            guard.check(found, known=known_hosts_)
+    # A storage node may have joined before anybody noted it.
+    lost = change(STORAGE, "aws_instance", ["delete"])
+    with pytest.raises(UserError, match="local disks"):
+        guard.check({"resource_changes": [lost]}, known=["storage-1"])
 
 
 def test_a_protected_host_that_is_gone_is_made_anew(

@@ -418,6 +418,21 @@ def test_hosts_that_are_left_out_are_not_in_the_inventory(home, monkeypatch):
     assert found == ["storage-1", "storage-3"]
 
 
+def test_kairosdb_nodes_whose_hosts_could_not_be_had_are_given_up(home):
+    """Who wants them is noted before they are asked for, and who has them once they are there."""
+    write_inventory(planned())
+    data = yaml.safe_load(inventory.file("lab").read_text())
+    found = {f"kairosdb-{i}": {"address": f"10.77.0.{20 + i}"} for i in (1, 2)}
+    data["all"]["children"]["kairosdb"] = {"hosts": found}
+    inventory.write(inventory.file("lab"), data, "for a test")
+    (home / "lab" / "plan.json").write_text(planned(kairosdb_nodes=6).to_json())
+    where, stack = known.target("lab"), known.stack("kairosdb")
+    for nodes in (2, 4, 6, 7):
+        deploy.check_shape(planned(kairosdb_nodes=nodes), where, stack)
+    with pytest.raises(UserError, match="kairosdb_nodes = 6, the experiment wants 1"):
+        deploy.check_shape(planned(kairosdb_nodes=1), where, stack)
+
+
 def test_a_broken_note_is_told(home):
     (home / "lab").mkdir(parents=True)
     (home / "lab" / "operation.json").write_text("{")

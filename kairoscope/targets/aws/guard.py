@@ -1,5 +1,6 @@
 """Refuses a Terraform plan that would destroy data, before anything of it is carried out."""
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ def check(
     let_go: str | None = None,
     deployed: Collection[str] = (),
     *,
+    known: Collection[str] | None = None,
     finished: bool = True,
     way_in: str = "",
 ) -> None:
@@ -35,9 +37,10 @@ def check(
 
     The host `let_go` holds none any more: it and its disks may be deleted, or made anew where they
     are gone. Another of the storage nodes that were `deployed` may not be made: it would be empty,
-    and the others wait for the one that it is not. While no deploy has `finished` the others may
-    not be there to take its place among, and what helps then is said too; and so is the `way_in`
-    to them where the bastion is gone as well, which no verb makes by itself.
+    and the others wait for the one that it is not. A KairosDB host that is not `known`, as it never
+    got into an inventory, was never deployed to, and may be deleted. While no deploy has `finished`
+    the others may not be there to take its place among, and what helps then is said too; and so is
+    the `way_in` to them where the bastion is gone as well, which no verb makes by itself.
     """
     if gone := [name for name in _made(plan) if name in deployed and name != let_go]:
         raise UserError(
@@ -47,7 +50,7 @@ def check(
             + (_NO_BASTION.format(way_in=way_in) if _makes_bastion(plan) else "")
             + ("" if finished else _NEVER_FINISHED)
         )
-    losses = list(_losses(plan, let_go))
+    losses = list(_losses(plan, let_go, known))
     if losses:
         listed = "\n".join(f"  {address}: {what}" for address, what in losses)
         raise UserError(
@@ -74,13 +77,12 @@ def _makes_bastion(plan: dict[str, Any]) -> bool:
     )
 
 
-def of_hosts_gone(plan: dict[str, Any]) -> list[str]:
-    """Addresses of the guards (terraform/modules/protection) that keep hosts from being made anew
-    whose instance is gone.
+def in_the_way(plan: dict[str, Any], known: Collection[str] | None = None) -> list[str]:
+    """Addresses of the guards (terraform/modules/protection) that protect nothing: of hosts whose
+    instance is gone, or which go without ever having got into an inventory.
 
-    Each is of the instance's id, so it is replaced with it, and refuses that; which protects
-    nothing any more. Nor does `protect = false` help: a guard that is replaced goes by what it was
-    told before (Terraform 1.11.4).
+    Each goes with its host, or with the id of its instance, and refuses that. Nor does `protect =
+    false` help: a guard that goes is asked by what it was told before (Terraform 1.11.4).
     """
     changes = plan.get("resource_changes", [])
     gone = {
@@ -94,11 +96,23 @@ def of_hosts_gone(plan: dict[str, Any]) -> list[str]:
         if resource["type"] == "terraform_data"
         and "delete" in resource["change"]["actions"]
         and resource["change"]["before"]["input"]["protect"]
-        and resource["address"].partition(".module.protection[")[0] in gone
+        and (
+            resource["address"].partition(".module.protection[")[0] in gone
+            or _never_deployed(resource, known)
+        )
     ]
 
 
-def _losses(plan: dict[str, Any], let_go: str | None) -> Iterator[tuple[str, str]]:
+def _never_deployed(resource: dict[str, Any], known: Collection[str] | None) -> bool:
+    """Whether something is deleted that is of a KairosDB host which no inventory has had."""
+    found = re.match(r'module\.kairosdb\.module\.node\["([^"]+)"\]\.', resource["address"])
+    only = resource["change"]["actions"] == ["delete"]
+    return bool(found and only and known is not None and found[1] not in known)
+
+
+def _losses(
+    plan: dict[str, Any], let_go: str | None, known: Collection[str] | None
+) -> Iterator[tuple[str, str]]:
     for resource in plan.get("resource_changes", []):
         address, kind, change = resource["address"], resource["type"], resource["change"]
         for module, holder, what in _HOLDERS:
@@ -108,6 +122,8 @@ def _losses(plan: dict[str, Any], let_go: str | None) -> Iterator[tuple[str, str
             if resource.get("action_reason") == "replace_because_tainted":
                 continue
             if let_go and f'["{let_go}"]' in address and change["actions"] == ["delete"]:
+                continue
+            if _never_deployed(resource, known):
                 continue
             if "delete" in change["actions"]:
                 yield address, f"deleted or replaced; {what}"

@@ -68,10 +68,10 @@ class Aws(Reached):
         """Bring the account to the plan."""
         terraform = working_folder()
         found = _planned(terraform, plan, options)
-        if guards := guard.of_hosts_gone(found):
+        if guards := guard.in_the_way(found, _known()):
             for address in guards:
                 terraform.forget(address)
-            say("Planned once more, without the protection of hosts that are gone:")
+            say("Planned once more, without guards of hosts that are gone or hold nothing:")
             found = _checked(terraform, options)
         _tell(found, plan, say)
         begin()
@@ -189,6 +189,7 @@ def _checked(terraform: Terraform, options: Options) -> dict[str, Any]:
         found,
         options.let_go,
         deployed,
+        known=_known(),
         finished=finished_file("aws").exists(),
         # What that module needs has no storage host in it. The address outlives a bastion, which
         # ssh would then take for somebody else.
@@ -196,6 +197,12 @@ def _checked(terraform: Terraform, options: Options) -> dict[str, Any]:
         f'-f {known_hosts.file()} -R "$({command} output -raw bastion)"',
     )
     return found
+
+
+def _known() -> list[str] | None:
+    """Names of all hosts that an inventory has; None where there is none."""
+    here = _deployed()
+    return [host.name for host in here.all] if here else None
 
 
 def _deployed() -> Inventory | None:
