@@ -286,6 +286,16 @@ def await_drained(inventory: Path, node: str, limit_s: float, for_good: bool) ->
     click.echo(drain.wait(found.host(node), found, limit_s, for_good))
 
 
+@operate_commands.command("check-empty", hidden=True)
+@node_options
+def check_empty(inventory: Path, node: str) -> None:
+    """Fail unless nothing is in a stopped KairosDB node's queue (for the playbook of its end)."""
+    from kairoscope.deploy.operate import drain
+    from kairoscope.hosts import inventory as inventories
+
+    drain.check_empty(inventories.read(inventory).host(node))
+
+
 @operate_commands.command("backups-about", hidden=True)
 @click.option("--inventory", type=click.Path(exists=True, path_type=Path), required=True)
 def backups_about(inventory: Path) -> None:

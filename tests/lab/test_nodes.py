@@ -119,6 +119,10 @@ def test_a_kairosdb_node_comes_and_goes(lab):
         verb = "remove-kairosdb", lab.experiment, "--limit", "kairosdb-3"
         note = lab.state / "operation.json"
         with interrupted(lab, *verb):
+            wait_for("a node that is drained", lambda: "kairoscope_drain" in tables(lab), 600)
+        # With what waits there still: it is started for it, and drained.
+        lab.on("kairosdb-3", "sudo", "systemctl", "stop", "kairosdb")
+        with interrupted(lab, *verb):
             wait_for("a node that is empty", lambda: '"memory": "empty"' in text_of(note), 600)
         assert "`remove-kairosdb --limit kairosdb-3` was interrupted" in lab.refuses(
             "rolling-restart"
@@ -127,6 +131,11 @@ def test_a_kairosdb_node_comes_and_goes(lab):
         load.lost_nothing()
     with lab.loading() as load:
         load.lost_nothing()
+
+
+def tables(lab: DeployedLab) -> str:
+    """What keeps senders from kairosdb-3."""
+    return lab.on("kairosdb-3", "sudo", "nft", "list", "tables")
 
 
 def text_of(file: Path) -> str:

@@ -13,11 +13,12 @@ import pytest
 from rich.console import Console
 
 from kairoscope import paths
-from kairoscope.deploy.operate import queue
+from kairoscope.deploy.operate import drain, queue
 from kairoscope.deploy.operate.queue import Choice, Contents
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, services
 from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.operation import Operation
 from kairoscope.hosts.supervisor import Process
 from kairoscope.stacks.kairosdb.given_up import dead_letters
 from kairoscope.stacks.kairosdb.servers import client
@@ -279,6 +280,25 @@ def test_nothing_is_stopped_for_what_cannot_be(here: Here) -> None:
     with pytest.raises(UserError, match="one of kairosdb-1, kairosdb-2"):
         here.drop(dead=True)
     assert here.controlled == []
+
+
+def test_a_node_that_does_not_run_leaves_by_itself_only_with_an_empty_queue(here: Here) -> None:
+    """Else what was acknowledged would go with its host; dropped, it is in a file here."""
+    with pytest.raises(UserError, match="kairosdb-1: 5 points are in its queue"):
+        drain.check_empty(here.host)
+    operation.begin("local", Operation("remove-kairosdb", "kairosdb-1"))
+    here.drop(everything=True, yes=True)
+    drain.check_empty(here.host)
+    (here.queue / "torn").touch()
+    with pytest.raises(UserError, match="0 points are in its queue, and 1 that cannot be read"):
+        drain.check_empty(here.host)
+    # Its disk is not mounted, for example.
+    (here.queue / "points").unlink()
+    with pytest.raises(UserError, match=r"what is in its queue is not known: .* has no queue"):
+        drain.check_empty(here.host)
+    operation.begin("local", Operation("restore"))
+    with pytest.raises(UserError, match="was interrupted"):
+        here.drop(here.folder / "more", everything=True, yes=True)
 
 
 def test_on_a_host_it_is_kairosdbs_own_user() -> None:

@@ -2,6 +2,7 @@
 
 import time
 
+from kairoscope.deploy.operate import queue
 from kairoscope.errors import UserError
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.stacks.kairosdb.servers import client
@@ -43,3 +44,17 @@ def wait(host: Host, hosts: Inventory, limit_s: float, for_good: bool) -> str:
                 nudge_at = time.monotonic() + client.NUDGE_EVERY_S
                 nudges += talk.nudge(host)
             time.sleep(_LOOK_S)
+
+
+def check_empty(host: Host) -> None:
+    """UserError unless nothing is in the queue of a KairosDB node that does not run.
+
+    Of one that ever took points the last one stays there, also once it is stored: its queue is
+    empty only if somebody has dropped what was in it.
+    """
+    found = queue.look(host)
+    if found.trouble:
+        raise UserError(f"{host.name}: what is in its queue is not known: {found.trouble}")
+    if found.waiting or found.unreadable:
+        torn = f", and {found.unreadable:,} that cannot be read" if found.unreadable else ""
+        raise UserError(f"{host.name}: {found.waiting:,} points are in its queue{torn}")
