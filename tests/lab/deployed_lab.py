@@ -184,6 +184,12 @@ class Load:
         )
 
 
+def status_of(lab: DeployedLab, host: str) -> str:
+    """The ring as a storage host sees it."""
+    tool = f"/var/lib/kairoscope/{host}/bin/nodetool"
+    return lab.on(host, "sudo", tool, "status")
+
+
 def as_root(lab: Lab, host: str, script: str, *given: str, text: bytes = b"") -> str:
     """What a script that root runs on a host prints.
 

@@ -502,6 +502,29 @@ def test_a_restart_stands_by_itself_and_refuses_while_a_node_is_down(site):
     assert all(site.changes("restart").values())
 
 
+def drained(site: Site, node: str) -> int:
+    """Leave a node as an interruption does that came before its stop: it runs, and the others see
+    it down. How many calls it has had by then."""
+    site.run(node, "nodetool", "drain")
+    assert site.run(node, "systemctl", "is-active", SERVICE).strip() == "active"
+    assert "Mode: DRAINED" in site.run(node, "nodetool", "netstats")
+    other = "storage-1" if node != "storage-1" else "storage-2"
+    assert site.ring(other)[NODES[node]] == "DN"
+    return len(site.calls(node))
+
+
+def test_a_node_that_was_drained_and_not_stopped_is_started_anew(site):
+    """By a deploy, and by the verb that has left it so, before that waits for the whole ring."""
+    for playbook, more in (("deploy", []), ("rolling-restart", ["drain", "start", "normal"])):
+        before = drained(site, "storage-2")
+        site.changes(playbook)
+        calls = [call for _, call in site.calls("storage-2")[before:]]
+        assert calls == ["start", "normal", *more]
+        for node in NODES:
+            assert site.ring(node) == dict.fromkeys(NODES.values(), "UN")
+    assert site.changes() == dict.fromkeys(NODES, 0)
+
+
 def installed(site: Site, node: str) -> str:
     shown = site.run(
         node, "dpkg-query", "-W", "-f", "${db:Status-Want} ${Version}", "scylla-server"
@@ -533,6 +556,14 @@ def test_an_upgrade_that_fails_stops_and_goes_back(site):
     site.changes("upgrade-nodes", scylla_version=VERSION)
     for node in NODES:
         assert installed(site, node) == f"hold {VERSION}"
+        assert site.ring(node) == dict.fromkeys(NODES.values(), "UN")
+
+
+def test_an_upgrade_begins_with_a_node_that_was_drained(site):
+    before = drained(site, "storage-2")
+    site.changes("upgrade-nodes")
+    assert [call for _, call in site.calls("storage-2")[before:]] == ["start", "normal"]
+    for node in NODES:
         assert site.ring(node) == dict.fromkeys(NODES.values(), "UN")
 
 

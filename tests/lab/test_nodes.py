@@ -8,16 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from deployed_lab import DeployedLab
+from deployed_lab import DeployedLab, status_of
 from harness import SCYLLA, STORE, changed, end, wait_for
 
 pytestmark = [pytest.mark.day_two, pytest.mark.timeout(1500)]
-
-
-def status_of(lab: DeployedLab, host: str) -> str:
-    """The ring as a storage host sees it."""
-    tool = f"/var/lib/kairoscope/{host}/bin/nodetool"
-    return lab.on(host, "sudo", tool, "status")
 
 
 def test_a_dead_node_is_replaced_under_load(lab):

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from deployed_lab import DeployedLab
+from deployed_lab import DeployedLab, status_of
 from harness import SCYLLA, changed, wait_for
 from test_nodes import interrupted
 
@@ -82,6 +82,23 @@ def test_restarts_and_other_settings_under_load(lab):
     last = {host: started(lab, host) for host in HOSTS[:5]}
     assert {host for host in last if last[host] != after[host]} == set(KAIROSDB)
     lab.operate("rolling-config", lab.experiment)
+
+
+def test_what_an_interruption_left_is_gone_on_from_under_load(lab):
+    """A storage node drained and not stopped: it runs, and the others see it down. A KairosDB node
+    that its drain keeps shut."""
+    tool = "/var/lib/kairoscope/storage-2/bin/nodetool"
+    with lab.loading() as load:
+        lab.on("storage-2", "sudo", tool, "drain")
+        wait_for(
+            "storage-2 seen down",
+            lambda: re.search(r"^DN +10\.77\.0\.12 ", status_of(lab, "storage-1"), re.M),
+        )
+        said = lab.refuses("repair")
+        assert "storage-2 was drained, and not started again: make deploy" in said
+        lab.operate("rolling-restart", "--limit", "storage-1")
+        assert status_of(lab, "storage-1").count("\nUN ") == 3
+        load.lost_nothing()
 
 
 def started(lab: DeployedLab, host: str) -> str:

@@ -6,14 +6,27 @@ stand-ins for the programs that they would call there.
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import test_replace
+import yaml
+from test_operate import HEALTHY, hosts
 
 from kairoscope import paths
+from kairoscope.deploy.operate import cluster, data, safety, servers
+from kairoscope.errors import UserError
+from kairoscope.hosts.deployed import finished_file
+from kairoscope.stacks.kairosdb.servers import nodetool
+
+PLAYBOOKS = paths.ANSIBLE / "playbooks"
 
 # Each notes what it was told. The state of its server is in a file, as systemd has it.
 PROGRAMS = {
@@ -33,6 +46,22 @@ esac
 """,
     "nft": 'if [ "$1" = delete ] && [ ! -e shut ]; then echo "No such file" >&2; exit 1; fi\n'
     'if [ "$1" = delete ]; then rm shut; else cat > shut; fi\n',
+    # Of a storage node: `mode` is what it says of itself, and CQL answers only in NORMAL.
+    "supervisorctl": """
+case "$1" in
+  status) if grep -qx active state; then echo "$2   RUNNING  "; else echo STOPPED; exit 3; fi ;;
+  pid) if grep -qx active state; then echo 7; else echo 0; fi ;;
+  stop) echo inactive > state; rm -f mode ;;
+  start) echo active > state; echo NORMAL > mode ;;
+esac
+""",
+    "nodetool": """
+[ -e mode ] || exit 1
+case "$1" in
+  netstats) echo "Mode: $(cat mode)" ;;
+  status) echo "UN  127.0.0.1  1 KiB  16  ?  0  rack1" ;;
+esac
+""",
     # As the playbooks call it on the control machine: what it is told to say, by the verb.
     "kairoscope": 'if [ -e "fails-$2" ]; then cat "fails-$2" >&2; exit 1; fi\n',
 }
@@ -66,7 +95,7 @@ class MadeUp:
 
     def calls(self, *of: str) -> list[str]:
         """What was called of some programs, without what only looks."""
-        looks = ("is-active", "is-enabled", "show", "list")
+        looks = ("is-active", "is-enabled", "show", "list", "status", "pid", "update")
         lines = (self.folder / "calls").read_text().splitlines()
         return [
             line
@@ -121,6 +150,10 @@ class MadeUp:
         return done.returncode, " ".join((done.stdout + done.stderr).replace("\\n", " ").split())
 
 
+# A target of the verbs that make and give back hosts; what is called, in order.
+site = test_replace.site
+
+
 @pytest.fixture
 def made_up(tmp_path):
     return MadeUp(tmp_path)
@@ -132,7 +165,7 @@ def made_up(tmp_path):
 def remove(made_up: MadeUp) -> tuple[int, str]:
     """Its playbook on one of two nodes."""
     return made_up.play(
-        paths.ANSIBLE / "playbooks" / "remove-kairosdb.yml",
+        PLAYBOOKS / "remove-kairosdb.yml",
         {"kairosdb": ["kairosdb-1", "kairosdb-2"]},
         {"operate_host": "kairosdb-2"},
     )
@@ -194,3 +227,183 @@ def test_one_whose_queue_was_emptied_by_hand_need_not_start(made_up):
     assert status == 0, said
     assert not any(DRAINED in call for call in made_up.calls("kairoscope"))
     assert (made_up.is_("state"), made_up.is_("enabled")) == ("inactive", "disabled")
+
+
+# A storage node that was drained and not stopped
+
+DRAINED_ONE = frozenset({"storage-2"})
+ENGINES: dict[str, dict[str, Any]] = {
+    "cassandra": {
+        "cassandra_prepared": True,
+        "cassandra_command": "cassandra",
+        "cassandra_conf_files": ["one.yaml"],
+        "cassandra_bundle_dir": "/cassandra-5",
+        "cassandra_start_seconds": 3,
+        "initial_tokens": ["1"],
+    },
+    "scylla": {
+        "scylla_prepared": True,
+        "scylla_from": "folder",
+        "scylla_command": "scylla",
+        "scylla_files": ["{{ home }}/conf/one.yaml"],
+        "scylla_old_data": {"stat": {"exists": True}},
+        "scylla_start_seconds": 4,
+    },
+}
+
+
+class Node(MadeUp):
+    """A storage node's host, with its port for clients."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.has(mode="NORMAL")
+        for name in ("home/conf", "supervisor/conf.d"):
+            (folder / name).mkdir(parents=True)
+        (folder / "home" / "conf" / "one.yaml").touch()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.ended = threading.Event()
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        mode, taking = self.folder / "mode", None
+        while not self.ended.wait(0.05):
+            normal = mode.exists() and mode.read_text().strip() == "NORMAL"
+            if normal and taking is None:
+                taking = socket.create_server(("127.0.0.1", self.port))
+            elif not normal and taking:
+                taking.close()
+                taking = None
+        if taking:
+            taking.close()
+
+    def close(self) -> None:
+        self.ended.set()
+        self._thread.join()
+
+    def start(self, engine: str, role: str = "", tasks: str = "main") -> tuple[int, str]:
+        """The engine's role, as a deploy has it, or tasks of another role."""
+        include = {"name": role or engine, "tasks_from": tasks, "rolespec_validate": False}
+        task = {"name": "As a playbook does", "ansible.builtin.include_role": include}
+        plays = [{"name": "Storage nodes", "hosts": "storage", "tasks": [task]}]
+        (self.folder / "play.yml").write_text(json.dumps(plays))
+        return self.storage(self.folder / "play.yml", engine)
+
+    def storage(self, playbook: Path, engine: str) -> tuple[int, str]:
+        """A playbook on it."""
+        return self.play(
+            playbook,
+            {"storage": ["storage-1"]},
+            ENGINES[engine],
+            storage_engine=engine,
+            managed=False,
+            service_manager="supervisor",
+            supervisorctl=[str(self.bin / "supervisorctl")],
+            supervisor_dir=str(self.folder / "supervisor"),
+            home=str(self.folder / "home"),
+            address="127.0.0.1",
+            native_transport_port=self.port,
+            nodetool=str(self.bin / "nodetool"),
+            # What the role is told beside, and has no use for here.
+            **dict.fromkeys(("jmx_port", "jolokia_port", "prometheus_port", "storage_port"), 1),
+            **dict.fromkeys(("bundles_dir", "java", "rack"), "/x"),
+            **dict.fromkeys(("cassandra_version", "jolokia_address", "prometheus_address"), "x"),
+            plan={},
+        )
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    made = Node(tmp_path)
+    yield made
+    made.close()
+
+
+STOPPED_AND_STARTED = ["supervisorctl stop storage-1", "supervisorctl start storage-1"]
+
+
+@pytest.mark.parametrize(("engine", "mode"), [("cassandra", "DRAINED"), ("scylla", "DRAINING")])
+def test_a_deploy_starts_a_node_that_was_drained_and_not_stopped(node, engine, mode):
+    """It runs, so that a start by itself changes nothing, and takes no clients until it is anew."""
+    node.has(mode=mode)
+    status, said = node.start(engine)
+    assert status == 0, said
+    assert node.calls("supervisorctl") == STOPPED_AND_STARTED
+
+
+def test_any_other_node_is_left_alone(node):
+    for mode, asked in (("NORMAL", []), ("JOINING", ["nodetool netstats"])):
+        node.has(mode=mode)
+        assert node.start("cassandra", "ring", "drained")[0] == 0
+        # Not where it takes clients, as that takes a JVM.
+        assert node.calls("nodetool") == asked
+    assert node.calls("supervisorctl") == []
+
+
+def test_verbs_begin_with_the_node_that_an_earlier_one_has_drained(node):
+    """Before they wait for the whole ring, of which it is no part."""
+    node.has(mode="DRAINED")
+    status, said = node.storage(PLAYBOOKS / "drained.yml", "cassandra")
+    assert status == 0, said
+    assert node.calls("supervisorctl") == STOPPED_AND_STARTED
+    for verb in ("rolling-restart", "upgrade-system"):
+        plays = yaml.safe_load((PLAYBOOKS / f"{verb}.yml").read_text())
+        assert [play.get("ansible.builtin.import_playbook") for play in plays[:3]] == [
+            *("read.yml", "drained.yml"),
+            None,
+        ]
+    down = yaml.safe_load((paths.ANSIBLE / "roles/scylla/tasks/upgrade_down.yml").read_text())
+    assert down[0]["ansible.builtin.include_role"] == {"name": "ring", "tasks_from": "drained"}
+
+
+@pytest.mark.parametrize("mode", ["DRAINED", "DRAINING", "NORMAL"])
+def test_a_node_that_others_see_down_is_asked_whether_it_was_drained(monkeypatch, mode):
+    here = hosts()
+    ring = "".join(f"UN  {host.address}  1 KiB  16  ?  0  rack1\n" for host in here.storage)
+    asked = []
+
+    def run(host, verb, *_, **__):
+        if verb == "netstats":
+            asked.append(host.name)
+            return f"Mode: {mode}\nNot sending any streams.\n"
+        if verb == "describecluster":
+            seen_by = "0000: [10.0.0.2]" if host.name != "storage-1" else "UNREACHABLE: [10.0.0.2]"
+            return f"Schema versions:\n\t\t{seen_by}\n"
+        # The drained one goes on seeing all as they were.
+        return ring if host.name == "storage-1" else ring.replace("UN  10.0.0.1 ", "DN  10.0.0.1 ")
+
+    monkeypatch.setattr(nodetool, "run", run)
+    monkeypatch.setattr(cluster, "_kairosdb", lambda *_: HEALTHY)
+    found = cluster.look(here)
+    assert asked == ["storage-1"]
+    drained = mode != "NORMAL"
+    assert found.drained == ({"storage-1"} if drained else set())
+    problems = safety.whole(here, found)
+    assert "storage-2 sees storage-1 DN" in problems
+    said = "storage-1 was drained, and not started again: make deploy"
+    assert (said in problems) == drained
+    if drained:
+        assert safety.whole(here, found, but=found.drained) == []
+
+
+@pytest.mark.parametrize("limit", [None, "storage-1"])
+def test_a_rolling_restart_goes_on_where_it_has_drained_a_node(site, monkeypatch, limit):
+    finished_file("lab").touch()
+    verbs = (servers.rolling_restart, servers.upgrade_system)
+    for verb in verbs:
+        with pytest.raises(UserError, match="storage-1 sees storage-2 DN"):
+            verb(site.deployed, limit)
+    assert site.calls == []
+
+    monkeypatch.setattr(cluster, "look", lambda h: replace(site.look(h), drained=DRAINED_ONE))
+    for verb in verbs:
+        verb(site.deployed, limit)
+    assert [name for name, *_ in site.calls if name != "confirm"] == [
+        *("rolling-restart", "upgrade-system")
+    ]
+    # A verb that does not begin with it says the way out.
+    with pytest.raises(UserError, match="storage-2 was drained, and not started again: make dep"):
+        data.backup(site.deployed, None)

@@ -214,7 +214,7 @@ Database versions:
     ],
 )
 def test_no_node_is_taken_down_while_the_schema_is_not_one(versions, agreed):
-    (task,) = [task for task in tasks_of("ring") if task["register"] == "ring_cluster"]
+    (task,) = [task for task in tasks_of("ring") if task.get("register") == "ring_cluster"]
     assert task["failed_when"] == "not ring_agreed"
     lines = "".join(f"\t\t{name}: [{', '.join(of)}]\n\n" for name, of in versions.items())
     given = {

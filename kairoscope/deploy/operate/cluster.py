@@ -31,21 +31,29 @@ class Seen:
             nodetool has no answer.
         schemas: versions of the schema among the nodes, as the first that answers sees them.
         kairosdb: what each KairosDB host says of itself.
+        drained: storage hosts that others see down, and that run: drained, and not started again.
     """
 
     rings: Mapping[str, Mapping[str, str] | None]
     schemas: int
     kairosdb: Mapping[str, KairosDBStatus]
+    drained: frozenset[str] = frozenset()
 
 
 def look(inventory: Inventory) -> Seen:
     """Ask all servers of a target, side by side. Never raises: no answer is something seen too."""
     rings = ssh.on_all(inventory.storage, _ring)
     statuses = ssh.on_all(inventory.kairosdb, lambda host: _kairosdb(inventory, host))
+    down = {address for ring in rings for address, state in (ring or {}).items() if state != "UN"}
+    suspects = [host for host in inventory.storage if host.address in down]
+    found = zip(suspects, ssh.on_all(suspects, _is_drained), strict=True)
+    drained = frozenset(host.name for host, is_drained in found if is_drained)
     return Seen(
         {host.name: ring for host, ring in zip(inventory.storage, rings, strict=True)},
-        _schemas(inventory.storage),
+        # One that is drained hears nobody's.
+        _schemas([host for host in inventory.storage if host.name not in drained]),
         {host.name: status for host, status in zip(inventory.kairosdb, statuses, strict=True)},
+        drained,
     )
 
 
@@ -54,6 +62,13 @@ def _ring(host: Host) -> dict[str, str] | None:
         return answers.ring(nodetool.run(host, "status")) or None
     except (nodetool.NodetoolError, UserError):
         return None
+
+
+def _is_drained(host: Host) -> bool:
+    try:
+        return bool(re.search(r"Mode: DRAIN(ING|ED)", nodetool.run(host, "netstats")))
+    except (nodetool.NodetoolError, UserError):
+        return False
 
 
 def _schemas(hosts: list[Host]) -> int:

@@ -98,11 +98,21 @@ class Deployed:
                 return Host(host.name, host.role, {**host.vars, **now})
         raise UserError(f"The inventory that is given has no host {host.name}.")
 
-    def refuse_unless_whole(self, verb: str, *more: str, but: Collection[str] = ()) -> None:
-        """UserError unless all servers but some hosts' are well, and there is nothing `more`."""
+    def refuse_unless_whole(
+        self, verb: str, *more: str, but: Collection[str] = (), starts_drained: bool = False
+    ) -> None:
+        """UserError unless all servers but some hosts' are well, and there is nothing `more`.
+
+        `starts_drained`: the verb begins by starting a storage node that was drained, as it leaves
+        one itself where it is interrupted.
+        """
         self.say(f"{verb}: looking at every server …")
         here = self.inventory
-        safety.refuse(verb, [*more, *safety.whole(here, cluster.look(here), but)])
+        seen = cluster.look(here)
+        if starts_drained and seen.drained:
+            self.say(f"{verb}: first starts what was drained: {', '.join(sorted(seen.drained))}")
+            but = {*but, *seen.drained}
+        safety.refuse(verb, [*more, *safety.whole(here, seen, but)])
 
     def confirm(self, verb: str, but: Collection[str] = ()) -> None:
         """Look again, and say that all but some hosts are well. UserError if not in a while."""

@@ -101,8 +101,10 @@ def whole(
     inventory: Inventory, seen: Seen, but: Collection[str] = (), gone: Collection[str] = ()
 ) -> list[str]:
     """What is wrong with a target, but for some hosts and addresses; empty if nothing is."""
+    here = sorted(seen.drained - set(but))
     return (
         not_normal(inventory, seen, but, gone)
+        + [f"{name} was drained, and not started again: make deploy" for name in here]
         + schema_split(seen)
         + kairosdb_unhealthy(inventory, seen, but)
     )

@@ -40,7 +40,7 @@ def _one_after_another(
         if needed := [host.name for host in hosts if host.role in no_load_on]:
             why = f"{verb} may reboot {', '.join(needed)}; --limit takes another host alone"
             idle.enter_context(operation.without_load(target.name, why))
-        target.refuse_unless_whole(verb, *safety.one_down(target.plan))
+        target.refuse_unless_whole(verb, *safety.one_down(target.plan), starts_drained=True)
         target.playbook(verb, operate_limit=limit or "all")
         target.confirm(verb)
 
