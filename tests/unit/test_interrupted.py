@@ -18,10 +18,12 @@ from typing import Any
 import pytest
 import test_replace
 import yaml
-from test_operate import HEALTHY, hosts
+from test_operate import HEALTHY, hosts, planned
 
 from kairoscope import paths
-from kairoscope.deploy.operate import cluster, data, safety, servers
+from kairoscope.deploy import deploy
+from kairoscope.deploy.operate import cluster, data, nodes, safety, servers
+from kairoscope.deploy.operate.deployed import Deployed
 from kairoscope.errors import UserError
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.stacks.kairosdb.servers import nodetool
@@ -407,3 +409,67 @@ def test_a_rolling_restart_goes_on_where_it_has_drained_a_node(site, monkeypatch
     # A verb that does not begin with it says the way out.
     with pytest.raises(UserError, match="storage-2 was drained, and not started again: make dep"):
         data.backup(site.deployed, None)
+
+
+# A storage node that has left while nobody looked
+
+
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("says", ["", "Mode: STARTING"])
+def test_one_that_has_left_and_started_again_is_ended(made_up, says, ends):
+    """It refuses to join, and is started for ever; unless the others have it in their rings."""
+    made_up.program("nodetool", f'[ -n "{says}" ] && echo "{says}"\n')
+    status, said = made_up.play(
+        PLAYBOOKS / "decommission.yml",
+        {"storage": ["storage-1", "storage-4"]},
+        {"operate_host": "storage-4", "operate_left": ends, "operate_stream_seconds": 15},
+        nodetool=str(made_up.bin / "nodetool"),
+        unit="cassandra",
+    )
+    assert (status == 0) == ends, said
+    assert made_up.calls("nodetool") == ["nodetool netstats"]
+    assert made_up.is_("state") == ("inactive" if ends else "active")
+    assert made_up.is_("enabled") == ("disabled" if ends else "enabled")
+
+
+def test_nor_does_it_matter_whether_its_machine_is_there(made_up):
+    status, said = made_up.play(
+        PLAYBOOKS / "decommission.yml",
+        {"storage": ["storage-4"]},
+        {"operate_host": "storage-4", "operate_left": True, "operate_stream_seconds": 15},
+        nodetool="nodetool",
+        ansible_connection="ssh",
+        ansible_host="127.0.0.1",
+        ansible_port=1,
+    )
+    assert status == 0, said
+    assert "UNREACHABLE" in said
+
+
+@pytest.mark.parametrize(
+    ("ring", "left"),
+    [
+        ({"10.77.0.11": "UN", "10.77.0.12": "UN", "10.77.0.1": "UN"}, True),
+        ({**test_replace.RING, "10.77.0.14": "UL"}, False),
+        (None, False),
+    ],
+)
+def test_only_an_interrupted_decommission_asks_whether_it_has_left(site, monkeypatch, ring, left):
+    """Of a node that is to leave and is in no ring nobody knows why, before the verb has begun."""
+    site.has(storage_4="10.77.0.14")
+    told = []
+
+    def playbook(*_: Any, operate_left: bool, **__: Any) -> None:
+        told.append(operate_left)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deploy, "playbook", playbook)
+    monkeypatch.setattr(cluster, "_ring", lambda _: ring)
+    monkeypatch.setattr(nodes, "_no_room_for", lambda *_: [])
+    monkeypatch.setattr(nodes, "_check_only_count_changes", lambda *_: None)
+    monkeypatch.setattr(Deployed, "refuse_unless_whole", lambda *_: None)
+    finished_file("lab").touch()
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            nodes.decommission(site.deployed, planned(), "storage-4")
+    assert told == [False, left]

@@ -120,6 +120,12 @@ def load_bytes(status: str, address: str) -> int:
     )
 
 
+def is_gone(hosts: list[Host], address: str) -> bool:
+    """Whether all of some storage nodes tell their ring, and none has an address in it."""
+    rings = ssh.on_all(hosts, _ring)
+    return all(ring is not None and address not in ring for ring in rings)
+
+
 def wait_until_gone(hosts: list[Host], address: str, limit_s: float) -> None:
     """Wait until no node has an address in its ring any more. UserError if one has at the end."""
     _wait_while(hosts, address, bool, "in the ring", limit_s)

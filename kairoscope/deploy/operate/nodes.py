@@ -151,7 +151,10 @@ def decommission(target: Deployed, plan: Plan, limit: str | None) -> None:
         if not unfinished or unfinished.memory != _EMPTY:
             leaving = target.inventory.host(wanted.host)
             others = [h for h in target.inventory.storage if h.name != leaving.name]
-            target.playbook(verb, operate_host=leaving.name)
+            # It was a member when this was noted. Once nobody knows it any more it has left,
+            # whatever its server does: started again it refuses to, and says so to nobody.
+            left = unfinished is not None and cluster.is_gone(others, leaving.address)
+            target.playbook(verb, operate_host=leaving.name, operate_left=left)
             cluster.wait_until_gone(others, leaving.address, SETTLE_S)
             removed_nodes.gone(target.name, leaving)
             changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
