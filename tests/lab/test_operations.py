@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 import pytest
-from deployed_lab import DeployedLab, status_of
+from deployed_lab import DeployedLab, as_root, status_of
 from harness import SCYLLA, changed, wait_for
 from test_nodes import interrupted
 
@@ -98,6 +98,18 @@ def test_what_an_interruption_left_is_gone_on_from_under_load(lab):
         assert "storage-2 was drained, and not started again: make deploy" in said
         lab.operate("rolling-restart", "--limit", "storage-1")
         assert status_of(lab, "storage-1").count("\nUN ") == 3
+        shut = (
+            "table inet kairoscope_drain { chain input { "
+            "type filter hook input priority filter - 1; "
+            'iifname != "lo" tcp dport 8080 reject with tcp reset; }; }'
+        )
+        as_root(Lab(lab.state), "kairosdb-1", "nft --file -", text=shut.encode())
+        told = lab.cli("status", "--target", "lab")
+        assert told.returncode == 1
+        assert "kairosdb-1: takes no points, by a drain" in told.stdout
+        # Of the two the other one is drained, and the load goes on.
+        lab.operate("rolling-restart", "--limit", "kairosdb-2")
+        assert "kairoscope_drain" not in lab.on("kairosdb-1", "sudo", "nft", "list", "tables")
         load.lost_nothing()
 
 

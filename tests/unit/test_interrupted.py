@@ -192,6 +192,8 @@ def test_one_that_does_not_run_is_started_and_drained_before_it_ends(made_up, st
     else:
         assert before == stopped_and_started[state == "inactive" :]
     assert (made_up.is_("state"), made_up.is_("enabled")) == ("inactive", "disabled")
+    # Of the others none is shut still.
+    assert made_up.calls("nft") == ["nft delete table inet kairoscope_drain", "nft --file -"]
 
 
 def test_one_that_does_not_start_stays_with_what_it_has(made_up):
@@ -473,3 +475,21 @@ def test_only_an_interrupted_decommission_asks_whether_it_has_left(site, monkeyp
         with pytest.raises(KeyboardInterrupt):
             nodes.decommission(site.deployed, planned(), "storage-4")
     assert told == [False, left]
+
+
+# A KairosDB node that an interrupted drain keeps shut
+
+
+def test_it_is_opened_before_another_one_is_drained(made_up):
+    """Else none would take points. To whoever asks over its own loopback it is well."""
+    made_up.has(shut="")
+    status, said = made_up.play(PLAYBOOKS / "let-in.yml", {"kairosdb": ["kairosdb-1"]}, {})
+    assert status == 0, said
+    assert not (made_up.folder / "shut").exists()
+    for verb in ("deploy", "rolling-restart", "upgrade-system", "remove-kairosdb"):
+        plays = yaml.safe_load((PLAYBOOKS / f"{verb}.yml").read_text())
+        drained = [
+            i for i, play in enumerate(plays) if play.get("hosts", "").startswith("kairosdb")
+        ]
+        first = drained[0] if drained else len(plays) - 1
+        assert plays[first - 1].get("ansible.builtin.import_playbook") == "let-in.yml", verb

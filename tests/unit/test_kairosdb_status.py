@@ -12,7 +12,9 @@ from kairoscope.deploy.operate import drain
 from kairoscope.deploy.verify import kairosdb
 from kairoscope.deploy.verify.context import Context
 from kairoscope.errors import UserError
+from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host, Inventory
+from kairoscope.hosts.supervisor import Process
 from kairoscope.stacks.kairosdb import status
 from kairoscope.stacks.kairosdb.servers import client
 from kairoscope.stacks.kairosdb.servers.client import NO_ANSWER, Client, KairosDBStatus
@@ -137,3 +139,30 @@ def test_verify(queue: dict[str, Any] | None, healthy: bool, found: list[str]) -
     assert [one.found for one in findings] == found
     for one in findings:
         assert (one.state.value == "ok") == (one.found in ("healthy", "none"))
+
+
+@pytest.mark.parametrize(
+    ("tables", "said"),
+    [
+        ("table inet kairoscope\n", ""),
+        ("table inet kairoscope\ntable inet kairoscope_drain\n", "takes no points, by a drain"),
+        (None, "whether it takes points is not known: kairosdb-1: nft"),
+    ],
+)
+def test_one_that_a_drain_keeps_shut_is_not_well(monkeypatch, tables, said) -> None:
+    """It looks healthy to whoever asks over its loopback."""
+
+    def run(host: Host, program: list[str], **_: Any) -> str:
+        if tables is None:
+            raise ssh.RemoteError(f"{host.name}: {program[0]}: no answer")
+        return tables
+
+    host = Host("kairosdb-1", "kairosdb", HOST.vars | {"managed": True})
+    here = Inventory(Path("/nowhere"), [], [host], [])
+    monkeypatch.setattr(ssh, "run", run)
+    monkeypatch.setattr(client, "connect", lambda *_: contextlib.nullcontext(Node(OURS)))
+    text = io.StringIO()
+    states = {"kairosdb-1": Process("kairosdb-1", "RUNNING", 7, 0.0)}
+    well = status.show(here, states, Console(file=text, width=200))
+    assert well == (not said)
+    assert said in text.getvalue()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
+from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.supervisor import Process
 from kairoscope.plan.amounts import in_bytes
@@ -22,7 +23,30 @@ def show(hosts: Inventory, states: Mapping[str, Process], console: Console) -> b
     reached = [host for host in hosts.kairosdb if (p := states.get(host.name)) and p.pid]
     with client.connect(hosts, reached) as talk:
         answers = {host.name: talk.kairosdb(host) for host in reached}
-    return queues(hosts, answers, console) and well
+    well &= queues(hosts, answers, console)
+    for trouble in filter(None, ssh.on_all(hosts.kairosdb, _kept_shut)):
+        console.print(trouble, markup=False, highlight=False, soft_wrap=True)
+        well = False
+    return well
+
+
+def _kept_shut(host: Host) -> str:
+    """That senders are kept out of a KairosDB node, or that it is not known; "" if they are not.
+
+    What is asked of it here comes in all the same (role drain): it looks healthy.
+    """
+    if not host.vars.get("managed"):
+        return ""
+    try:
+        tables = ssh.run(host, ["nft", "list", "tables"], sudo=True)
+    except ssh.RemoteError as error:
+        return f"{host.name}: whether it takes points is not known: {error}"
+    if "kairoscope_drain" not in tables:
+        return ""
+    return (
+        f"{host.name}: takes no points, by a drain: of a verb or deploy that goes on, or that was "
+        "interrupted. Then the same command again, or make deploy, lets senders in"
+    )
 
 
 def queues(hosts: Inventory, answers: dict[str, KairosDBStatus], console: Console) -> bool:
