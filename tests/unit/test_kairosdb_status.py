@@ -138,7 +138,7 @@ def test_verify(queue: dict[str, Any] | None, healthy: bool, found: list[str]) -
     findings = [*kairosdb.healthy(context, "health"), *kairosdb.given_up(context, "given up")]
     assert [one.found for one in findings] == found
     for one in findings:
-        assert (one.state.value == "ok") == (one.found in ("healthy", "none"))
+        assert (one.outcome.value == "ok") == (one.found in ("healthy", "none"))
 
 
 @pytest.mark.parametrize(
