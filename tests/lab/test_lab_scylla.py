@@ -281,18 +281,23 @@ def test_a_repository_signed_by_another_key(site, tmp_path):
     assert "NO_PUBKEY" in said
 
 
-def test_disks_with_something_on_them_are_not_touched(site):
-    # Also left by an installation that was interrupted: unpacked, not set up.
-    names = [f"{name}_{scylla_stand_in.package_version(VERSION)}_all.deb" for name in PACKAGES]
+def unpack(site: Site, node: str, release: str) -> None:
+    """Leave the packages of a release on a node as an installation does that was cut off."""
+    names = [f"{name}_{scylla_stand_in.package_version(release)}_all.deb" for name in PACKAGES]
     for name in names:
         package = (site.folder / "packages" / "repository" / "pool" / name).read_bytes()
         subprocess.run(
-            site.lab.ssh("storage-2", ["sudo", "tee", f"/root/{name}"]),
+            site.lab.ssh(node, ["sudo", "tee", f"/root/{name}"]),
             input=package,
             check=True,
             stdout=subprocess.DEVNULL,
         )
-    site.run("storage-2", "dpkg", "--unpack", *(f"/root/{name}" for name in names))
+    site.run(node, "dpkg", "--unpack", *(f"/root/{name}" for name in names))
+
+
+def test_disks_with_something_on_them_are_not_touched(site):
+    # Also left by an installation that was interrupted: unpacked, not set up.
+    unpack(site, "storage-2", VERSION)
 
     site.run("storage-1", "mkswap", DISKS[1])
     said = site.refused()
@@ -565,6 +570,24 @@ def test_an_upgrade_begins_with_a_node_that_was_drained(site):
     assert [call for _, call in site.calls("storage-2")[before:]] == ["start", "normal"]
     for node in NODES:
         assert site.ring(node) == dict.fromkeys(NODES.values(), "UN")
+
+
+def test_an_upgrade_whose_installation_was_cut_off_goes_on(site):
+    """By a power cut, which leaves dpkg's journal behind; here it goes back."""
+    node = "storage-2"
+    site.run(node, "systemctl", "stop", SERVICE)
+    site.run(node, "apt-mark", "unhold", *PACKAGES)
+    unpack(site, node, NEWEST)
+    site.run(node, "sh", "-c", "dpkg-query --status scylla-conf > /var/lib/dpkg/updates/0001")
+    assert "dpkg was interrupted" in site.said(
+        node, "sudo", "apt-get", "install", "--yes", "scylla"
+    )
+    settings = site.run(node, "cat", "/etc/scylla/scylla.yaml")
+    site.changes("upgrade-nodes", scylla_version=VERSION)
+    assert site.run(node, "cat", "/etc/scylla/scylla.yaml") == settings
+    for each in NODES:
+        assert installed(site, each) == f"hold {VERSION}"
+        assert site.ring(each) == dict.fromkeys(NODES.values(), "UN")
 
 
 def test_an_upgrade_goes_node_by_node(site):

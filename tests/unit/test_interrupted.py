@@ -6,6 +6,7 @@ stand-ins for the programs that they would call there.
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -493,3 +494,65 @@ def test_it_is_opened_before_another_one_is_drained(made_up):
         ]
         first = drained[0] if drained else len(plays) - 1
         assert plays[first - 1].get("ansible.builtin.import_playbook") == "let-in.yml", verb
+
+
+# ScyllaDB's packages, whose installation was cut off
+
+# As dpkg and apt do it (tried with 1.21.22 and 2.6.1): there is a journal of what was begun, and of
+# configuration files they ask whoever is not there.
+DPKG = """
+case "$*" in
+  *force-confold*--configure*) rm -f interrupted ;;
+  *--configure*) echo "end of file on stdin at conffile prompt" >&2; exit 1 ;;
+esac
+"""
+APT = """
+[ ! -e interrupted ] || { echo "E: dpkg was interrupted, you must manually …" >&2; exit 100; }
+"""
+
+
+@pytest.mark.parametrize("file", ["upgrade.yml", "install.yml"])
+def test_an_installation_that_was_cut_off_is_finished_before_apt_is_asked(made_up, file):
+    """apt refuses to fetch before; the node, which is down, stayed so."""
+    role = made_up.folder / "roles" / "scylla"
+    shutil.copytree(paths.ANSIBLE / "roles" / "scylla", role)
+    tasks = role / "tasks" / "package"
+    # What would change this machine.
+    for name in ("repository", "pin", "select"):
+        (tasks / f"{name}.yml").write_text("[]\n")
+    found = yaml.safe_load((tasks / file).read_text())
+    if file == "upgrade.yml":
+        (change,) = [task for task in found if "block" in task]
+        names = [task["name"] for task in change["block"]]
+        del change["block"][names.index("Fetch it") + 1 :]
+    else:
+        names = [task["name"] for task in found]
+        install = found[names.index("Install")]
+        install["ansible.builtin.command"] = {"argv": ["apt-get", "install"]}
+        del install["ansible.builtin.apt"]
+    (tasks / file).write_text(yaml.safe_dump(found))
+    made_up.has(state="inactive", interrupted="")
+    made_up.program("dpkg", DPKG)
+    made_up.program("apt-get", APT)
+    made_up.program(
+        "dpkg-query",
+        'echo "scylla installed 2026.1.11-0"; echo "scylla-server unpacked 2026.2.5-0"',
+    )
+    (made_up.folder / "play.yml").write_text(
+        json.dumps([{"name": "Storage nodes", "hosts": "storage", "roles": ["scylla"]}])
+    )
+    (role / "tasks" / "main.yml").write_text(
+        yaml.safe_dump(
+            [
+                {"ansible.builtin.include_tasks": "package/installed.yml"},
+                {"ansible.builtin.include_tasks": f"package/{file}"},
+            ]
+        )
+    )
+    (role / "meta" / "argument_specs.yml").unlink()
+    status, said = made_up.play(
+        made_up.folder / "play.yml", {"storage": ["storage-1"]}, {}, scylla_version="2026.2.5"
+    )
+    assert status == 0, said
+    asked = made_up.calls("dpkg", "apt-get")
+    assert [call.split()[0] for call in asked] == ["dpkg", "apt-get"]
