@@ -8,7 +8,7 @@ import contextlib
 import fcntl
 import json
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,9 @@ class Operation:
 
     `over`: the unfinished one that it has come in over, which is in force again after it. `way`: of
     a verb that goes forth and back, the option for the one it goes; either goes on with the other.
+    `experiment`, `shape`: of a verb that brings the target to a plan: what a person calls that, and
+    what it has of nodes, with which alone the verb goes on. By another, hosts would go that it has
+    brought.
     """
 
     verb: str
@@ -38,6 +41,8 @@ class Operation:
     memory: str = ""
     over: "Operation | None" = None
     way: str = ""
+    experiment: str = ""
+    shape: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
         """As one would type it."""
@@ -154,10 +159,13 @@ def check_none_unfinished(
     None as well if it is one that may be left unfinished meanwhile: of the verbs `over`.
 
     Raises:
-        UserError: there is another one.
+        UserError: there is another one, or it is on its way to another plan than is wanted.
     """
     found = unfinished(target)
-    if found is None or (wanted and _same(found, wanted)):
+    if found is None:
+        return None
+    if wanted and _same(found, wanted):
+        _check_same_plan(target, found, wanted)
         return found
     if found.verb in over:
         return None
@@ -171,6 +179,22 @@ def check_none_unfinished(
         f"Target {target}: `{found}` was interrupted or failed, and has to come to its end first. "
         f"Run it again: kairoscope operate {found} --target {target}, with the experiment it had. "
         f"{dead}(If it never can: mend the target by hand, then remove {note(target)}.)"
+    )
+
+
+def _check_same_plan(target: str, found: Operation, wanted: Operation) -> None:
+    # A note of before this was noted has nothing to compare with.
+    if not found.shape or not wanted.shape or found.shape == wanted.shape:
+        return
+    differ = [
+        f"{name} {found.shape.get(name)}, not {wanted.shape.get(name)}"
+        for name in sorted({*found.shape, *wanted.shape})
+        if found.shape.get(name) != wanted.shape.get(name)
+    ]
+    raise UserError(
+        f"Target {target}: `{found}` was begun for {', '.join(differ)}, as {wanted.experiment} has "
+        "it; nothing was changed. It goes on with the experiment it had: kairoscope operate "
+        f"{found} --target {target} {found.experiment}"
     )
 
 

@@ -1,5 +1,6 @@
 """A dead storage node's place is taken: also where its machine is gone, and in mid-deploy."""
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from kairoscope.deploy import bootstrap, deploy, members
 from kairoscope.deploy.deploy import Deployment
 from kairoscope.deploy.operate import cluster, data, nodes, safety, servers
 from kairoscope.deploy.operate.cluster import Seen
-from kairoscope.deploy.operate.deployed import Deployed
+from kairoscope.deploy.operate.deployed import Deployed, towards
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, ssh
 from kairoscope.hosts.deployed import finished_file
@@ -483,6 +484,58 @@ def test_one_that_has_joined_is_not_made_once_more_by_an_addition(site):
     nodes.add_storage(site.deployed, planned(storage_nodes=4))
     assert site.calls[0] == ("prepare", None)
     assert members.read("lab")["storage-4"] == "10.77.0.14"
+
+
+def test_one_of_which_nobody_knows_whether_it_has_joined_is_not_let_go(site):
+    """As where no node is reached: it may have its share of the data, which the others gave up."""
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    site.has(storage_4="10.77.0.14")
+    site.ring = None
+    nodes.add_storage(site.deployed, planned(storage_nodes=4))
+    assert site.calls[0] == ("prepare", None)
+    assert "storage-4" not in members.read("lab")
+
+
+@pytest.mark.parametrize(
+    ("verb", "limit", "was", "other"),
+    [
+        ("add_storage", (), {"storage_nodes": 4}, {}),
+        ("add_storage", (), {"storage_nodes": 4}, {"storage_nodes": 4, "kairosdb_nodes": 1}),
+        ("decommission", ("storage-4",), {}, {"storage_nodes": 4}),
+        ("add_kairosdb", (), {"kairosdb_nodes": 2}, {"kairosdb_nodes": 1}),
+        ("remove_kairosdb", ("kairosdb-1",), {"kairosdb_nodes": 1}, {"kairosdb_nodes": 2}),
+    ],
+)
+def test_what_was_begun_goes_on_to_the_plan_that_it_began_with(
+    site, monkeypatch, verb, limit, was, other
+):
+    """By another one hosts would end that it has brought, or come back that it has emptied."""
+    monkeypatch.setattr(removed_nodes, "keep", lambda *_: [])
+    site.reached = True
+    nodes_ = {"storage_nodes": 3, "kairosdb_nodes": 2}
+    wanted, another = planned(**nodes_ | was), planned(**nodes_ | other)
+    noted = towards(wanted, verb.replace("_", "-"), *limit)
+    memory = THERE if verb == "add_storage" else "empty" if limit else ""
+    operation.begin("lab", dataclasses.replace(noted, memory=memory))
+    site.has(storage_4="10.77.0.14")
+    with pytest.raises(UserError, match=r"was begun for .*: kairoscope operate .*lab .*/laptop"):
+        getattr(nodes, verb)(site.deployed, another, *limit)
+    assert site.calls == []
+    getattr(nodes, verb)(site.deployed, wanted, *limit)
+    assert site.calls[-2:] == [("deploy",), ("confirm",)]
+
+
+def test_a_verb_notes_which_plan_it_goes_to(site, monkeypatch):
+    monkeypatch.setattr(Deployed, "refuse_unless_whole", lambda *_: None)
+    monkeypatch.setattr(Deployed, "build", lambda _: None)
+    finished_file("lab").touch()
+    site.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        nodes.add_storage(site.deployed, planned(storage_nodes=4))
+    noted = operation.unfinished("lab")
+    assert (noted.memory, noted.shape["storage_nodes"]) == (THERE, 4)
+    with pytest.raises(UserError, match="storage_nodes 4, not 3"):
+        nodes.add_storage(site.deployed, planned())
 
 
 def test_one_that_has_joined_and_was_made_once_more_can_be_replaced(site):

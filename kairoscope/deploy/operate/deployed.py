@@ -22,6 +22,19 @@ STREAM_SECONDS = 86_400
 takes hours; what ends earlier is noticed earlier."""
 SETTLE_S = 180
 """For gossip, and for KairosDB to notice that its store is back."""
+SHAPE = ("storage_nodes", "kairosdb_nodes", "loader_hosts", "replication_factor", "datacenter")
+"""Fields of `cluster` that say which hosts there are, and which of them have a row."""
+
+
+def towards(plan: Plan, verb: str, host: str = "", *, release: bool = True) -> Operation:
+    """A verb that brings a target to a plan, and goes on with none that differs in its nodes.
+
+    Nor in its release of ScyllaDB, unless the verb knows by itself (`release`) to which it may go.
+    """
+    shape = {name: getattr(plan.experiment.cluster, name) for name in SHAPE}
+    if release and (version := plan.storage.get("scylla_version")):
+        shape["scylla_version"] = version
+    return Operation(verb, host, experiment=plan.experiment_file, shape=shape)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,11 @@
 """Verbs by which nodes come and go."""
 
+import dataclasses
+
 from kairoscope.deploy import bootstrap, members
 from kairoscope.deploy.operate import cluster, safety
 from kairoscope.deploy.operate.cluster import Seen
-from kairoscope.deploy.operate.deployed import SETTLE_S, Deployed, changing
+from kairoscope.deploy.operate.deployed import SETTLE_S, SHAPE, Deployed, changing, towards
 from kairoscope.errors import UserError
 from kairoscope.hosts import operation as changes
 from kairoscope.hosts import ssh
@@ -21,6 +23,8 @@ for unit; do
   if systemctl cat "$unit" > /dev/null 2>&1; then systemctl disable --now "$unit"; fi
 done
 """
+# As `_seen_as` has a host that holds no share of the data.
+_NOT_JOINED = {"", "J"}
 _GROUPS = {"storage": "storage_nodes", "kairosdb": "kairosdb_nodes"}
 # Nothing is stored on them that a new storage node would be sent.
 _DONE_WITHOUT = ("kairosdb", "loader", "monitoring")
@@ -29,7 +33,7 @@ _DONE_WITHOUT = ("kairosdb", "loader", "monitoring")
 def add_kairosdb(target: Deployed, plan: Plan) -> None:
     """Add a KairosDB node; loads that start from now on use it."""
     verb = "add-kairosdb"
-    wanted = Operation(verb)
+    wanted = towards(plan, verb)
     with changing(target, wanted, provisions=True) as unfinished:
         if not unfinished:
             _check_only_count_changes(target.plan, plan, "kairosdb", 1, verb)
@@ -45,7 +49,7 @@ def add_kairosdb(target: Deployed, plan: Plan) -> None:
 def remove_kairosdb(target: Deployed, plan: Plan, limit: str | None) -> None:
     """Let a KairosDB node store all it has, end it, and give its host back."""
     verb = "remove-kairosdb"
-    wanted = Operation(verb, limit or "")
+    wanted = towards(plan, verb, limit or "")
     with changing(target, wanted, provisions=True) as unfinished:
         if not unfinished:
             host = safety.the_host(target.inventory, limit, "kairosdb", verb)
@@ -60,7 +64,7 @@ def remove_kairosdb(target: Deployed, plan: Plan, limit: str | None) -> None:
             target.playbook(verb, operate_host=leaving.name)
             for copy in removed_nodes.keep(target.name, leaving):
                 target.say(f"points that the store had refused: {copy}")
-            changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
+            changes.begin(target.name, dataclasses.replace(wanted, memory=_EMPTY))
         target.of.target.give_back(wanted.host, target.say)
         target.prepare(plan, let_go=wanted.host)
         target.deploy(plan)
@@ -71,7 +75,7 @@ def remove_kairosdb(target: Deployed, plan: Plan, limit: str | None) -> None:
 def add_storage(target: Deployed, plan: Plan) -> None:
     """Add a storage node: it joins and takes its data over; then the others give it up."""
     verb = "add-storage"
-    wanted = Operation(verb)
+    wanted = towards(plan, verb)
     with changing(target, wanted, provisions=True) as unfinished:
         if unfinished:
             there = set(unfinished.memory.split())
@@ -82,17 +86,20 @@ def add_storage(target: Deployed, plan: Plan) -> None:
                 target.say(warning)
             target.build()
             there = {host.name for host in target.inventory.storage}
-            changes.begin(target.name, Operation(verb, memory=" ".join(sorted(there))))
+            noted = dataclasses.replace(wanted, memory=" ".join(sorted(there)))
+            changes.begin(target.name, noted)
         before = target.inventory
         begun = [host for host in before.storage if host.name not in there]
-        joined = bool(begun) and _has_joined(before, begun[0])
-        if joined:
+        states = _seen_as(before, begun[0]) if begun else set()
+        if states - _NOT_JOINED:
             # Nobody else takes its place, should it be gone; but `replace`.
             members.joined(target.name, begun[0].name)
-        # One that was made before an interruption, and is gone: it is made once more.
-        target.prepare(plan, let_go=begun[0].name if begun and not joined else None)
+        # One that was made before an interruption, and is gone: it is made once more. Where no
+        # other node answers nobody knows but that it has its share of the data already.
+        empty = bool(states) and not states - _NOT_JOINED
+        target.prepare(plan, let_go=begun[0].name if empty else None)
         (new,) = {host.name for host in target.inventory.storage} - there
-        if begun and not joined and target.inventory.host(new).address != begun[0].address:
+        if empty and target.inventory.host(new).address != begun[0].address:
             others = [host for host in before.storage if host.name in there]
             cluster.forget_joining(others, begun[0].address, SETTLE_S)
         target.deploy(plan, verb, operate_host=new)
@@ -100,10 +107,11 @@ def add_storage(target: Deployed, plan: Plan) -> None:
         changes.end(target.name)
 
 
-def _has_joined(here: Inventory, host: Host) -> bool:
-    """Whether some other node has a storage host in its ring as one that has joined."""
+def _seen_as(here: Inventory, host: Host) -> set[str]:
+    """As what other nodes have a storage host in their rings, up or down: N, J, L, M as nodetool
+    has it, "" of one that has it not in its own. Empty where none answers."""
     rings = [ring for name, ring in cluster.look(here).rings.items() if ring and name != host.name]
-    return any(ring.get(host.address, "")[-1:] == "N" for ring in rings)
+    return {ring.get(host.address, "")[-1:] for ring in rings}
 
 
 def _have_back(target: Deployed, host: Host, wanted: Operation) -> None:
@@ -134,7 +142,7 @@ def _have_back(target: Deployed, host: Host, wanted: Operation) -> None:
 def decommission(target: Deployed, plan: Plan, limit: str | None) -> None:
     """Let a storage node hand its data to the others and leave; its host is given back."""
     verb = "decommission"
-    wanted = Operation(verb, limit or "")
+    wanted = towards(plan, verb, limit or "")
     with changing(target, wanted, provisions=True) as unfinished:
         if not unfinished:
             host = safety.the_host(target.inventory, limit, "storage", verb)
@@ -157,7 +165,7 @@ def decommission(target: Deployed, plan: Plan, limit: str | None) -> None:
             target.playbook(verb, operate_host=leaving.name, operate_left=left)
             cluster.wait_until_gone(others, leaving.address, SETTLE_S)
             removed_nodes.gone(target.name, leaving)
-            changes.begin(target.name, Operation(verb, wanted.host, _EMPTY))
+            changes.begin(target.name, dataclasses.replace(wanted, memory=_EMPTY))
         target.of.target.give_back(wanted.host, target.say)
         target.prepare(plan, let_go=wanted.host)
         target.deploy(plan)
@@ -387,13 +395,7 @@ def _check_only_count_changes(old: Plan, new: Plan, role: str, by: int, verb: st
     field = _GROUPS[role]
     was, wanted = getattr(old.experiment.cluster, field), getattr(new.experiment.cluster, field)
     (safety.one_more if by > 0 else safety.one_less)(role, was, wanted, verb, f"cluster.{field}")
-    for other in (
-        "storage_nodes",
-        "kairosdb_nodes",
-        "loader_hosts",
-        "replication_factor",
-        "datacenter",
-    ):
+    for other in SHAPE:
         before, after = (getattr(p.experiment.cluster, other) for p in (old, new))
         if other != field and before != after:
             raise UserError(

@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
 from kairoscope.deploy.operate import safety
-from kairoscope.deploy.operate.deployed import Deployed, changing
+from kairoscope.deploy.operate.deployed import Deployed, changing, towards
 from kairoscope.errors import UserError
 from kairoscope.hosts import operation
-from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
 from kairoscope.releases import number, same_release
 from kairoscope.run_folder import stamp
@@ -48,7 +48,9 @@ def upgrade(target: Deployed, plan: Plan, server: Path | None, key: Path | None)
         server: on targets of this machine, where no packages are used: the server to come to.
         key: of ScyllaDB's package repository, where the inventory has none.
     """
-    with changing(target, Operation(VERB)) as unfinished:
+    # Which release it goes on to, or back, is looked at below.
+    wanted = towards(plan, VERB, release=False)
+    with changing(target, wanted) as unfinished:
         own = _own(target, server)
         new = _wanted(target, plan, own)
         if unfinished:
@@ -64,7 +66,7 @@ def upgrade(target: Deployed, plan: Plan, server: Path | None, key: Path | None)
             # What the release would not use is refused while nothing is changed here either.
             target.playbook("check-scylla", scylla_version=new)
             target.build()
-            operation.begin(target.name, Operation(VERB, memory=f"{old} {new} {tag}"))
+            operation.begin(target.name, replace(wanted, memory=f"{old} {new} {tag}"))
         if own:
             brought.remember(target.name, own)
         target.prepare(plan)
