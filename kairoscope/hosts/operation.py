@@ -33,7 +33,7 @@ class Operation:
     a verb that goes forth and back, the option for the one it goes; either goes on with the other.
     `experiment`, `shape`: of a verb that brings the target to a plan: what a person calls that, and
     what it has of nodes, with which alone the verb goes on. By another, hosts would go that it has
-    brought.
+    brought. `step`: how far it has come, of one for which that is not in what it remembers.
     """
 
     verb: str
@@ -43,6 +43,7 @@ class Operation:
     way: str = ""
     experiment: str = ""
     shape: dict[str, Any] = field(default_factory=dict)
+    step: str = ""
 
     def __str__(self) -> str:
         """As one would type it."""

@@ -156,6 +156,9 @@ class Target(ABC):
         """
         raise NotImplementedError
 
+    def keep(self, host: Host, say: Say) -> None:
+        """Take `make_anew` back, as far as the host is still the one that it was called for."""
+
     # What a run with faults asks
 
     def lacks(self, action: str, on: str, engine: str, *, secured: bool) -> str:

@@ -210,7 +210,20 @@ def test_a_protected_host_that_is_gone_is_made_anew(
 
 def test_what_was_interrupted_while_it_was_made_may_be_made_anew() -> None:
     found = change(STORAGE, "aws_instance", ["delete", "create"])
-    guard.check({"resource_changes": [found | {"action_reason": "replace_because_tainted"}]})
+    tainted = {"resource_changes": [found | {"action_reason": "replace_because_tainted"}]}
+    guard.check(tainted)
+    guard.check(tainted, known=["storage-1"])
+    # A replacement that was given up has left it so, and the node may be well.
+    there = ["storage-1", "storage-2"]
+    guard.check(tainted, "storage-2", known=there)
+    for let_go in (None, "storage-1"):
+        with pytest.raises(UserError, match=r"tainted; .* well: tf untaint 'module\.storage"):
+            guard.check(tainted, let_go, known=there, untaint="tf untaint")
+    bucket = change("module.results.aws_s3_bucket.results", "aws_s3_bucket", ["delete", "create"])
+    tainted = {"resource_changes": [bucket | {"action_reason": "replace_because_tainted"}]}
+    guard.check(tainted)
+    with pytest.raises(UserError, match="backups are lost"):
+        guard.check(tainted, known=there)
 
 
 def test_a_replaced_resource_counts_as_created_and_deleted() -> None:
@@ -513,6 +526,25 @@ def test_a_dead_node_s_instance_is_made_anew_by_the_next_apply(fake: Path) -> No
     calls = (fake / "calls").read_text().splitlines()
     # Protection is against losing data, and its guard would refuse.
     assert calls[-2:] == [f"state rm {guarded}", f"taint -allow-missing {node}.aws_instance.host"]
+
+
+@pytest.mark.parametrize(
+    ("there", "tainted", "kept"),
+    [("i-1", True, True), ("i-2", True, False), ("i-1", False, False), (None, True, False)],
+    ids=["marked", "another-by-now", "not-marked", "gone"],
+)
+def test_an_instance_that_was_to_be_made_anew_is_kept(
+    fake: Path, there: str | None, tainted: bool, kept: bool
+) -> None:
+    (fake / "home" / "aws" / "terraform").mkdir(parents=True)
+    instance = {"address": STORAGE, "tainted": tainted, "values": {"id": there}}
+    storage = {"child_modules": [{"resources": [instance] if there else []}]}
+    root = {"root_module": {"resources": [], "child_modules": [storage]}}
+    (fake / "state").write_text(json.dumps({"values": root}))
+    (fake / "does").write_text(f'[ "$1 $2" = "show -json" ] && cat {fake}/state\n')
+    target.Aws().keep(Host("storage-2", "storage", {"instance_id": "i-1"}), lambda _: None)
+    calls = (fake / "calls").read_text().splitlines()
+    assert (f"untaint {STORAGE}" in calls) is kept
 
 
 def test_keys_of_hosts_that_are_gone_are_forgotten(

@@ -71,6 +71,9 @@ class Site(Target):
     def make_anew(self, host: Any, say: Any) -> None:
         self.calls.append(("anew", host.name))
 
+    def keep(self, host: Any, say: Any) -> None:
+        self.calls.append(("keep", host.name))
+
     def prepare(self, plan: Any, of: Deployment, spared: Any = ()) -> list[str]:
         self.calls.append(("prepare", of.options.let_go, *of.options.without))
         if self.dies:
@@ -203,6 +206,66 @@ def test_an_interrupted_one_makes_no_second_machine(site):
     site.dies, site.calls = False, []
     site.has(storage_2="10.77.0.99")  # as the provision wrote it, with what it kept of before
     bootstrap.set_replaces("lab", "storage-2", HOST_ID)
+    nodes.replace(site.deployed, "storage-2")
+    assert site.calls == THE_REST
+
+
+def interrupted(site: Site) -> None:
+    """A replacement ends in the middle, before anything was carried out that it has marked."""
+    site.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        nodes.replace(site.deployed, "storage-2")
+    site.dies, site.calls = False, []
+
+
+def test_one_that_comes_back_before_its_machine_has_gone_stays(site):
+    """A healthy replica would end, and its instance be marked for whatever is applied next."""
+    interrupted(site)
+    site.ring = dict.fromkeys(RING, "UN")
+    with pytest.raises(UserError, match="sees storage-2 UN; only one that is down"):
+        nodes.replace(site.deployed, "storage-2")
+    assert site.calls == [("keep", "storage-2")]
+    assert site.replaced is None
+    # Nothing is left to be gone on with.
+    assert operation.unfinished("lab") is None
+
+
+def test_nor_does_it_go_on_where_another_one_is_down_by_then(site):
+    interrupted(site)
+    site.ring["10.77.0.1"] = "DN"
+    with pytest.raises(UserError, match="storage-3: down as well"):
+        nodes.replace(site.deployed, "storage-2")
+    assert site.calls == [("keep", "storage-2")]
+    assert operation.unfinished("lab").verb == "replace"
+    # Marked once more, once the other one is up again.
+    site.ring, site.calls = dict(RING), []
+    nodes.replace(site.deployed, "storage-2")
+    assert site.calls == [("anew", "storage-2"), *THE_REST]
+
+
+def test_what_cannot_be_kept_is_said_beside_the_refusal(site, monkeypatch):
+    def fail(host: Host, say: Any) -> None:
+        raise UserError("no credentials")
+
+    interrupted(site)
+    site.ring = dict.fromkeys(RING, "UN")
+    monkeypatch.setattr(site, "keep", fail)
+    with pytest.raises(UserError, match=r"(?s)only one that is down.*no credentials"):
+        nodes.replace(site.deployed, "storage-2")
+    assert operation.unfinished("lab").verb == "replace"
+
+
+def test_one_whose_machine_has_gone_is_gone_on_with_whatever_the_ring_says(site, monkeypatch):
+    """It may be half in, or in by the dead one's address, which looks like the one of before."""
+
+    def break_off(*_: Any, **__: Any) -> None:
+        raise UserError("the deploy playbook failed")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(deploy, "apply", break_off)
+        with pytest.raises(UserError, match="playbook failed"):
+            nodes.replace(site.deployed, "storage-2")
+    site.ring, site.calls = dict.fromkeys(RING, "UN"), []
     nodes.replace(site.deployed, "storage-2")
     assert site.calls == THE_REST
 

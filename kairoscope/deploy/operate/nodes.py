@@ -17,6 +17,8 @@ from kairoscope.stacks.kairosdb.given_up import removed_nodes
 
 # What the note of a host that leaves remembers: nothing is on it any more that is needed.
 _EMPTY = "empty"
+# Step of a replacement whose old machine is gone.
+_MADE = "made"
 # Of a host that has units, or will have them. Nor after a reboot, which a deploy undoes.
 _STAND_ASIDE = """
 for unit; do
@@ -188,25 +190,17 @@ def replace(target: Deployed, limit: str | None) -> None:
         older = unfinished.over if unfinished else changes.unfinished(target.name)
         target.say(f"{verb}: looking at every server …")
         seen = cluster.look(target.inventory)
-        operation = unfinished or Operation(
-            verb, wanted.host, " ".join(_dead(target, seen, limit, verb, older))
-        )
+        operation = _still_dead(target, seen, wanted, older, unfinished)
         unwell = safety.kairosdb_unhealthy(target.inventory, seen)
         for problem in unwell:
             target.say(f"{verb}: {problem}. The data comes from other storage nodes, so it goes on")
         if not unfinished:
             # Of an earlier replacement: it would look as if this one had got on already.
             bootstrap.set_replaces(target.name, wanted.host, None)
-            changes.begin(target.name, operation)
-        replaced, *left_out = operation.memory.split()
+        changes.begin(target.name, operation)
         host = target.inventory.host(wanted.host)
-        if older and older.verb == "add-storage":
-            _stand_aside(target, host, left_out)
-        if host.vars.get(bootstrap.REPLACES) != replaced:
-            if target.of.target.makes_anew and not _is_new(target.inventory, seen, host):
-                target.of.target.make_anew(host, target.say)
-            bootstrap.set_replaces(target.name, host.name, replaced)
-        away = target.prepare(plan, let_go=host.name, without=left_out, spared=_DONE_WITHOUT)
+        away = _have_machine(target, seen, operation, older)
+        changes.begin(target.name, dataclasses.replace(operation, step=_MADE))
         if away:
             target.say(f"{verb}: goes on without {', '.join(away)}, not reached by ssh")
         if older:
@@ -232,6 +226,64 @@ def replace(target: Deployed, limit: str | None) -> None:
                 f"{', '.join(away)}: not deployed to, so the deploy is not finished. Once it "
                 f"answers, or there is another in its place: make deploy TARGET={target.name}"
             )
+
+
+def _still_dead(
+    target: Deployed,
+    seen: Seen,
+    wanted: Operation,
+    older: Operation | None,
+    begun: Operation | None,
+) -> Operation:
+    """The replacement that is `wanted`, with what it must remember; UserError unless it is right.
+
+    Of one that was `begun` too, until the old machine is known to have gone: by then the node may
+    have come back, or another one be down.
+    """
+    if begun and begun.step == _MADE:
+        return begun
+    try:
+        memory = " ".join(_dead(target, seen, wanted.host, wanted.verb, older))
+    except UserError as refused:
+        if begun:
+            _take_back(target, seen, begun, refused)
+        raise
+    return dataclasses.replace(wanted, memory=memory)
+
+
+def _have_machine(
+    target: Deployed, seen: Seen, operation: Operation, older: Operation | None
+) -> list[str]:
+    """Have a new machine in a dead node's place, and its inventory; what is `away`, as `prepare`
+    has it."""
+    replaced, *left_out = operation.memory.split()
+    host = target.inventory.host(operation.host)
+    if older and older.verb == "add-storage":
+        _stand_aside(target, host, left_out)
+    if host.vars.get(bootstrap.REPLACES) != replaced:
+        if target.of.target.makes_anew and not _is_new(target.inventory, seen, host):
+            target.of.target.make_anew(host, target.say)
+        bootstrap.set_replaces(target.name, host.name, replaced)
+    return target.prepare(target.plan, let_go=host.name, without=left_out, spared=_DONE_WITHOUT)
+
+
+def _take_back(target: Deployed, seen: Seen, unfinished: Operation, refused: UserError) -> None:
+    """Have nothing end a node's machine of which a replacement is refused that was begun before.
+
+    Where the node is up again its replacement is given up altogether.
+    """
+    here = target.inventory
+    host = here.host(unfinished.host)
+    try:
+        target.of.target.keep(host, target.say)
+    except UserError as error:
+        raise UserError(f"{refused.message}\n{error.message}") from None
+    bootstrap.set_replaces(target.name, host.name, None)
+    address = safety.address_in_ring(here, seen, host)
+    rings = [ring for name, ring in seen.rings.items() if ring and name != host.name]
+    if rings and all(ring.get(address) == "UN" for ring in rings):
+        changes.end(target.name)
+        target.say(f"{host.name} is up again, so `{unfinished}` is given up")
 
 
 def _bring_alone(target: Deployed, plan: Plan, name: str, older: Operation) -> None:

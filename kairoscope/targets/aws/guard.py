@@ -32,6 +32,7 @@ def check(
     known: Collection[str] | None = None,
     finished: bool = True,
     way_in: str = "",
+    untaint: str = "",
 ) -> None:
     """UserError if the plan (`terraform show -json`) destroys what holds data, naming each.
 
@@ -40,7 +41,9 @@ def check(
     and the others wait for the one that it is not. A KairosDB host that is not `known`, as it never
     got into an inventory, was never deployed to, and may be deleted. While no deploy has `finished`
     the others may not be there to take its place among, and what helps then is said too; and so is
-    the `way_in` to them where the bastion is gone as well, which no verb makes by itself.
+    the `way_in` to them where the bastion is gone as well, which no verb makes by itself. Nor may
+    what was deployed be replaced as it is tainted: a `replace` that did not come to its end has
+    left that, and the command `untaint` keeps it.
     """
     if gone := [name for name in _made(plan) if name in deployed and name != let_go]:
         raise UserError(
@@ -50,7 +53,7 @@ def check(
             + (_NO_BASTION.format(way_in=way_in) if _makes_bastion(plan) else "")
             + ("" if finished else _NEVER_FINISHED)
         )
-    losses = list(_losses(plan, let_go, known))
+    losses = list(_losses(plan, let_go, known, untaint))
     if losses:
         listed = "\n".join(f"  {address}: {what}" for address, what in losses)
         raise UserError(
@@ -111,15 +114,18 @@ def _never_deployed(resource: dict[str, Any], known: Collection[str] | None) -> 
 
 
 def _losses(
-    plan: dict[str, Any], let_go: str | None, known: Collection[str] | None
+    plan: dict[str, Any], let_go: str | None, known: Collection[str] | None, untaint: str
 ) -> Iterator[tuple[str, str]]:
     for resource in plan.get("resource_changes", []):
         address, kind, change = resource["address"], resource["type"], resource["change"]
         for module, holder, what in _HOLDERS:
             if not address.startswith(module) or kind != holder:
                 continue
-            # Its making was interrupted or failed, so it has never held anything.
             if resource.get("action_reason") == "replace_because_tainted":
+                name = address.split('"')[1] if '"' in address else ""
+                # Where it was never deployed to its making was interrupted, or failed.
+                if known is not None and name != let_go and (not name or name in known):
+                    yield address, f"tainted; {what}. If it is well: {untaint} '{address}'"
                 continue
             if let_go and f'["{let_go}"]' in address and change["actions"] == ["delete"]:
                 continue

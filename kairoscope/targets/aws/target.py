@@ -112,10 +112,21 @@ class Aws(Reached):
         """
         terraform = working_folder()
         terraform.initialise()
-        node = f'module.{host.role}.module.node["{host.name}"]'
-        terraform.forget(f"{node}.module.protection[0].terraform_data.guard")
-        terraform.taint(f"{node}.aws_instance.host")
+        terraform.forget(f"{_node(host)}.module.protection[0].terraform_data.guard")
+        terraform.taint(f"{_node(host)}.aws_instance.host")
         say(f"{host.name}: its instance, if there still is one, will end; a new one takes its name")
+
+    def keep(self, host: Host, say: Say) -> None:
+        """Take the mark from its instance; an apply that was begun may have made another already.
+
+        Its guard comes back with the next apply.
+        """
+        terraform = working_folder()
+        terraform.initialise()
+        instance = f"{_node(host)}.aws_instance.host"
+        if terraform.tainted().get(instance) == host.vars["instance_id"]:
+            terraform.untaint(instance)
+            say(f"{host.name}: its instance stays, nothing makes it anew")
 
     def typed_to_destroy(self) -> str | None:
         """The deployment's name, as several may be in one account."""
@@ -155,6 +166,11 @@ class Aws(Reached):
         say("target aws: nothing is left of it in the account")
 
 
+def _node(host: Host) -> str:
+    """Address of the module that has all of a host."""
+    return f'module.{host.role}.module.node["{host.name}"]'
+
+
 def _types(draft: Draft) -> dict[str, InstanceType]:
     """The instance types by role, which `shape` has found to be known."""
     types = shape.shape(draft)
@@ -191,6 +207,7 @@ def _checked(terraform: Terraform, options: Options) -> dict[str, Any]:
         deployed,
         known=_known(),
         finished=finished_file("aws").exists(),
+        untaint=f"{command} untaint",
         # What that module needs has no storage host in it. The address outlives a bastion, which
         # ssh would then take for somebody else.
         way_in=f"{command} apply -target=module.access, and ssh-keygen "

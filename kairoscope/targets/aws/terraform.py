@@ -173,6 +173,21 @@ class Terraform:
         """Have the next apply replace a resource, or make it if it is gone."""
         self._run(["taint", "-allow-missing", address], quiet=True)
 
+    def tainted(self) -> dict[str, str]:
+        """Ids of the resources that the next apply would replace so, by their addresses."""
+        modules, found = [self._json("show", "-json").get("values", {}).get("root_module", {})], {}
+        while modules:
+            module = modules.pop()
+            modules += module.get("child_modules", [])
+            for resource in module.get("resources", []):
+                if resource.get("tainted"):
+                    found[resource["address"]] = str(resource["values"].get("id"))
+        return found
+
+    def untaint(self, address: str) -> None:
+        """Have the next apply leave a tainted resource as it is."""
+        self._run(["untaint", address], quiet=True)
+
     def forget(self, address: str) -> None:
         """Drop a resource from the state, if it is there, without destroying it."""
         if address in self.resources():
