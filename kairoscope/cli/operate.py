@@ -40,6 +40,15 @@ def _limit_option(command: click.decorators.FC) -> click.decorators.FC:
     return click.option("--limit", help="LIMIT= the host it is for")(command)
 
 
+def _give_up_option(command: click.decorators.FC) -> click.decorators.FC:
+    return click.option(
+        "--give-up",
+        is_flag=True,
+        help="Back out of one whose host could not be had, or has not joined: EXPERIMENT is that "
+        "from before",
+    )(command)
+
+
 def _to_be(name: str, account: Path, backend: Path | None, inventory: Path | None) -> Deployed:
     """The target, where its hosts can be reached; for verbs that make or give back hosts."""
     from kairoscope.deploy.operate.deployed import Deployed
@@ -78,16 +87,21 @@ def rolling_config(
 
 
 @operate_commands.command("add-kairosdb")
+@_give_up_option
 @host_options
 @plan_options
 def add_kairosdb(
-    account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
+    give_up: bool, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
 ) -> None:
     """Add a KairosDB node: EXPERIMENT says one more than TARGET has."""
     from kairoscope.deploy.operate import nodes
 
     plan = make_plan(**wanted)
-    nodes.add_kairosdb(_to_be(plan.target, account, backend, inventory), plan)
+    target = _to_be(plan.target, account, backend, inventory)
+    if give_up:
+        nodes.give_up(target, plan, "kairosdb")
+    else:
+        nodes.add_kairosdb(target, plan)
 
 
 @operate_commands.command("remove-kairosdb")
@@ -105,14 +119,21 @@ def remove_kairosdb(
 
 
 @operate_commands.command("add-storage")
+@_give_up_option
 @host_options
 @plan_options
-def add_storage(account: Path, backend: Path | None, inventory: Path | None, **wanted: Any) -> None:
+def add_storage(
+    give_up: bool, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
+) -> None:
     """Add a storage node, then clean up the others: EXPERIMENT says one more."""
     from kairoscope.deploy.operate import nodes
 
     plan = make_plan(**wanted)
-    nodes.add_storage(_to_be(plan.target, account, backend, inventory), plan)
+    target = _to_be(plan.target, account, backend, inventory)
+    if give_up:
+        nodes.give_up(target, plan, "storage")
+    else:
+        nodes.add_storage(target, plan)
 
 
 @operate_commands.command()

@@ -37,7 +37,8 @@ class Options:
         inventory: the hosts of target `hosts`.
         server: a server of the user's own for the stack (SCYLLA=): an archive or a folder.
         let_go: a host that holds no data any more, and may be given back or made anew.
-        without: hosts that are not deployed to, though the target hands them over.
+        without: hosts that are not deployed to, though the target hands them over, or could not be
+            had: nothing is on them that is needed.
         monitoring: whether a target that makes its own hosts gets one that watches the others.
     """
 

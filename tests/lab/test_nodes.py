@@ -53,7 +53,7 @@ def test_one_that_dies_in_the_middle_of_a_verb_is_replaced_and_the_verb_ends(lab
         said = lab.refuses("rolling-restart")
         assert "`add-storage` was interrupted" in said and "operate replace --limit" in said
         said = lab.operate("replace", "--limit", "storage-2")
-        assert "storage-4: its server is stopped, it joins later" in said
+        assert "storage-4: its server is stopped, it has not joined" in said
         assert "`add-storage` is unfinished still" in said
         assert status_of(lab, "storage-1").count("\nUN ") == 3
         lab.operate("add-storage", four)

@@ -185,6 +185,24 @@ def test_kairosdb_hosts_that_no_inventory_has_had_may_be_given_up() -> None:
     lost = change(STORAGE, "aws_instance", ["delete"])
     with pytest.raises(UserError, match="local disks"):
         guard.check({"resource_changes": [lost]}, known=["storage-1"])
+    # A verb that goes on without it knows that it has not, or that it has left.
+    node = STORAGE.removesuffix(".aws_instance.host")
+    of_it = guarded(["delete"]) | {"address": f"{node}.module.protection[0].terraform_data.guard"}
+    found = {"resource_changes": [lost, of_it]}
+    for known_hosts_ in (["storage-1"], ["storage-1", "storage-2"]):
+        guard.check(found, known=known_hosts_, without=["storage-2"])
+    assert guard.in_the_way(found, ["storage-1"], ["storage-2"]) == [of_it["address"]]
+    replaced = {"resource_changes": [change(STORAGE, "aws_instance", ["delete", "create"])]}
+    with pytest.raises(UserError, match="local disks"):
+        guard.check(replaced, without=["storage-2"])
+
+
+def test_the_guard_of_a_host_that_is_given_back_goes(fake: Path) -> None:
+    (fake / "home" / "aws" / "terraform").mkdir(parents=True)
+    (fake / "listed").write_text(f"{GUARD}\n")
+    (fake / "does").write_text(f'[ "$1 $2" = "state list" ] && cat {fake}/listed\n')
+    target.Aws().give_back("kairosdb-1", lambda _: None)
+    assert (fake / "calls").read_text().splitlines()[-1] == f"state rm {GUARD}"
 
 
 def test_a_protected_host_that_is_gone_is_made_anew(

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import pytest
+import yaml
 from rich.console import Console
 from test_operate import HEALTHY, STATUS, hosts, planned, seen
 
@@ -20,6 +21,7 @@ from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.machines import Machine, Machines
 from kairoscope.hosts.operation import Operation
+from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb.given_up import removed_nodes
 from kairoscope.stacks.kairosdb.servers import nodetool
 from kairoscope.stacks.kairosdb.servers.client import NO_ANSWER, KairosDBStatus
@@ -54,10 +56,12 @@ class Site(Target):
     def __init__(self) -> None:
         self.calls: list[tuple[str, ...]] = []
         self.ring = dict(RING)
+        self.silent: tuple[str, ...] = ("storage-2", "storage-4")
         self.kairosdb: KairosDBStatus = HEALTHY
         self.reached, self.dies, self.kairosdb_stays_away = False, False, False
         self.away: list[str] = []
         self.moves: dict[str, str] = {}
+        self.plans: list[Plan] = []
         self.deployed = Deployed(
             Deployment(self, known.stack("kairosdb"), Options(paths.CHECKOUT), Console(quiet=True))
         )
@@ -71,11 +75,15 @@ class Site(Target):
     def make_anew(self, host: Any, say: Any) -> None:
         self.calls.append(("anew", host.name))
 
+    def give_back(self, host: Any, say: Any) -> None:
+        self.calls.append(("back", host))
+
     def keep(self, host: Any, say: Any) -> None:
         self.calls.append(("keep", host.name))
 
     def prepare(self, plan: Any, of: Deployment, spared: Any = ()) -> list[str]:
         self.calls.append(("prepare", of.options.let_go, *of.options.without))
+        self.plans.append(plan)
         if self.dies:
             raise KeyboardInterrupt
         if self.moves:
@@ -102,8 +110,7 @@ class Site(Target):
         return ""
 
     def look(self, here: Any) -> Seen:
-        silent = ("storage-2", "storage-4")
-        rings = {h.name: None if h.name in silent else self.ring for h in here.storage}
+        rings = {h.name: None if h.name in self.silent else self.ring for h in here.storage}
         return Seen(rings, 1, {host.name: self.kairosdb for host in here.kairosdb})
 
     def has(self, **addresses: str) -> None:
@@ -588,6 +595,14 @@ def test_what_was_begun_goes_on_to_the_plan_that_it_began_with(
     assert site.calls[-2:] == [("deploy",), ("confirm",)]
 
 
+def test_an_upgrade_of_scylladb_looks_at_its_release_by_itself():
+    """It may go back to the one before, and to no other nodes."""
+    plan = planned()
+    plan = plan.model_copy(update={"storage": plan.storage | {"scylla_version": "5.4.9"}})
+    assert towards(plan, "x").shape["scylla_version"] == "5.4.9"
+    assert "scylla_version" not in towards(plan, "x", release=False).shape
+
+
 def test_a_verb_notes_which_plan_it_goes_to(site, monkeypatch):
     monkeypatch.setattr(Deployed, "refuse_unless_whole", lambda *_: None)
     monkeypatch.setattr(Deployed, "build", lambda _: None)
@@ -613,6 +628,110 @@ def test_one_that_has_joined_and_was_made_once_more_can_be_replaced(site):
     assert safety.address_in_ring(here, seen_now, here.host("storage-4")) == "10.77.0.14"
 
 
+def test_hosts_that_could_not_be_had_are_not_asked_for_with_a_dead_node_s(site):
+    """One quota fails them all, and the noted plan has them. Nothing is deployed to them."""
+    added = planned(storage_nodes=4, kairosdb_nodes=3)
+    added = added.model_copy(update={"terraform": {"storage_nodes": 4, "name": "x"}})
+    (paths.target_dir("lab") / "plan.json").write_text(added.to_json())
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    nodes.replace(site.deployed, "storage-2")
+    unmade = ("storage-4", "kairosdb-2", "kairosdb-3")
+    assert site.calls == [("anew", "storage-2"), ("prepare", "storage-2", *unmade), *THAT_NODE]
+    (given,) = site.plans
+    assert given.experiment.cluster.storage_nodes == given.terraform["storage_nodes"] == 3
+    assert given.experiment.cluster.kairosdb_nodes == 1
+    assert given.terraform["name"] == "x"
+
+
+def test_one_that_is_there_and_left_out_is_not_among_them(site):
+    """It has not joined, but its host is made; Terraform would end it."""
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    held = Operation("replace", "storage-2", f"{HOST_ID} storage-4", step="made")
+    operation.begin("lab", held)
+    (paths.target_dir("lab") / "plan.json").write_text(planned(storage_nodes=4).to_json())
+    bootstrap.set_replaces("lab", "storage-2", HOST_ID)
+    nodes.replace(site.deployed, "storage-2")
+    assert site.calls == [("prepare", "storage-2", "storage-4"), *THAT_NODE]
+    assert site.plans[0].experiment.cluster.storage_nodes == 4
+
+
+def adding(role: str) -> None:
+    """An addition was begun that did not come to its end."""
+    field = f"{role}_nodes"
+    noted = towards(planned(**{"kairosdb_nodes": 1, field: 4 if role == "storage" else 2}), "x")
+    memory = THERE if role == "storage" else ""
+    operation.begin("lab", dataclasses.replace(noted, verb=f"add-{role}", memory=memory))
+
+
+@pytest.mark.parametrize("role", ["storage", "kairosdb"])
+def test_an_addition_whose_host_could_not_be_had_is_given_up(site, role):
+    site.ring = dict.fromkeys(RING, "UN")
+    site.silent = ()
+    before, name = planned(kairosdb_nodes=1), f"{role}-{4 if role == 'storage' else 2}"
+    with pytest.raises(UserError, match=f"no unfinished add-{role}"):
+        finished_file("lab").touch()
+        nodes.give_up(site.deployed, before, role)
+    adding(role)
+    for other in ({"loader_hosts": 2}, {f"{role}_nodes": 5}):
+        with pytest.raises(UserError, match=r"--give-up needs the experiment from before it"):
+            nodes.give_up(site.deployed, planned(**{"kairosdb_nodes": 1} | other), role)
+    assert site.calls == []
+    nodes.give_up(site.deployed, before, role)
+    assert site.calls == [("back", name), ("prepare", name), ("deploy",), ("confirm",)]
+    assert site.plans == [before]
+    assert operation.unfinished("lab") is None
+
+
+def test_so_is_one_of_a_storage_node_that_has_not_joined(site):
+    adding("storage")
+    site.ring = dict.fromkeys(RING, "UN") | {"10.77.0.14": "UJ"}
+    site.silent = ("storage-4",)
+    site.has(storage_4="10.77.0.14")
+    before = planned(kairosdb_nodes=1)
+    site.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        nodes.give_up(site.deployed, before, "storage")
+    assert site.calls == [
+        ("storage-4", "sh", "-euc", nodes._STAND_ASIDE, "sh", "cassandra"),
+        ("gone", "10.77.0.14", "storage-1", "storage-2", "storage-3"),
+        ("back", "storage-4"),
+        ("prepare", "storage-4"),
+    ]
+    assert str(operation.unfinished("lab")) == "add-storage --give-up"
+    # It may go on after all.
+    site.dies, site.calls = False, []
+    nodes.add_storage(site.deployed, planned(kairosdb_nodes=1, storage_nodes=4))
+    assert site.calls == [("prepare", "storage-4"), ("deploy",), ("confirm",)]
+
+
+@pytest.mark.parametrize(
+    ("ring", "problem"),
+    [
+        ({"10.77.0.14": "UN"}, "storage-4 has joined"),
+        ({"10.77.0.14": "DN"}, "storage-4 has joined"),
+        ({"10.77.0.12": "DN"}, "storage-1 sees storage-2 DN"),
+    ],
+)
+def test_one_that_has_joined_or_may_have_is_not_given_up(site, ring, problem):
+    adding("storage")
+    site.ring, site.silent = dict.fromkeys(RING, "UN") | ring, ("storage-4",)
+    site.has(storage_4="10.77.0.14")
+    with pytest.raises(UserError, match=problem):
+        nodes.give_up(site.deployed, planned(kairosdb_nodes=1), "storage")
+    assert site.calls == []
+
+
+def test_nor_is_a_kairosdb_host_that_is_there(site):
+    """Points may wait on it."""
+    adding("kairosdb")
+    data_ = yaml.safe_load(inventory.file("lab").read_text())
+    data_["all"]["children"]["kairosdb"]["hosts"]["kairosdb-2"] = {"address": "10.77.0.8"}
+    inventory.write(inventory.file("lab"), data_, "")
+    with pytest.raises(UserError, match="Points may wait"):
+        nodes.give_up(site.deployed, planned(kairosdb_nodes=1), "kairosdb")
+    assert site.calls == []
+
+
 LEAVING = Operation("remove-kairosdb", "kairosdb-1")
 
 
@@ -620,7 +739,6 @@ def test_a_kairosdb_host_that_dies_while_it_leaves_is_had_back_to_store_its_queu
     site, monkeypatch
 ):
     monkeypatch.setattr(removed_nodes, "keep", lambda *_: [])
-    monkeypatch.setattr(site, "give_back", lambda host, say: site.calls.append(("back", host)))
     operation.begin("lab", LEAVING)
     nodes.remove_kairosdb(site.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
     assert site.calls == [
@@ -678,3 +796,11 @@ def test_one_that_could_not_be_ended_is_not(monkeypatch):
     monkeypatch.setattr(cluster.time, "sleep", lambda _: None)
     with pytest.raises(UserError, match=r"10\.77\.0\.14 is still up after 0 s"):
         cluster.forget_joining([host], "10.77.0.14", 0.05)
+
+
+def test_nor_is_one_that_joins_in_its_last_moment(monkeypatch):
+    """Assassinated it would take its share of the data along."""
+    host = Host("storage-1", "storage", {"storage_engine": "cassandra"})
+    monkeypatch.setattr(nodetool, "run", lambda *_, **__: "DN 10.77.0.14 1 KiB 16 ? x rack1\n")
+    with pytest.raises(UserError, match="has joined meanwhile"):
+        cluster.forget_joining([host], "10.77.0.14", 5)

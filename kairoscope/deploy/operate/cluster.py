@@ -138,10 +138,13 @@ def forget_joining(hosts: list[Host], address: str, limit_s: float) -> None:
     after 110 s, when its own time for that was over); so it is told. ScyllaDB has no such command,
     and lets go of it by itself.
 
-    UserError if some node has it at the end.
+    UserError if some node has it at the end, or it has joined in its last moment.
     """
     _wait_while(hosts, address, lambda state: state[:1] in ("U", "?"), "up", limit_s)
-    if hosts[0].vars["storage_engine"] == "cassandra" and address in (_ring(hosts[0]) or {}):
+    state = (_ring(hosts[0]) or {}).get(address, "")
+    if state[-1:] not in ("", "J"):
+        raise UserError(f"{address} has joined meanwhile: {hosts[0].name} sees it {state}")
+    if hosts[0].vars["storage_engine"] == "cassandra" and state:
         try:
             # It looks for half a minute whether that node is alive.
             nodetool.run(hosts[0], "assassinate", address, timeout_s=limit_s)

@@ -27,7 +27,13 @@ done
 """
 # As `_seen_as` has a host that holds no share of the data.
 _NOT_JOINED = {"", "J"}
-_GROUPS = {"storage": "storage_nodes", "kairosdb": "kairosdb_nodes"}
+_GROUPS = {
+    "storage": "storage_nodes",
+    "kairosdb": "kairosdb_nodes",
+    "loader": "loader_hosts",
+}
+# Way of a verb that adds a host: back to what was there before it.
+_GIVE_UP = "--give-up"
 # Nothing is stored on them that a new storage node would be sent.
 _DONE_WITHOUT = ("kairosdb", "loader", "monitoring")
 
@@ -41,7 +47,7 @@ def add_kairosdb(target: Deployed, plan: Plan) -> None:
             _check_only_count_changes(target.plan, plan, "kairosdb", 1, verb)
             target.refuse_unless_whole(verb, *safety.one_down(plan))
             target.build()
-            changes.begin(target.name, wanted)
+        changes.begin(target.name, wanted)
         target.prepare(plan)
         target.deploy(plan)
         target.confirm(verb)
@@ -88,8 +94,9 @@ def add_storage(target: Deployed, plan: Plan) -> None:
                 target.say(warning)
             target.build()
             there = {host.name for host in target.inventory.storage}
-            noted = dataclasses.replace(wanted, memory=" ".join(sorted(there)))
-            changes.begin(target.name, noted)
+        # Also where it was given up, and goes on after all.
+        noted = dataclasses.replace(wanted, memory=" ".join(sorted(there)))
+        changes.begin(target.name, noted)
         before = target.inventory
         begun = [host for host in before.storage if host.name not in there]
         states = _seen_as(before, begun[0]) if begun else set()
@@ -107,6 +114,73 @@ def add_storage(target: Deployed, plan: Plan) -> None:
         target.deploy(plan, verb, operate_host=new)
         target.confirm(verb)
         changes.end(target.name)
+
+
+def give_up(target: Deployed, plan: Plan, role: str) -> None:
+    """Take an unfinished addition back: of a storage node that has not joined, or of a KairosDB
+    host that never was, as it could not be had. `plan`: what was there before."""
+    verb = f"add-{role}"
+    with changing(target, Operation(verb, way=_GIVE_UP), provisions=True) as unfinished:
+        if unfinished is None:
+            raise UserError(f"Target {target.name}: there is no unfinished {verb} to be given up.")
+        target.of.target.check_given(target.of.options, plan)
+        here = target.inventory
+        hosts = [host for host in here.all if host.role == role]
+        _check_was_before(unfinished, plan, role, hosts)
+        there = unfinished.memory.split()
+        begun = [host for host in hosts if role == "storage" and host.name not in there]
+        number = getattr(plan.experiment.cluster, _GROUPS[role]) + 1
+        # What no inventory has is known by its number alone, where hosts are made.
+        name = begun[0].name if begun else f"{role}-{number}"
+        if role == "storage":
+            safety.refuse(f"{verb} {_GIVE_UP}", _not_to_be_given_up(here, begun))
+        changes.begin(target.name, dataclasses.replace(unfinished, way=_GIVE_UP))
+        _stand_aside(target, [host for host in hosts if host not in begun], begun)
+        gone = name if begun or name not in {host.name for host in here.hosts} else None
+        if gone:
+            target.of.target.give_back(gone, target.say)
+        for host in begun:
+            removed_nodes.gone(target.name, host)
+        target.prepare(plan, let_go=gone)
+        target.deploy(plan)
+        target.confirm(f"{verb} {_GIVE_UP}")
+        changes.end(target.name)
+
+
+def _check_was_before(unfinished: Operation, plan: Plan, role: str, hosts: list[Host]) -> None:
+    """UserError unless a plan is that from before an addition, as far as nodes go."""
+    field = _GROUPS[role]
+    shape = towards(plan, unfinished.verb).shape
+    if role == "kairosdb" and len(hosts) > shape[field]:
+        raise UserError(
+            f"The target has {len(hosts)} KairosDB hosts, the experiment {shape[field]} "
+            f"(cluster.{field}). Points may wait on one that is there: bring {unfinished.verb} to "
+            "its end, then remove-kairosdb"
+        )
+    # Of a note of before this was noted.
+    before = len(unfinished.memory.split()) or shape[field]
+    was = unfinished.shape or shape | {field: before + 1}
+    was = was | {field: was[field] - 1}
+    for name in sorted({*was, *shape}):
+        if was.get(name) != shape.get(name):
+            raise UserError(
+                f"{unfinished.verb} {_GIVE_UP} needs the experiment from before it, with {name} "
+                f"{was.get(name)}; this one has {shape.get(name)}."
+            )
+
+
+def _not_to_be_given_up(here: Inventory, begun: list[Host]) -> list[str]:
+    """Why a storage node that was begun may not go; empty if it holds no share of the data."""
+    seen = cluster.look(here)
+    # A node that is down, or is nobody's, may be what has joined.
+    problems = safety.not_normal(here, seen, [host.name for host in begun])
+    for host in begun:
+        if _seen_as(here, host) - _NOT_JOINED:
+            problems.append(
+                f"{host.name} has joined, and has its share of the data: bring the verb to its "
+                "end, then decommission"
+            )
+    return problems
 
 
 def _seen_as(here: Inventory, host: Host) -> set[str]:
@@ -186,7 +260,6 @@ def replace(target: Deployed, limit: str | None) -> None:
     with changing(
         target, wanted, provisions=True, whatever_deploy=True, over=changes.REPLACE_OVER
     ) as unfinished:
-        plan = target.plan
         older = unfinished.over if unfinished else changes.unfinished(target.name)
         target.say(f"{verb}: looking at every server …")
         seen = cluster.look(target.inventory)
@@ -199,7 +272,10 @@ def replace(target: Deployed, limit: str | None) -> None:
             bootstrap.set_replaces(target.name, wanted.host, None)
         changes.begin(target.name, operation)
         host = target.inventory.host(wanted.host)
-        away = _have_machine(target, seen, operation, older)
+        plan, unmade = _as_made(target, operation)
+        if unmade:
+            target.say(f"{verb}: goes on without {', '.join(unmade)}, which could not be had")
+        away = _have_machine(target, plan, seen, operation, older, unmade)
         changes.begin(target.name, dataclasses.replace(operation, step=_MADE))
         if away:
             target.say(f"{verb}: goes on without {', '.join(away)}, not reached by ssh")
@@ -251,20 +327,53 @@ def _still_dead(
     return dataclasses.replace(wanted, memory=memory)
 
 
+def _as_made(target: Deployed, operation: Operation) -> tuple[Plan, list[str]]:
+    """The target's plan without the hosts that were wanted and not had, and their names.
+
+    The plan is the target's before its hosts are asked for. What kept them from being made, as a
+    quota, would keep a dead node's machine from it too: they are made in one step.
+    """
+    plan, here = target.plan, target.inventory
+    if not target.of.target.makes_anew:  # Nor are they numbered there.
+        return plan, []
+    _, *left_out = operation.memory.split()
+    cluster, fewer = plan.experiment.cluster, {}
+    unmade: list[str] = []
+    for role, field in _GROUPS.items():
+        # One that is left out is there, or was a moment ago.
+        out = {name for name in left_out if name.startswith(f"{role}-")}
+        had = len({host.name for host in here.all if host.role == role} | out)
+        wanted: int = getattr(cluster, field)
+        if had < wanted:
+            fewer[field] = had
+            unmade += [f"{role}-{number}" for number in range(had + 1, wanted + 1)]
+    experiment = plan.experiment.model_copy(update={"cluster": cluster.model_copy(update=fewer)})
+    terraform = plan.terraform and plan.terraform | fewer
+    return plan.model_copy(update={"experiment": experiment, "terraform": terraform}), unmade
+
+
 def _have_machine(
-    target: Deployed, seen: Seen, operation: Operation, older: Operation | None
+    target: Deployed,
+    plan: Plan,
+    seen: Seen,
+    operation: Operation,
+    older: Operation | None,
+    unmade: list[str],
 ) -> list[str]:
     """Have a new machine in a dead node's place, and its inventory; what is `away`, as `prepare`
     has it."""
     replaced, *left_out = operation.memory.split()
     host = target.inventory.host(operation.host)
     if older and older.verb == "add-storage":
-        _stand_aside(target, host, left_out)
+        storage = target.inventory.storage
+        members = [each for each in storage if each.name not in (host.name, *left_out)]
+        _stand_aside(target, members, [each for each in storage if each.name in left_out])
     if host.vars.get(bootstrap.REPLACES) != replaced:
         if target.of.target.makes_anew and not _is_new(target.inventory, seen, host):
             target.of.target.make_anew(host, target.say)
         bootstrap.set_replaces(target.name, host.name, replaced)
-    return target.prepare(target.plan, let_go=host.name, without=left_out, spared=_DONE_WITHOUT)
+    without = [*left_out, *unmade]
+    return target.prepare(plan, let_go=host.name, without=without, spared=_DONE_WITHOUT)
 
 
 def _take_back(target: Deployed, seen: Seen, unfinished: Operation, refused: UserError) -> None:
@@ -397,12 +506,10 @@ def _outside(older: Operation | None, here: Inventory, seen: Seen) -> list[str]:
     ]
 
 
-def _stand_aside(target: Deployed, dead: Host, names: list[str]) -> None:
+def _stand_aside(target: Deployed, members: list[Host], hosts: list[Host]) -> None:
     """End the servers of storage hosts that have not joined, until their verb goes on."""
-    here = target.inventory
-    members = [host for host in here.storage if host.name not in (dead.name, *names)]
-    for host in (host for host in here.storage if host.name in names):
-        target.say(f"{host.name}: its server is stopped, it joins later")
+    for host in hosts:
+        target.say(f"{host.name}: its server is stopped, it has not joined")
         try:
             ssh.run(host, ["sh", "-euc", _STAND_ASIDE, "sh", *host.units.values()], sudo=True)
         except ssh.RemoteError as error:

@@ -30,6 +30,7 @@ def check(
     deployed: Collection[str] = (),
     *,
     known: Collection[str] | None = None,
+    without: Collection[str] = (),
     finished: bool = True,
     way_in: str = "",
     untaint: str = "",
@@ -39,11 +40,12 @@ def check(
     The host `let_go` holds none any more: it and its disks may be deleted, or made anew where they
     are gone. Another of the storage nodes that were `deployed` may not be made: it would be empty,
     and the others wait for the one that it is not. A KairosDB host that is not `known`, as it never
-    got into an inventory, was never deployed to, and may be deleted. While no deploy has `finished`
-    the others may not be there to take its place among, and what helps then is said too; and so is
-    the `way_in` to them where the bastion is gone as well, which no verb makes by itself. Nor may
-    what was deployed be replaced as it is tainted: a `replace` that did not come to its end has
-    left that, and the command `untaint` keeps it.
+    got into an inventory, was never deployed to, and may be deleted; so may any host that a verb
+    goes on `without`, which has not joined, or has left. While no deploy has `finished` the others
+    may not be there to take its place among, and what helps then is said too; and so is the
+    `way_in` to them where the bastion is gone as well, which no verb makes by itself. Nor may what
+    was deployed be replaced as it is tainted: a `replace` that did not come to its end has left
+    that, and the command `untaint` keeps it.
     """
     if gone := [name for name in _made(plan) if name in deployed and name != let_go]:
         raise UserError(
@@ -53,7 +55,7 @@ def check(
             + (_NO_BASTION.format(way_in=way_in) if _makes_bastion(plan) else "")
             + ("" if finished else _NEVER_FINISHED)
         )
-    losses = list(_losses(plan, let_go, known, untaint))
+    losses = list(_losses(plan, let_go, known, without, untaint))
     if losses:
         listed = "\n".join(f"  {address}: {what}" for address, what in losses)
         raise UserError(
@@ -80,9 +82,11 @@ def _makes_bastion(plan: dict[str, Any]) -> bool:
     )
 
 
-def in_the_way(plan: dict[str, Any], known: Collection[str] | None = None) -> list[str]:
+def in_the_way(
+    plan: dict[str, Any], known: Collection[str] | None = None, without: Collection[str] = ()
+) -> list[str]:
     """Addresses of the guards (terraform/modules/protection) that protect nothing: of hosts whose
-    instance is gone, or which go without ever having got into an inventory.
+    instance is gone, or which hold nothing (`_holds_nothing`) and go.
 
     Each goes with its host, or with the id of its instance, and refuses that. Nor does `protect =
     false` help: a guard that goes is asked by what it was told before (Terraform 1.11.4).
@@ -101,20 +105,33 @@ def in_the_way(plan: dict[str, Any], known: Collection[str] | None = None) -> li
         and resource["change"]["before"]["input"]["protect"]
         and (
             resource["address"].partition(".module.protection[")[0] in gone
-            or _never_deployed(resource, known)
+            or _holds_nothing(resource, known, without)
         )
     ]
 
 
-def _never_deployed(resource: dict[str, Any], known: Collection[str] | None) -> bool:
-    """Whether something is deleted that is of a KairosDB host which no inventory has had."""
-    found = re.match(r'module\.kairosdb\.module\.node\["([^"]+)"\]\.', resource["address"])
-    only = resource["change"]["actions"] == ["delete"]
-    return bool(found and only and known is not None and found[1] not in known)
+def _holds_nothing(
+    resource: dict[str, Any], known: Collection[str] | None, without: Collection[str]
+) -> bool:
+    """Whether something is deleted that is of a host that is gone on `without`, or of a KairosDB
+    host which no inventory has had.
+
+    Of a storage host this machine's inventory is not enough to go by: it may have joined from
+    another checkout.
+    """
+    found = re.match(r'module\.(\w+)\.module\.node\["([^"]+)"\]\.', resource["address"])
+    if not found or resource["change"]["actions"] != ["delete"]:
+        return False
+    role, name = found.groups()
+    return name in without or (role == "kairosdb" and known is not None and name not in known)
 
 
 def _losses(
-    plan: dict[str, Any], let_go: str | None, known: Collection[str] | None, untaint: str
+    plan: dict[str, Any],
+    let_go: str | None,
+    known: Collection[str] | None,
+    without: Collection[str],
+    untaint: str,
 ) -> Iterator[tuple[str, str]]:
     for resource in plan.get("resource_changes", []):
         address, kind, change = resource["address"], resource["type"], resource["change"]
@@ -129,7 +146,7 @@ def _losses(
                 continue
             if let_go and f'["{let_go}"]' in address and change["actions"] == ["delete"]:
                 continue
-            if _never_deployed(resource, known):
+            if _holds_nothing(resource, known, without):
                 continue
             if "delete" in change["actions"]:
                 yield address, f"deleted or replaced; {what}"

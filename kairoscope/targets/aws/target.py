@@ -68,7 +68,7 @@ class Aws(Reached):
         """Bring the account to the plan."""
         terraform = working_folder()
         found = _planned(terraform, plan, options)
-        if guards := guard.in_the_way(found, _known()):
+        if guards := guard.in_the_way(found, _known(), options.without):
             for address in guards:
                 terraform.forget(address)
             say("Planned once more, without guards of hosts that are gone or hold nothing:")
@@ -102,6 +102,17 @@ class Aws(Reached):
         terraform.initialise()
         _check_unprotected(terraform, f"To end {host.name}", "the same command again")
 
+    def give_back(self, host: str, say: Say) -> None:
+        """Terraform ends it by itself; but not its guard, if it still has one.
+
+        Of a host that leaves in good order there is none by then, see `check_leaves`; of one that
+        never held anything there is nothing that it protects.
+        """
+        terraform = working_folder()
+        terraform.initialise()
+        role, _, _ = host.rpartition("-")
+        terraform.forget(f"{_node(role, host)}.module.protection[0].terraform_data.guard")
+
     def make_anew(self, host: Host, say: Say) -> None:
         """Have Terraform replace its instance at the next apply.
 
@@ -112,8 +123,8 @@ class Aws(Reached):
         """
         terraform = working_folder()
         terraform.initialise()
-        terraform.forget(f"{_node(host)}.module.protection[0].terraform_data.guard")
-        terraform.taint(f"{_node(host)}.aws_instance.host")
+        terraform.forget(f"{_node(host.role, host.name)}.module.protection[0].terraform_data.guard")
+        terraform.taint(f"{_node(host.role, host.name)}.aws_instance.host")
         say(f"{host.name}: its instance, if there still is one, will end; a new one takes its name")
 
     def keep(self, host: Host, say: Say) -> None:
@@ -123,7 +134,7 @@ class Aws(Reached):
         """
         terraform = working_folder()
         terraform.initialise()
-        instance = f"{_node(host)}.aws_instance.host"
+        instance = f"{_node(host.role, host.name)}.aws_instance.host"
         if terraform.tainted().get(instance) == host.vars["instance_id"]:
             terraform.untaint(instance)
             say(f"{host.name}: its instance stays, nothing makes it anew")
@@ -166,9 +177,9 @@ class Aws(Reached):
         say("target aws: nothing is left of it in the account")
 
 
-def _node(host: Host) -> str:
+def _node(role: str, name: str) -> str:
     """Address of the module that has all of a host."""
-    return f'module.{host.role}.module.node["{host.name}"]'
+    return f'module.{role}.module.node["{name}"]'
 
 
 def _types(draft: Draft) -> dict[str, InstanceType]:
@@ -206,6 +217,7 @@ def _checked(terraform: Terraform, options: Options) -> dict[str, Any]:
         options.let_go,
         deployed,
         known=_known(),
+        without=options.without,
         finished=finished_file("aws").exists(),
         untaint=f"{command} untaint",
         # What that module needs has no storage host in it. The address outlives a bastion, which
