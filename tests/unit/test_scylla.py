@@ -1,9 +1,11 @@
 """ScyllaDB's configuration against what its releases know."""
 
-import base64
+import os
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import click
 import jinja2
@@ -166,22 +168,78 @@ def test_what_a_release_is_shipped_with_is_not_lost_with_its_file():
     ],
     ids=["new", "one-joins", "half-way", "made-with"],
 )
-def test_a_cluster_that_was_made_without_raft_stays_so(members, without):
+def test_a_cluster_that_was_made_without_raft_stays_so(tmp_path, members, without):
     """None: a node that has no data yet. With Raft it would wait for the others for ever."""
-    tasks = yaml.safe_load((ROLE / "tasks" / "configure.yml").read_text())
-    (asks,) = [task for task in tasks if task["name"] == "Was the cluster made without Raft"]
-    (expression,) = asks["ansible.builtin.set_fact"].values()
-    looked = [
-        {"content": base64.b64encode(text.encode()).decode()} if text else {"skipped": True}
-        for text in members
-    ]
-    nodes = {f"s{i}": {"scylla_old_configuration": look} for i, look in enumerate(looked)}
-    # One that was not reached has no look.
-    given = {"hostvars": {**nodes, "away": {}}, "groups": {"storage": [*nodes, "away"]}}
-    found = Templar(DataLoader(), variables=given).template(trust_as_template(expression))
-    assert found is without
-    settings = yaml.safe_load(rendered("5.2.19", scylla_without_raft=found))
+    found = asked_of_raft(tmp_path, members)
+    assert found == dict.fromkeys(found, without)
+    assert len(found) == len(members)
+    settings = yaml.safe_load(rendered("5.2.19", scylla_without_raft=without))
     assert settings.get("consistent_cluster_management") is (None if without else True)
+
+
+@pytest.mark.parametrize("without", [True, False])
+def test_nor_does_one_of_its_nodes_that_is_deployed_to_alone(tmp_path, without):
+    """As the new machine of a dead node in the middle of another verb."""
+    others = "num_tokens: 256" if without else "consistent_cluster_management: true"
+    found = asked_of_raft(tmp_path, [others, None, others], "--limit", "s1")
+    assert found == {"s1": without}
+
+
+def asked_of_raft(tmp_path, members, *arguments) -> dict[str, bool]:
+    """Whether each node that is played on finds that the cluster was made without Raft."""
+    for i, text in enumerate(members):
+        home = tmp_path / f"s{i}"
+        (home / "conf").mkdir(parents=True)
+        if text:
+            (home / "data" / "data" / "system").mkdir(parents=True)
+        # What was rendered before a node's first start says nothing of the cluster.
+        (home / "conf" / "scylla.yaml").write_text(text or "num_tokens: 256")
+    tasks = yaml.safe_load((ROLE / "tasks" / "configure.yml").read_text())
+    names = ["Configuration of a node that has joined"]
+    names.append("Whether the cluster was made with Raft, where there is a choice")
+    tell = {"copy": {"content": "{{ scylla_without_raft }}", "dest": "{{ home }}/told"}}
+    play = {
+        "hosts": "storage:!away",
+        "gather_facts": False,
+        "vars": yaml.safe_load((ROLE / "vars" / "main.yml").read_text())
+        | {
+            "scylla_from": "folder",
+            "scylla_release": {"shipped": {"consistent_cluster_management": True}},
+        },
+        "tasks": [
+            *yaml.safe_load((ROLE / "tasks" / "ever_started.yml").read_text()),
+            *(task for task in tasks if task["name"] in names),
+            tell,
+        ],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    hosts = {
+        f"s{i}": {
+            "home": str(tmp_path / f"s{i}"),
+            "keyspaces_dir": str(tmp_path / f"s{i}" / "data" / "data"),
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+        }
+        for i, _ in enumerate(members)
+    }
+    # One that does not answer says nothing.
+    away = {"ansible_host": "127.0.0.1", "ansible_port": 1, "home": "/x", "keyspaces_dir": "/x"}
+    hosts |= {"away": away}
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(yaml.safe_dump({"all": {"children": {"storage": {"hosts": hosts}}}}))
+    tool = Path(sys.executable).with_name("ansible-playbook")
+    done = subprocess.run(
+        [tool, "-i", inventory, *arguments, tmp_path / "play.yml"],
+        cwd=paths.ANSIBLE,
+        env=os.environ | {"ANSIBLE_CONFIG": str(paths.ANSIBLE / "ansible.cfg")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = tmp_path.glob("s*/told")
+    return {path.parent.name: path.read_text() == "True" for path in told}
 
 
 @pytest.mark.parametrize("version", RELEASES)
