@@ -292,7 +292,7 @@ help: ## Show this help
 $(VENV)/installed: requirements.lock pyproject.toml scripts/need
 	@scripts/need python
 	@scripts/ready '' setup $(GIVEN)
-	@"$$(scripts/need --print-python)" -m venv $(VENV)
+	@"$$(scripts/need --print-python)" -m venv --clear $(VENV)
 	@scripts/narrate 'installing Python packages into $(VENV), one to three minutes' $(VENV)/install.log \
 	  $(BIN)/pip install --disable-pip-version-check --require-hashes -r requirements.lock
 	@scripts/narrate 'installing Kairoscope into $(VENV)' $(VENV)/install-own.log \
@@ -302,7 +302,7 @@ $(VENV)/installed: requirements.lock pyproject.toml scripts/need
 # In a virtual environment of its own: checkov pins versions of what Kairoscope uses too.
 $(CHECKOV_VENV)/installed: requirements-checkov.lock
 	@scripts/need python
-	@"$$(scripts/need --print-python)" -m venv $(CHECKOV_VENV)
+	@"$$(scripts/need --print-python)" -m venv --clear $(CHECKOV_VENV)
 	@scripts/narrate 'installing checkov into $(CHECKOV_VENV), about a minute' $(CHECKOV_VENV)/install.log \
 	  $(CHECKOV_VENV)/bin/pip install --disable-pip-version-check --require-hashes -r requirements-checkov.lock
 	@touch $@
