@@ -60,6 +60,7 @@ class Site(Target):
         self.kairosdb: KairosDBStatus = HEALTHY
         self.reached, self.dies, self.kairosdb_stays_away = False, False, False
         self.away: list[str] = []
+        self.drained: list[str] = []
         self.moves: dict[str, str] = {}
         self.plans: list[Plan] = []
         self.deployed = Deployed(
@@ -111,7 +112,8 @@ class Site(Target):
 
     def look(self, here: Any) -> Seen:
         rings = {h.name: None if h.name in self.silent else self.ring for h in here.storage}
-        return Seen(rings, 1, {host.name: self.kairosdb for host in here.kairosdb})
+        statuses = {host.name: self.kairosdb for host in here.kairosdb}
+        return Seen(rings, 1, statuses, frozenset(self.drained))
 
     def has(self, **addresses: str) -> None:
         """Write its inventory."""
@@ -280,6 +282,14 @@ def test_one_whose_machine_has_gone_is_gone_on_with_whatever_the_ring_says(site,
 def test_one_that_is_alive_is_not_replaced(site):
     site.ring = dict.fromkeys(RING, "UN")
     with pytest.raises(UserError, match="sees storage-2 UN; only one that is down"):
+        nodes.replace(site.deployed, "storage-2")
+    assert site.calls == []
+
+
+def test_one_that_was_drained_is_not_dead(site):
+    """Others see it down, and all its data is on its machine, which would go."""
+    site.drained = ["storage-2"]
+    with pytest.raises(UserError, match=r"storage-2 runs, and is down for having been drained"):
         nodes.replace(site.deployed, "storage-2")
     assert site.calls == []
 

@@ -455,6 +455,11 @@ def _dead(
     but = [host.name, *out, *(h.name for h in here.kairosdb)]
     problems = safety.whole(here, seen, but, gone=[dead])
     problems += safety.one_down(target.plan)
+    if host.name in seen.drained:
+        problems.append(
+            f"{host.name} runs, and is down for having been drained: a deploy, or the verb that "
+            "was interrupted, starts it with all its data"
+        )
     for other in others:
         found = (seen.rings[other.name] or {}).get(dead, "not in the ring")
         if found != "DN":
