@@ -544,6 +544,40 @@ def test_a_frozen_storage_node_costs_nothing(
     assert total - in_time <= total / 100, f"{total - in_time:,.0f} of {total:,.0f} were late"
 
 
+# --- a store that is too slow
+
+SLOW_S = 60
+RUNS_S, STANDS_S = 0.25, 4.75
+"""So long in turn: a write takes longer than Cassandra waits for it (2 s), but it is carried out."""
+
+
+def test_a_store_that_answers_too_late_is_not_buried(
+    busy: Attacked, record_property: Callable[[str, Any], None]
+) -> None:
+    """All its nodes run for a twentieth of the time, with 10,000 points/s to be stored: what waits
+    is stored once they run again, and no sender has noticed."""
+
+    def figure(name: str) -> float:
+        series = busy.metrics()
+        return sum(
+            series[key] for key in series if key.partition("{")[0] == f"kairosdb_queue_{name}"
+        )
+
+    with busy.in_mid_load() as run:
+        stored, lates = figure("stored_points_total"), figure("node_lates_total")
+        end = time.monotonic() + SLOW_S
+        while time.monotonic() < end:
+            with busy.frozen(*STORAGE):
+                time.sleep(STANDS_S)
+            time.sleep(RUNS_S)
+        stored = figure("stored_points_total") - stored
+        lates = figure("node_lates_total") - lates
+        figures = innocent(run)
+    what = f"all storage nodes stood for 95 % of {SLOW_S} s; {stored:,.0f} points stored meanwhile"
+    record_property("attacked", f"{what}, {lates:.0f} times asked for less | {figures}")
+    assert lates > 0
+
+
 # --- rollups
 
 ROLLUPS = """
