@@ -548,7 +548,7 @@ def test_a_frozen_storage_node_costs_nothing(
 
 SLOW_S = 60
 RUNS_S, STANDS_S = 0.25, 4.75
-"""So long in turn: a write takes longer than Cassandra waits for it (2 s), but it is carried out."""
+"""So long in turn: a write takes longer than Cassandra waits (2 s), and is carried out."""
 
 
 def test_a_store_that_answers_too_late_is_not_buried(
