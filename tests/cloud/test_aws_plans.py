@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from aws_cloud import Published
+from aws_cloud import PUBLISHED, Published
 
 pytestmark = pytest.mark.aws
 
@@ -152,8 +152,7 @@ def test_a_storage_node_whose_instance_is_gone_is_made_anew_by_the_verb_alone(
 def test_hosts_of_two_roles_that_are_gone_are_made_in_one_step(published: Published) -> None:
     """Protected, too: the guard of a host refuses that it is replaced."""
     published.write_account(protect=True)
-    fewer = published.write_experiment(cluster={"kairosdb_nodes": 2})
-    published.deploy(fewer)
+    published.deploy()
     before, was = published.state(), published.instances()
     names = ("kairoscope-storage-2", "kairoscope-kairosdb-1")
     ec2 = published.client("ec2")
@@ -163,10 +162,10 @@ def test_hosts_of_two_roles_that_are_gone_are_made_in_one_step(published: Publis
             InstanceId=number, DisableApiTermination={"Value": False}
         )  # As a machine that breaks.
         ec2.terminate_instances(InstanceIds=[number])
-    assert "LIMIT=storage-2" in published.refused(*published.deploy_arguments(fewer))
+    assert "LIMIT=storage-2" in published.refused(*published.deploy_arguments())
 
     done = subprocess.run(
-        [sys.executable, "-c", MAKE_ANEW, fewer, published.account],
+        [sys.executable, "-c", MAKE_ANEW, PUBLISHED, published.account],
         env=published.environment,
         capture_output=True,
         text=True,
@@ -180,4 +179,4 @@ def test_hosts_of_two_roles_that_are_gone_are_made_in_one_step(published: Publis
     assert published.state()[volume]["id"] == before[volume]["id"]
     assert published.changes() == {}
     published.write_account()
-    published.deploy(fewer)
+    published.deploy()
