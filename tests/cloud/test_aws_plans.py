@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from aws_cloud import PUBLISHED, Published
@@ -123,6 +124,17 @@ aws.provision(plan, Options(account=Path(sys.argv[2]), let_go="storage-2"), prin
 """
 
 
+def made_anew(published: Published, experiment: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MAKE_ANEW, experiment, published.account],
+        env=published.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_storage_node_whose_instance_is_gone_is_made_anew_by_the_verb_alone(
     published: Published,
 ) -> None:
@@ -133,14 +145,7 @@ def test_a_storage_node_whose_instance_is_gone_is_made_anew_by_the_verb_alone(
     said = published.refused(*published.deploy_arguments())
     assert "An empty one cannot join" in said and "LIMIT=storage-2" in said
 
-    done = subprocess.run(
-        [sys.executable, "-c", MAKE_ANEW, fewer, published.account],
-        env=published.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    made_anew(published, fewer)
     now = published.instances()
     assert now.keys() == was.keys()
     assert now["kairoscope-storage-2"]["InstanceId"] != old
@@ -164,14 +169,7 @@ def test_hosts_of_two_roles_that_are_gone_are_made_in_one_step(published: Publis
         ec2.terminate_instances(InstanceIds=[number])
     assert "LIMIT=storage-2" in published.refused(*published.deploy_arguments())
 
-    done = subprocess.run(
-        [sys.executable, "-c", MAKE_ANEW, PUBLISHED, published.account],
-        env=published.environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    made_anew(published, PUBLISHED)
     now = published.instances()
     assert now.keys() == was.keys()
     assert all(now[name]["InstanceId"] != was[name]["InstanceId"] for name in names)

@@ -58,13 +58,14 @@ def test_what_no_package_has_is_missed_before_others_are_installed(tmp_path):
     assert "maven" not in done.stderr
 
 
-def test_a_verb_that_is_none_is_told_with_those_that_are():
-    done = subprocess.run(
-        ["make", "-C", str(paths.CHECKOUT), "frobnicate"],
-        capture_output=True,
-        text=True,
-        check=False,
+def make(*words):
+    return subprocess.run(
+        ["make", "-C", str(paths.CHECKOUT), *words], capture_output=True, text=True, check=False
     )
+
+
+def test_a_verb_that_is_none_is_told_with_those_that_are():
+    done = make("frobnicate")
     assert done.returncode == 2
     assert "there is no such verb. There are: demo plan deploy" in done.stderr
 
@@ -124,12 +125,8 @@ def test_each_verb_that_deploys_is_refused_before_anything_is_set_up(verb, what_
 
 
 def dry(*words):
-    done = subprocess.run(
-        ["make", "-C", str(paths.CHECKOUT), "-n", *words],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = make("-n", *words)
+    assert done.returncode == 0, done.stderr
     return " ".join(done.stdout.split())
 
 
@@ -147,12 +144,7 @@ def test_the_experiment_that_is_asked_for_is_the_one_of_the_faults():
 
 
 def test_a_search_says_that_it_scales_by_itself():
-    done = subprocess.run(
-        ["make", "-C", str(paths.CHECKOUT), "search", "SENSORS=7"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = make("search", "SENSORS=7")
     assert done.returncode == 2
     assert "make search scales the experiment by itself (FROM=, TO=)" in done.stderr
 

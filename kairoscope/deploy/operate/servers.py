@@ -12,7 +12,7 @@ import yaml
 from kairoscope import paths, whole
 from kairoscope.deploy import bootstrap, deploy
 from kairoscope.deploy.operate import safety
-from kairoscope.deploy.operate.deployed import Deployed, changing
+from kairoscope.deploy.operate.deployed import SHAPE, Deployed, changing
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation, ssh
 from kairoscope.hosts.inventory import Host, Inventory
@@ -20,7 +20,6 @@ from kairoscope.hosts.operation import Operation
 from kairoscope.plan import Plan
 from kairoscope.run_folder import stamp
 
-_NODES = ("storage_nodes", "kairosdb_nodes", "loader_hosts")
 _BACK = "--rollback"
 # Variables of all hosts that say which run-time bundles the servers run (`inventory_vars` and
 # `variables` of KairosDB's stack). The loaders' stay: they are led by this checkout.
@@ -80,7 +79,7 @@ def rolling_config(target: Deployed, plan: Plan) -> None:
 
 
 def _check_nodes_stay(old: Plan, new: Plan) -> None:
-    for field in _NODES:
+    for field in SHAPE:
         was, wanted = getattr(old.experiment.cluster, field), getattr(new.experiment.cluster, field)
         if was != wanted:
             raise UserError(
