@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 import yaml
+from click.testing import CliRunner
 from rich.console import Console
 from test_operate import HEALTHY, STATUS, hosts, planned, seen
 
 from kairoscope import paths
-from kairoscope.cli import known
+from kairoscope.cli import known, operate
+from kairoscope.cli.main import main
 from kairoscope.deploy import bootstrap, deploy, members
 from kairoscope.deploy.deploy import Deployment
 from kairoscope.deploy.operate import cluster, data, nodes, safety, servers
@@ -56,6 +58,7 @@ class Site(Target):
     def __init__(self) -> None:
         self.calls: list[tuple[str, ...]] = []
         self.ring = dict(RING)
+        self.sees: dict[str, dict[str, str]] = {}  # those that see another ring
         self.silent: tuple[str, ...] = ("storage-2", "storage-4")
         self.kairosdb: KairosDBStatus = HEALTHY
         self.reached, self.dies, self.kairosdb_stays_away = False, False, False
@@ -111,7 +114,10 @@ class Site(Target):
         return ""
 
     def look(self, here: Any) -> Seen:
-        rings = {h.name: None if h.name in self.silent else self.ring for h in here.storage}
+        rings = {
+            h.name: None if h.name in self.silent else self.sees.get(h.name, self.ring)
+            for h in here.storage
+        }
         statuses = {host.name: self.kairosdb for host in here.kairosdb}
         return Seen(rings, 1, statuses, frozenset(self.drained))
 
@@ -227,9 +233,12 @@ def interrupted(site: Site) -> None:
     site.dies, site.calls = False, []
 
 
-def test_one_that_comes_back_before_its_machine_has_gone_stays(site):
+@pytest.mark.parametrize("noted", ["10.77.0.12", "10.77.0.99"])
+def test_one_that_comes_back_before_its_machine_has_gone_stays(site, noted):
     """A healthy replica would end, and its instance be marked for whatever is applied next."""
     interrupted(site)
+    # An inventory may have been written by then, with another address than the ring has.
+    site.has(storage_2=noted)
     site.ring = dict.fromkeys(RING, "UN")
     with pytest.raises(UserError, match="sees storage-2 UN; only one that is down"):
         nodes.replace(site.deployed, "storage-2")
@@ -250,6 +259,36 @@ def test_nor_does_it_go_on_where_another_one_is_down_by_then(site):
     site.ring, site.calls = dict(RING), []
     nodes.replace(site.deployed, "storage-2")
     assert site.calls == [("anew", "storage-2"), *THE_REST]
+
+
+@pytest.mark.parametrize(
+    ("sees", "silent"),
+    [
+        ({"storage-1": dict.fromkeys(RING, "UN")}, ()),
+        ({}, ("storage-1", "storage-3")),
+    ],
+    ids=["of-two-minds", "nobody-answers"],
+)
+def test_one_that_is_not_known_to_be_up_keeps_its_replacement(site, sees, silent):
+    """It may be dead after all, and what was marked and noted is then gone on with."""
+    interrupted(site)
+    site.sees, site.silent = sees, (*site.silent, *silent)
+    with pytest.raises(UserError, match="refused, nothing was changed"):
+        nodes.replace(site.deployed, "storage-2")
+    assert site.calls == [("keep", "storage-2")]
+    assert operation.unfinished("lab").verb == "replace"
+
+
+def test_what_it_leaves_out_is_noted_as_it_was_seen_last(site):
+    """The replacement of yet another node goes by that note."""
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    site.has(storage_4="10.77.0.14")
+    interrupted(site)
+    assert operation.unfinished("lab").memory == f"{HOST_ID} storage-4"
+    # Its server was not reached, so as to be stopped, and it has joined since.
+    site.ring["10.77.0.14"], site.silent = "UN", ("storage-2",)
+    interrupted(site)
+    assert operation.unfinished("lab").memory == HOST_ID
 
 
 def test_what_cannot_be_kept_is_said_beside_the_refusal(site, monkeypatch):
@@ -556,11 +595,12 @@ def test_one_that_is_made_once_more_at_another_address_is_forgotten_at_the_first
     assert site.calls == [("prepare", "storage-4"), gone, ("deploy",), ("confirm",)]
 
 
-def test_one_that_has_joined_is_not_made_once_more_by_an_addition(site):
+@pytest.mark.parametrize("state", ["DN", "DL", "UM"])
+def test_one_that_has_joined_is_not_made_once_more_by_an_addition(site, state):
     """It would be empty beside the dead one: Terraform's guard, or a deploy's, refuses it."""
     operation.begin("lab", Operation("add-storage", memory=THERE))
     site.has(storage_4="10.77.0.14")
-    site.ring["10.77.0.14"] = "DN"
+    site.ring["10.77.0.14"] = state
     nodes.add_storage(site.deployed, planned(storage_nodes=4))
     assert site.calls[0] == ("prepare", None)
     assert members.read("lab")["storage-4"] == "10.77.0.14"
@@ -571,8 +611,10 @@ def test_one_of_which_nobody_knows_whether_it_has_joined_is_not_let_go(site):
     operation.begin("lab", Operation("add-storage", memory=THERE))
     site.has(storage_4="10.77.0.14")
     site.ring = None
+    site.moves = {"storage_4": "10.77.0.98"}
     nodes.add_storage(site.deployed, planned(storage_nodes=4))
-    assert site.calls[0] == ("prepare", None)
+    # Nor is it forgotten at the address that it had.
+    assert site.calls == [("prepare", None), ("deploy",), ("confirm",)]
     assert "storage-4" not in members.read("lab")
 
 
@@ -581,6 +623,8 @@ def test_one_of_which_nobody_knows_whether_it_has_joined_is_not_let_go(site):
     [
         ("add_storage", (), {"storage_nodes": 4}, {}),
         ("add_storage", (), {"storage_nodes": 4}, {"storage_nodes": 4, "kairosdb_nodes": 1}),
+        ("add_storage", (), {"storage_nodes": 4}, {"storage_nodes": 4, "replication_factor": 2}),
+        ("add_storage", (), {"storage_nodes": 4}, {"storage_nodes": 4, "datacenter": "x"}),
         ("decommission", ("storage-4",), {}, {"storage_nodes": 4}),
         ("add_kairosdb", (), {"kairosdb_nodes": 2}, {"kairosdb_nodes": 1}),
         ("remove_kairosdb", ("kairosdb-1",), {"kairosdb_nodes": 1}, {"kairosdb_nodes": 2}),
@@ -613,17 +657,45 @@ def test_an_upgrade_of_scylladb_looks_at_its_release_by_itself():
     assert "scylla_version" not in towards(plan, "x", release=False).shape
 
 
-def test_a_verb_notes_which_plan_it_goes_to(site, monkeypatch):
+@pytest.mark.parametrize(
+    ("verb", "limit", "field", "was", "memories"),
+    [
+        ("add_storage", (), "storage_nodes", 3, [THERE]),
+        ("add_kairosdb", (), "kairosdb_nodes", 1, [""]),
+        ("decommission", ("storage-4",), "storage_nodes", 4, ["", "empty"]),
+        ("remove_kairosdb", ("kairosdb-1",), "kairosdb_nodes", 2, ["", "empty"]),
+    ],
+)
+def test_a_verb_notes_which_plan_it_goes_to(site, monkeypatch, verb, limit, field, was, memories):
+    """At each of its steps: what is noted without a plan goes on with any."""
     monkeypatch.setattr(Deployed, "refuse_unless_whole", lambda *_: None)
     monkeypatch.setattr(Deployed, "build", lambda _: None)
+    monkeypatch.setattr(nodes, "_no_room_for", lambda *_: [])
+    monkeypatch.setattr(cluster, "is_gone", lambda *_: False)
+    monkeypatch.setattr(cluster, "wait_until_gone", lambda *_: None)
+    monkeypatch.setattr(removed_nodes, "keep", lambda *_: [])
     finished_file("lab").touch()
-    site.dies = True
-    with pytest.raises(KeyboardInterrupt):
-        nodes.add_storage(site.deployed, planned(storage_nodes=4))
-    noted = operation.unfinished("lab")
-    assert (noted.memory, noted.shape["storage_nodes"]) == (THERE, 4)
-    with pytest.raises(UserError, match="storage_nodes 4, not 3"):
-        nodes.add_storage(site.deployed, planned())
+    site.reached = site.dies = True
+    if limit == ("storage-4",):
+        site.has(storage_4="10.77.0.14")
+    counts = {"storage_nodes": 3, "kairosdb_nodes": 1}
+    before = planned(**counts | {field: was})
+    plan = planned(**counts | {field: was + (-1 if limit else 1)})
+    (paths.target_dir("lab") / "plan.json").write_text(before.to_json())
+
+    def die(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    for memory, playbook in zip(memories, (die, site.playbook), strict=False):
+        # Of two steps the first is a playbook; each verb ends in `prepare` otherwise.
+        monkeypatch.setattr(deploy, "playbook", playbook)
+        with pytest.raises(KeyboardInterrupt):
+            getattr(nodes, verb)(site.deployed, plan, *limit)
+        noted = operation.unfinished("lab")
+        shape = towards(plan, verb).shape
+        assert (noted.memory, noted.shape) == (memory, shape)
+        with pytest.raises(UserError, match=f"{field} {shape[field]}, not {was}"):
+            getattr(nodes, verb)(site.deployed, before, *limit)
 
 
 def test_one_that_has_joined_and_was_made_once_more_can_be_replaced(site):
@@ -638,19 +710,34 @@ def test_one_that_has_joined_and_was_made_once_more_can_be_replaced(site):
     assert safety.address_in_ring(here, seen_now, here.host("storage-4")) == "10.77.0.14"
 
 
-def test_hosts_that_could_not_be_had_are_not_asked_for_with_a_dead_node_s(site):
+def test_hosts_that_could_not_be_had_are_not_asked_for_with_a_dead_node_s(site, monkeypatch):
     """One quota fails them all, and the noted plan has them. Nothing is deployed to them."""
-    added = planned(storage_nodes=4, kairosdb_nodes=3)
+    said: list[str] = []
+    monkeypatch.setattr(Deployed, "say", lambda _, text: said.append(text))
+    added = planned(storage_nodes=4, kairosdb_nodes=3, loader_hosts=2)
     added = added.model_copy(update={"terraform": {"storage_nodes": 4, "name": "x"}})
     (paths.target_dir("lab") / "plan.json").write_text(added.to_json())
     operation.begin("lab", Operation("add-storage", memory=THERE))
     nodes.replace(site.deployed, "storage-2")
-    unmade = ("storage-4", "kairosdb-2", "kairosdb-3")
+    unmade = ("storage-4", "kairosdb-2", "kairosdb-3", "loader-2")
     assert site.calls == [("anew", "storage-2"), ("prepare", "storage-2", *unmade), *THAT_NODE]
+    assert any(f"goes on without {', '.join(unmade)}, which could not" in text for text in said)
     (given,) = site.plans
     assert given.experiment.cluster.storage_nodes == given.terraform["storage_nodes"] == 3
     assert given.experiment.cluster.kairosdb_nodes == 1
     assert given.terraform["name"] == "x"
+
+
+def test_of_hosts_of_one_s_own_the_plan_is_what_the_inventory_has_to_fit(site, monkeypatch):
+    """They have names of their own, so that nobody can say which of them are missing."""
+    own = Own()
+    own.reached = True
+    monkeypatch.setattr(cluster, "look", own.look)
+    monkeypatch.setattr(ssh, "run", own.run)
+    (paths.target_dir("lab") / "plan.json").write_text(planned(kairosdb_nodes=3).to_json())
+    nodes.replace(own.deployed, "storage-2")
+    assert site.calls == THE_REST
+    assert site.plans[0].experiment.cluster.kairosdb_nodes == 3
 
 
 def test_one_that_is_there_and_left_out_is_not_among_them(site):
@@ -671,6 +758,16 @@ def adding(role: str) -> None:
     noted = towards(planned(**{"kairosdb_nodes": 1, field: 4 if role == "storage" else 2}), "x")
     memory = THERE if role == "storage" else ""
     operation.begin("lab", dataclasses.replace(noted, verb=f"add-{role}", memory=memory))
+
+
+@pytest.mark.parametrize("role", ["storage", "kairosdb"])
+def test_the_option_gives_up_and_begins_no_addition(site, monkeypatch, role):
+    monkeypatch.setattr(operate, "_to_be", lambda *_: site.deployed)
+    finished_file("lab").touch()
+    line = ["operate", f"add-{role}", "laptop", "--target", "lab", "--give-up"]
+    done = CliRunner().invoke(main, line)
+    assert f"there is no unfinished add-{role} to be given up" in done.output
+    assert (done.exit_code, site.calls) == (2, [])
 
 
 @pytest.mark.parametrize("role", ["storage", "kairosdb"])
@@ -708,10 +805,69 @@ def test_so_is_one_of_a_storage_node_that_has_not_joined(site):
         ("prepare", "storage-4"),
     ]
     assert str(operation.unfinished("lab")) == "add-storage --give-up"
+    # A load that ran meanwhile misses nothing of it.
+    assert removed_nodes.since("lab", Host("storage-4", "storage", {}), 0)
     # It may go on after all.
+    with pytest.raises(KeyboardInterrupt):
+        nodes.add_storage(site.deployed, planned(kairosdb_nodes=1, storage_nodes=4))
+    assert str(operation.unfinished("lab")) == "add-storage"
     site.dies, site.calls = False, []
     nodes.add_storage(site.deployed, planned(kairosdb_nodes=1, storage_nodes=4))
     assert site.calls == [("prepare", "storage-4"), ("deploy",), ("confirm",)]
+
+
+def test_and_one_of_a_kairosdb_host_may_go_on_after_all(site):
+    adding("kairosdb")
+    site.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        nodes.give_up(site.deployed, planned(kairosdb_nodes=1), "kairosdb")
+    assert str(operation.unfinished("lab")) == "add-kairosdb --give-up"
+    with pytest.raises(KeyboardInterrupt):
+        nodes.add_kairosdb(site.deployed, planned(kairosdb_nodes=2))
+    assert str(operation.unfinished("lab")) == "add-kairosdb"
+
+
+def test_what_a_deploy_would_refuse_is_refused_before_an_addition_is_given_up(site, monkeypatch):
+    """As an inventory that has still the host which goes."""
+    adding("storage")
+    site.ring, site.silent = dict.fromkeys(RING, "UN"), ()
+    before = planned(kairosdb_nodes=1)
+
+    def check(options: Options, plan: Plan | None = None) -> None:
+        if plan is not None:
+            raise UserError(f"not for {plan.experiment.cluster.storage_nodes}")
+
+    monkeypatch.setattr(site, "check_given", check)
+    with pytest.raises(UserError, match="not for 3"):
+        nodes.give_up(site.deployed, before, "storage")
+    assert site.calls == []
+    assert str(operation.unfinished("lab")) == "add-storage"
+
+
+def test_an_addition_that_noted_no_plan_is_given_up_by_the_nodes_that_were_there(site):
+    """It was begun before a plan was noted."""
+    operation.begin("lab", Operation("add-storage", memory=THERE))
+    site.ring, site.silent = dict.fromkeys(RING, "UN"), ()
+    for nodes_ in (2, 4):
+        with pytest.raises(UserError, match=f"with storage_nodes 3; this one has {nodes_}"):
+            nodes.give_up(site.deployed, planned(storage_nodes=nodes_), "storage")
+    assert site.calls == []
+    nodes.give_up(site.deployed, planned(), "storage")
+    assert operation.unfinished("lab") is None
+
+
+def test_no_member_is_given_back_for_having_the_next_number_as_its_name(site):
+    """Hosts of one's own are called as one likes; here there is a gap."""
+    adding("storage")
+    noted = operation.unfinished("lab")
+    operation.begin("lab", dataclasses.replace(noted, memory="storage-1 storage-2 storage-4"))
+    data_ = yaml.safe_load(inventory.file("lab").read_text())
+    hosts_ = data_["all"]["children"]["storage"]["hosts"]
+    hosts_["storage-4"] = hosts_.pop("storage-3")
+    inventory.write(inventory.file("lab"), data_, "")
+    site.ring, site.silent = dict.fromkeys(RING, "UN"), ()
+    nodes.give_up(site.deployed, planned(kairosdb_nodes=1), "storage")
+    assert site.calls == [("prepare", None), ("deploy",), ("confirm",)]
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,23 @@
 """Another release of ScyllaDB: which steps there are, and when one may go back."""
 
+import contextlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 from test_operate import planned
+from test_replace import site
 
-from kairoscope import paths
+from kairoscope import paths, plan
 from kairoscope.deploy.operate import scylla_upgrade
+from kairoscope.deploy.operate.deployed import Deployed, towards
 from kairoscope.errors import UserError
+from kairoscope.hosts import inventory, operation
+from kairoscope.hosts.deployed import finished_file
+from kairoscope.stacks.kairosdb.servers import client
+
+__all__ = ["site"]
 
 
 @pytest.mark.parametrize(
@@ -68,6 +77,41 @@ def test_back_only_while_a_node_has_the_release_before():
     # One that does not tell may be the last one, that was started with the new release.
     (problem,) = scylla_upgrade.back_problems(nodes | {"storage-3": new}, "2026.1.11")
     assert "storage-2: does not tell" in problem
+
+
+def of_release(release: str, **cluster: Any) -> plan.Plan:
+    made = planned(**cluster)
+    storage = made.experiment.storage.model_copy(update={"scylla_version": release})
+    experiment = made.experiment.model_copy(update={"storage": storage})
+    stated = made.storage | {"scylla_version": release}
+    return made.model_copy(update={"experiment": experiment, "storage": stated})
+
+
+def test_an_interrupted_one_goes_on_or_back_with_the_nodes_that_it_began_with(site, monkeypatch):
+    """A plan's release is another one on the way back; by other nodes hosts would come or go."""
+    monkeypatch.setattr(Deployed, "refuse_unless_whole", lambda *_: None)
+    monkeypatch.setattr(Deployed, "build", lambda _: None)
+    said = SimpleNamespace(trouble="", version="2026.1.10-0.20260401.abc")
+    talk = SimpleNamespace(server=lambda _: said)
+    monkeypatch.setattr(client, "connect", lambda *_: contextlib.nullcontext(talk))
+    path = inventory.file("lab")
+    given = yaml.safe_load(path.read_text())
+    given["all"]["vars"]["scylla_version"] = "2026.1.10"
+    inventory.write(path, given, "")
+    (path.parent / "plan.json").write_text(of_release("2026.1.10").to_json())
+    finished_file("lab").touch()
+    site.dies = True
+    newer = of_release("2026.1.11")
+    with pytest.raises(KeyboardInterrupt):
+        scylla_upgrade.upgrade(site.deployed, newer, None, None)
+    noted = operation.unfinished("lab")
+    assert noted.shape == towards(newer, "x", release=False).shape
+    site.dies, site.calls = False, []
+    with pytest.raises(UserError, match="was begun for storage_nodes 3, not 4"):
+        scylla_upgrade.upgrade(site.deployed, of_release("2026.1.11", storage_nodes=4), None, None)
+    assert site.calls == []
+    scylla_upgrade.upgrade(site.deployed, of_release("2026.1.10"), None, None)
+    assert site.calls == [("prepare", None), ("deploy",), ("confirm",)]
 
 
 def tasks(name: str) -> list[str]:
