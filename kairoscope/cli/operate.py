@@ -94,14 +94,14 @@ def add_kairosdb(
     give_up: bool, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
 ) -> None:
     """Add a KairosDB node: EXPERIMENT says one more than TARGET has."""
-    from kairoscope.deploy.operate import nodes
+    from kairoscope.deploy.operate import adding
 
     plan = make_plan(**wanted)
     target = _to_be(plan.target, account, backend, inventory)
     if give_up:
-        nodes.give_up(target, plan, "kairosdb")
+        adding.give_up(target, plan, "kairosdb")
     else:
-        nodes.add_kairosdb(target, plan)
+        adding.add_kairosdb(target, plan)
 
 
 @operate_commands.command("remove-kairosdb")
@@ -112,10 +112,10 @@ def remove_kairosdb(
     limit: str | None, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
 ) -> None:
     """Drain a KairosDB node, end it, give its host back: EXPERIMENT says one less."""
-    from kairoscope.deploy.operate import nodes
+    from kairoscope.deploy.operate import removing
 
     plan = make_plan(**wanted)
-    nodes.remove_kairosdb(_to_be(plan.target, account, backend, inventory), plan, limit)
+    removing.remove_kairosdb(_to_be(plan.target, account, backend, inventory), plan, limit)
 
 
 @operate_commands.command("add-storage")
@@ -126,14 +126,14 @@ def add_storage(
     give_up: bool, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
 ) -> None:
     """Add a storage node, then clean up the others: EXPERIMENT says one more."""
-    from kairoscope.deploy.operate import nodes
+    from kairoscope.deploy.operate import adding
 
     plan = make_plan(**wanted)
     target = _to_be(plan.target, account, backend, inventory)
     if give_up:
-        nodes.give_up(target, plan, "storage")
+        adding.give_up(target, plan, "storage")
     else:
-        nodes.add_storage(target, plan)
+        adding.add_storage(target, plan)
 
 
 @operate_commands.command()
@@ -144,10 +144,10 @@ def decommission(
     limit: str | None, account: Path, backend: Path | None, inventory: Path | None, **wanted: Any
 ) -> None:
     """Have a storage node hand over its data and leave: EXPERIMENT says one less."""
-    from kairoscope.deploy.operate import nodes
+    from kairoscope.deploy.operate import removing
 
     plan = make_plan(**wanted)
-    nodes.decommission(_to_be(plan.target, account, backend, inventory), plan, limit)
+    removing.decommission(_to_be(plan.target, account, backend, inventory), plan, limit)
 
 
 @operate_commands.command()
@@ -158,9 +158,9 @@ def replace(
     target: str, limit: str | None, account: Path, backend: Path | None, inventory: Path | None
 ) -> None:
     """Have a new node take the place of a dead storage node."""
-    from kairoscope.deploy.operate import nodes
+    from kairoscope.deploy.operate import replacing
 
-    nodes.replace(_to_be(target, account, backend, inventory), limit)
+    replacing.replace(_to_be(target, account, backend, inventory), limit)
 
 
 @operate_commands.command()

@@ -23,7 +23,7 @@ from test_operate import HEALTHY, hosts, planned
 
 from kairoscope import paths
 from kairoscope.deploy import deploy
-from kairoscope.deploy.operate import cluster, data, nodes, safety, servers
+from kairoscope.deploy.operate import cluster, data, nodes, removing, safety, servers
 from kairoscope.deploy.operate.deployed import Deployed
 from kairoscope.errors import UserError
 from kairoscope.hosts.deployed import finished_file
@@ -468,13 +468,13 @@ def test_only_an_interrupted_decommission_asks_whether_it_has_left(site, monkeyp
 
     monkeypatch.setattr(deploy, "playbook", playbook)
     monkeypatch.setattr(cluster, "_ring", lambda _: ring)
-    monkeypatch.setattr(nodes, "_no_room_for", lambda *_: [])
-    monkeypatch.setattr(nodes, "_check_only_count_changes", lambda *_: None)
+    monkeypatch.setattr(removing, "_no_room_for", lambda *_: [])
+    monkeypatch.setattr(nodes, "check_only_count_changes", lambda *_: None)
     monkeypatch.setattr(Deployed, "refuse_unless_whole", lambda *_: None)
     finished_file("lab").touch()
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
-            nodes.decommission(site.deployed, planned(), "storage-4")
+            removing.decommission(site.deployed, planned(), "storage-4")
     assert told == [False, left]
 
 

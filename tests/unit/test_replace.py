@@ -14,7 +14,16 @@ from kairoscope.cli import known, operate
 from kairoscope.cli.main import main
 from kairoscope.deploy import bootstrap, deploy, members
 from kairoscope.deploy.deploy import Deployment
-from kairoscope.deploy.operate import cluster, data, nodes, safety, servers
+from kairoscope.deploy.operate import (
+    adding,
+    cluster,
+    data,
+    nodes,
+    removing,
+    replacing,
+    safety,
+    servers,
+)
 from kairoscope.deploy.operate.cluster import Seen
 from kairoscope.deploy.operate.deployed import Deployed, towards
 from kairoscope.errors import UserError
@@ -171,7 +180,7 @@ THE_REST = [("prepare", "storage-2"), ("deploy",), ("confirm",)]
 
 def test_a_machine_that_is_gone_is_made_anew(site):
     finished_file("lab").touch()
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == [("anew", "storage-2"), *THE_REST]
     assert site.replaced == HOST_ID
     assert operation.unfinished("lab") is None
@@ -183,7 +192,7 @@ def test_what_cannot_be_had_made_is_refused_before_anything_is_marked(site, monk
 
     monkeypatch.setattr(site, "check_given", refuse)
     with pytest.raises(UserError, match="missing"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert site.calls == []
     assert site.replaced is None
     assert operation.unfinished("lab") is None
@@ -191,14 +200,14 @@ def test_what_cannot_be_had_made_is_refused_before_anything_is_marked(site, monk
 
 def test_one_with_blank_disks_too_as_nothing_sets_it_up_again(site):
     site.reached = True
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == [("anew", "storage-2"), *THE_REST]
 
 
 def test_one_that_was_provisioned_anew_is_taken_as_it_is(site):
     site.has(storage_2="10.77.0.99")
     site.reached = True
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == THE_REST
     assert site.replaced == HOST_ID
 
@@ -206,7 +215,7 @@ def test_one_that_was_provisioned_anew_is_taken_as_it_is(site):
 def test_a_deploy_that_cannot_go_on_is_no_hindrance(site):
     """It cannot as long as the node is dead, and ends with the replacement."""
     assert not finished_file("lab").exists()
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert ("deploy",) in site.calls
     # A backup of what is left is refused for what is wrong, not for the deploy.
     with pytest.raises(UserError, match="storage-1 sees storage-2 DN"):
@@ -216,12 +225,12 @@ def test_a_deploy_that_cannot_go_on_is_no_hindrance(site):
 def test_an_interrupted_one_makes_no_second_machine(site):
     site.dies = True
     with pytest.raises(KeyboardInterrupt):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert operation.unfinished("lab").memory == HOST_ID
     site.dies, site.calls = False, []
     site.has(storage_2="10.77.0.99")  # as the provision wrote it, with what it kept of before
     bootstrap.set_replaces("lab", "storage-2", HOST_ID)
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == THE_REST
 
 
@@ -229,7 +238,7 @@ def interrupted(site: Site) -> None:
     """A replacement ends in the middle, before anything was carried out that it has marked."""
     site.dies = True
     with pytest.raises(KeyboardInterrupt):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     site.dies, site.calls = False, []
 
 
@@ -241,7 +250,7 @@ def test_one_that_comes_back_before_its_machine_has_gone_stays(site, noted):
     site.has(storage_2=noted)
     site.ring = dict.fromkeys(RING, "UN")
     with pytest.raises(UserError, match="sees storage-2 UN; only one that is down"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert site.calls == [("keep", "storage-2")]
     assert site.replaced is None
     # Nothing is left to be gone on with.
@@ -252,12 +261,12 @@ def test_nor_does_it_go_on_where_another_one_is_down_by_then(site):
     interrupted(site)
     site.ring["10.77.0.1"] = "DN"
     with pytest.raises(UserError, match="storage-3: down as well"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert site.calls == [("keep", "storage-2")]
     assert operation.unfinished("lab").verb == "replace"
     # Marked once more, once the other one is up again.
     site.ring, site.calls = dict(RING), []
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == [("anew", "storage-2"), *THE_REST]
 
 
@@ -274,7 +283,7 @@ def test_one_that_is_not_known_to_be_up_keeps_its_replacement(site, sees, silent
     interrupted(site)
     site.sees, site.silent = sees, (*site.silent, *silent)
     with pytest.raises(UserError, match="refused, nothing was changed"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert site.calls == [("keep", "storage-2")]
     assert operation.unfinished("lab").verb == "replace"
 
@@ -299,7 +308,7 @@ def test_what_cannot_be_kept_is_said_beside_the_refusal(site, monkeypatch):
     site.ring = dict.fromkeys(RING, "UN")
     monkeypatch.setattr(site, "keep", fail)
     with pytest.raises(UserError, match=r"(?s)only one that is down.*no credentials"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert operation.unfinished("lab").verb == "replace"
 
 
@@ -312,16 +321,16 @@ def test_one_whose_machine_has_gone_is_gone_on_with_whatever_the_ring_says(site,
     with monkeypatch.context() as broken:
         broken.setattr(deploy, "apply", break_off)
         with pytest.raises(UserError, match="playbook failed"):
-            nodes.replace(site.deployed, "storage-2")
+            replacing.replace(site.deployed, "storage-2")
     site.ring, site.calls = dict.fromkeys(RING, "UN"), []
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == THE_REST
 
 
 def test_one_that_is_alive_is_not_replaced(site):
     site.ring = dict.fromkeys(RING, "UN")
     with pytest.raises(UserError, match="sees storage-2 UN; only one that is down"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert site.calls == []
 
 
@@ -329,7 +338,7 @@ def test_one_that_was_drained_is_not_dead(site):
     """Others see it down, and all its data is on its machine, which would go."""
     site.drained = ["storage-2"]
     with pytest.raises(UserError, match=r"storage-2 runs, and is down for having been drained"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert site.calls == []
 
 
@@ -338,7 +347,7 @@ def test_of_two_that_are_dead_neither_is_replaced_and_the_way_out_is_named(site)
     finished_file("lab").touch()
     site.ring["10.77.0.1"] = "DN"
     with pytest.raises(UserError, match=r"storage-3: down as well.*restore a backup"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert site.calls == []
 
 
@@ -370,10 +379,10 @@ def test_the_machine_of_the_inventory_that_is_given_takes_the_place(site, monkey
     monkeypatch.setattr(cluster, "look", own.look)
     monkeypatch.setattr(ssh, "run", own.run)
     with pytest.raises(UserError, match=r"storage-2 at 10\.77\.0\.99 cannot be reached, or has"):
-        nodes.replace(own.deployed, "storage-2")
+        replacing.replace(own.deployed, "storage-2")
     assert site.calls == []
     own.reached = True
-    nodes.replace(own.deployed, "storage-2")
+    replacing.replace(own.deployed, "storage-2")
     assert set(own.asked) == {"10.77.0.99"}
     assert site.calls == THE_REST
     assert site.replaced == HOST_ID
@@ -382,6 +391,7 @@ def test_the_machine_of_the_inventory_that_is_given_takes_the_place(site, monkey
 # In the middle of another verb
 
 THERE = "storage-1 storage-2 storage-3"
+FOUR = {"storage_nodes": 4}
 THAT_NODE = [
     ("firewall", "storage:!storage-2"),
     ("deploy", "storage-2"),
@@ -399,13 +409,13 @@ def test_it_comes_in_over_a_verb_that_the_dead_node_keeps_from_its_end(site, ver
     site.kairosdb = NO_ANSWER
     site.dies = True
     with pytest.raises(KeyboardInterrupt):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     held = operation.unfinished("lab")
     assert held == Operation("replace", "storage-2", HOST_ID, over=older)
     with pytest.raises(UserError, match="`replace --limit storage-2` was interrupted"):
         operation.check_none_unfinished("lab", Operation(verb))
     site.dies, site.calls = False, []
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     # That node alone: the others may have another version, which is the verb's to bring.
     assert site.calls == [("prepare", "storage-2"), *THAT_NODE]
     assert operation.check_none_unfinished("lab", Operation(verb)) == older
@@ -415,7 +425,7 @@ def test_the_replacement_of_another_node_does_not_keep_it_out(site):
     """That one has its place, and waits in its deploy until all are up, which this one is not."""
     first = Operation("replace", "storage-3", "some-id")
     operation.begin("lab", first)
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == [("anew", "storage-2"), ("prepare", "storage-2"), *THAT_NODE]
     assert operation.unfinished("lab") == first
     # What that one left out stays out: it has not joined.
@@ -423,12 +433,12 @@ def test_the_replacement_of_another_node_does_not_keep_it_out(site):
     operation.end("lab")
     operation.begin("lab", Operation("replace", "storage-3", "some-id storage-4"))
     first = operation.unfinished("lab")
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert ("prepare", "storage-2", "storage-4") in site.calls
     # Where the other has not got its place yet, two are dead.
     site.ring["10.77.0.1"] = "DN"
     with pytest.raises(UserError, match="storage-3: down as well"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert operation.unfinished("lab") == first
 
 
@@ -436,7 +446,7 @@ def test_one_that_is_alive_is_not_replaced_in_the_middle_of_a_verb_either(site):
     operation.begin("lab", Operation("upgrade"))
     site.ring = dict.fromkeys(RING, "UN")
     with pytest.raises(UserError, match="only one that is down"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert site.calls == []
     assert operation.unfinished("lab") == Operation("upgrade")
 
@@ -447,7 +457,7 @@ def test_a_node_that_has_not_joined_stands_aside(site, others_see):
     operation.begin("lab", Operation("add-storage", memory=THERE))
     site.has(storage_4="10.77.0.14")
     site.ring |= others_see
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == [
         ("storage-4", "sh", "-euc", nodes._STAND_ASIDE, "sh", "cassandra"),
         ("gone", "10.77.0.14", "storage-1", "storage-3"),
@@ -457,7 +467,7 @@ def test_a_node_that_has_not_joined_stands_aside(site, others_see):
     ]
     assert operation.unfinished("lab") == Operation("add-storage", memory=THERE)
     with pytest.raises(UserError, match=r"in no ring.*Go on with `add-storage`"):
-        nodes.replace(site.deployed, "storage-4")
+        replacing.replace(site.deployed, "storage-4")
 
 
 def test_one_that_has_joined_is_a_node_like_the_others(site):
@@ -465,21 +475,21 @@ def test_one_that_has_joined_is_a_node_like_the_others(site):
     site.has(storage_4="10.77.0.14")
     site.ring |= {"10.77.0.14": "UN"}
     with pytest.raises(UserError, match="storage-4 does not answer nodetool"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert site.calls == []
 
 
 def test_one_that_has_left_already_is_not_asked(site):
     site.has(storage_4="10.77.0.14")
     operation.begin("lab", Operation("decommission", "storage-4", "empty"))
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == [("anew", "storage-2"), ("prepare", "storage-2", "storage-4"), *THAT_NODE]
 
 
 def test_a_restore_is_not_come_in_over(site):
     operation.begin("lab", Operation("restore", memory="/a"))
     with pytest.raises(UserError, match="`restore` was interrupted"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
 
 
 def test_other_verbs_are_told_of_the_way_out(site):
@@ -507,7 +517,7 @@ def test_what_was_before_an_upgrade_was_of_another_machine(site):
 
 def test_kairosdb_need_not_stand_yet(site):
     site.kairosdb = NO_ANSWER
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert ("deploy",) in site.calls
 
 
@@ -519,7 +529,7 @@ def test_nor_where_all_is_deployed(site):
     What makes the hosts (Terraform) makes that of KairosDB in the same step."""
     finished_file("lab").touch()
     site.kairosdb = NO_ANSWER
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == [
         ("anew", "storage-2"),
         ("prepare", "storage-2"),
@@ -533,7 +543,7 @@ def test_a_kairosdb_host_that_is_not_reached_is_left_for_a_deploy(site):
     """A machine of one's own that is gone, or an instance that hangs."""
     finished_file("lab").touch()
     site.kairosdb, site.away = NO_ANSWER, ["kairosdb-1"]
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     rest = [("deploy", "all:!kairosdb-1"), ("confirm", "kairosdb-1")]
     assert site.calls == [("anew", "storage-2"), ("prepare", "storage-2"), *STORAGE_FIRST, *rest]
     assert operation.unfinished("lab") is None
@@ -544,7 +554,7 @@ def test_a_kairosdb_node_that_cannot_be_well_keeps_no_replacement_from_its_end(s
     finished_file("lab").touch()
     site.kairosdb, site.kairosdb_stays_away = NO_ANSWER, True
     with pytest.raises(UserError) as error:
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     said = error.value.message
     assert said.startswith("storage-2 is replaced, and all storage nodes are well")
     assert "its disk" in said and said.endswith("make deploy TARGET=lab")
@@ -555,23 +565,23 @@ def test_what_is_not_well_is_said(site, monkeypatch):
     said: list[str] = []
     monkeypatch.setattr(Deployed, "say", lambda _, text: said.append(text))
     site.kairosdb = NO_ANSWER
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert any(text.startswith("replace: kairosdb-1 is not healthy") for text in said)
 
 
 def test_where_no_node_has_stood_the_way_out_is_named(site):
     site.ring = None
     with pytest.raises(UserError, match="there is no data: make destroy TARGET=lab"):
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     finished_file("lab").touch()
     with pytest.raises(UserError) as error:
-        nodes.replace(site.deployed, "storage-2")
+        replacing.replace(site.deployed, "storage-2")
     assert "destroy" not in error.value.message
 
 
 def test_hosts_that_nothing_is_stored_on_are_done_without(site):
     site.away = ["loader-1", "monitoring-1"]
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     # KairosDB is restarted and told of the new node.
     assert ("deploy", "all:!loader-1:!monitoring-1") in site.calls
 
@@ -580,7 +590,7 @@ def test_an_addition_is_gone_on_with_where_its_machine_is_gone(site):
     """Terraform is to make it once more, and the guard to let it."""
     operation.begin("lab", Operation("add-storage", memory=THERE))
     site.has(storage_4="10.77.0.14")
-    nodes.add_storage(site.deployed, planned(storage_nodes=4))
+    adding.add_storage(site.deployed, planned(storage_nodes=4))
     assert site.calls == [("prepare", "storage-4"), ("deploy",), ("confirm",)]
 
 
@@ -590,7 +600,7 @@ def test_one_that_is_made_once_more_at_another_address_is_forgotten_at_the_first
     site.has(storage_4="10.77.0.14")
     site.ring["10.77.0.14"] = "DJ"
     site.moves = {"storage_4": "10.77.0.98"}
-    nodes.add_storage(site.deployed, planned(storage_nodes=4))
+    adding.add_storage(site.deployed, planned(storage_nodes=4))
     gone = ("gone", "10.77.0.14", "storage-1", "storage-2", "storage-3")
     assert site.calls == [("prepare", "storage-4"), gone, ("deploy",), ("confirm",)]
 
@@ -601,7 +611,7 @@ def test_one_that_has_joined_is_not_made_once_more_by_an_addition(site, state):
     operation.begin("lab", Operation("add-storage", memory=THERE))
     site.has(storage_4="10.77.0.14")
     site.ring["10.77.0.14"] = state
-    nodes.add_storage(site.deployed, planned(storage_nodes=4))
+    adding.add_storage(site.deployed, planned(storage_nodes=4))
     assert site.calls[0] == ("prepare", None)
     assert members.read("lab")["storage-4"] == "10.77.0.14"
 
@@ -612,7 +622,7 @@ def test_one_of_which_nobody_knows_whether_it_has_joined_is_not_let_go(site):
     site.has(storage_4="10.77.0.14")
     site.ring = None
     site.moves = {"storage_4": "10.77.0.98"}
-    nodes.add_storage(site.deployed, planned(storage_nodes=4))
+    adding.add_storage(site.deployed, planned(storage_nodes=4))
     # Nor is it forgotten at the address that it had.
     assert site.calls == [("prepare", None), ("deploy",), ("confirm",)]
     assert "storage-4" not in members.read("lab")
@@ -621,13 +631,18 @@ def test_one_of_which_nobody_knows_whether_it_has_joined_is_not_let_go(site):
 @pytest.mark.parametrize(
     ("verb", "limit", "was", "other"),
     [
-        ("add_storage", (), {"storage_nodes": 4}, {}),
-        ("add_storage", (), {"storage_nodes": 4}, {"storage_nodes": 4, "kairosdb_nodes": 1}),
-        ("add_storage", (), {"storage_nodes": 4}, {"storage_nodes": 4, "replication_factor": 2}),
-        ("add_storage", (), {"storage_nodes": 4}, {"storage_nodes": 4, "datacenter": "x"}),
-        ("decommission", ("storage-4",), {}, {"storage_nodes": 4}),
-        ("add_kairosdb", (), {"kairosdb_nodes": 2}, {"kairosdb_nodes": 1}),
-        ("remove_kairosdb", ("kairosdb-1",), {"kairosdb_nodes": 1}, {"kairosdb_nodes": 2}),
+        (adding.add_storage, (), FOUR, {}),
+        (adding.add_storage, (), FOUR, FOUR | {"kairosdb_nodes": 1}),
+        (
+            adding.add_storage,
+            (),
+            {"storage_nodes": 4},
+            {"storage_nodes": 4, "replication_factor": 2},
+        ),
+        (adding.add_storage, (), FOUR, FOUR | {"datacenter": "x"}),
+        (removing.decommission, ("storage-4",), {}, FOUR),
+        (adding.add_kairosdb, (), {"kairosdb_nodes": 2}, {"kairosdb_nodes": 1}),
+        (removing.remove_kairosdb, ("kairosdb-1",), {"kairosdb_nodes": 1}, {"kairosdb_nodes": 2}),
     ],
 )
 def test_what_was_begun_goes_on_to_the_plan_that_it_began_with(
@@ -638,14 +653,14 @@ def test_what_was_begun_goes_on_to_the_plan_that_it_began_with(
     site.reached = True
     nodes_ = {"storage_nodes": 3, "kairosdb_nodes": 2}
     wanted, another = planned(**nodes_ | was), planned(**nodes_ | other)
-    noted = towards(wanted, verb.replace("_", "-"), *limit)
-    memory = THERE if verb == "add_storage" else "empty" if limit else ""
+    noted = towards(wanted, verb.__name__.replace("_", "-"), *limit)
+    memory = THERE if verb is adding.add_storage else "empty" if limit else ""
     operation.begin("lab", dataclasses.replace(noted, memory=memory))
     site.has(storage_4="10.77.0.14")
     with pytest.raises(UserError, match=r"was begun for .*: kairoscope operate .*lab .*/laptop"):
-        getattr(nodes, verb)(site.deployed, another, *limit)
+        verb(site.deployed, another, *limit)
     assert site.calls == []
-    getattr(nodes, verb)(site.deployed, wanted, *limit)
+    verb(site.deployed, wanted, *limit)
     assert site.calls[-2:] == [("deploy",), ("confirm",)]
 
 
@@ -660,17 +675,17 @@ def test_an_upgrade_of_scylladb_looks_at_its_release_by_itself():
 @pytest.mark.parametrize(
     ("verb", "limit", "field", "was", "memories"),
     [
-        ("add_storage", (), "storage_nodes", 3, [THERE]),
-        ("add_kairosdb", (), "kairosdb_nodes", 1, [""]),
-        ("decommission", ("storage-4",), "storage_nodes", 4, ["", "empty"]),
-        ("remove_kairosdb", ("kairosdb-1",), "kairosdb_nodes", 2, ["", "empty"]),
+        (adding.add_storage, (), "storage_nodes", 3, [THERE]),
+        (adding.add_kairosdb, (), "kairosdb_nodes", 1, [""]),
+        (removing.decommission, ("storage-4",), "storage_nodes", 4, ["", "empty"]),
+        (removing.remove_kairosdb, ("kairosdb-1",), "kairosdb_nodes", 2, ["", "empty"]),
     ],
 )
 def test_a_verb_notes_which_plan_it_goes_to(site, monkeypatch, verb, limit, field, was, memories):
     """At each of its steps: what is noted without a plan goes on with any."""
     monkeypatch.setattr(Deployed, "refuse_unless_whole", lambda *_: None)
     monkeypatch.setattr(Deployed, "build", lambda _: None)
-    monkeypatch.setattr(nodes, "_no_room_for", lambda *_: [])
+    monkeypatch.setattr(removing, "_no_room_for", lambda *_: [])
     monkeypatch.setattr(cluster, "is_gone", lambda *_: False)
     monkeypatch.setattr(cluster, "wait_until_gone", lambda *_: None)
     monkeypatch.setattr(removed_nodes, "keep", lambda *_: [])
@@ -690,12 +705,12 @@ def test_a_verb_notes_which_plan_it_goes_to(site, monkeypatch, verb, limit, fiel
         # Of two steps the first is a playbook; each verb ends in `prepare` otherwise.
         monkeypatch.setattr(deploy, "playbook", playbook)
         with pytest.raises(KeyboardInterrupt):
-            getattr(nodes, verb)(site.deployed, plan, *limit)
+            verb(site.deployed, plan, *limit)
         noted = operation.unfinished("lab")
-        shape = towards(plan, verb).shape
+        shape = towards(plan, "x").shape
         assert (noted.memory, noted.shape) == (memory, shape)
         with pytest.raises(UserError, match=f"{field} {shape[field]}, not {was}"):
-            getattr(nodes, verb)(site.deployed, before, *limit)
+            verb(site.deployed, before, *limit)
 
 
 def test_one_that_has_joined_and_was_made_once_more_can_be_replaced(site):
@@ -706,7 +721,7 @@ def test_one_that_has_joined_and_was_made_once_more_can_be_replaced(site):
     here = inventory.load("lab")
     views = dict.fromkeys(("storage-1", "storage-2", "storage-3"), site.ring)
     seen_now = Seen({**views, "storage-4": None}, 1, {})
-    assert nodes._outside(Operation("add-storage", memory=THERE), here, seen_now) == []
+    assert replacing._outside(Operation("add-storage", memory=THERE), here, seen_now) == []
     assert safety.address_in_ring(here, seen_now, here.host("storage-4")) == "10.77.0.14"
 
 
@@ -718,7 +733,7 @@ def test_hosts_that_could_not_be_had_are_not_asked_for_with_a_dead_node_s(site, 
     added = added.model_copy(update={"terraform": {"storage_nodes": 4, "name": "x"}})
     (paths.target_dir("lab") / "plan.json").write_text(added.to_json())
     operation.begin("lab", Operation("add-storage", memory=THERE))
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     unmade = ("storage-4", "kairosdb-2", "kairosdb-3", "loader-2")
     assert site.calls == [("anew", "storage-2"), ("prepare", "storage-2", *unmade), *THAT_NODE]
     assert any(f"goes on without {', '.join(unmade)}, which could not" in text for text in said)
@@ -735,7 +750,7 @@ def test_of_hosts_of_one_s_own_the_plan_is_what_the_inventory_has_to_fit(site, m
     monkeypatch.setattr(cluster, "look", own.look)
     monkeypatch.setattr(ssh, "run", own.run)
     (paths.target_dir("lab") / "plan.json").write_text(planned(kairosdb_nodes=3).to_json())
-    nodes.replace(own.deployed, "storage-2")
+    replacing.replace(own.deployed, "storage-2")
     assert site.calls == THE_REST
     assert site.plans[0].experiment.cluster.kairosdb_nodes == 3
 
@@ -747,12 +762,12 @@ def test_one_that_is_there_and_left_out_is_not_among_them(site):
     operation.begin("lab", held)
     (paths.target_dir("lab") / "plan.json").write_text(planned(storage_nodes=4).to_json())
     bootstrap.set_replaces("lab", "storage-2", HOST_ID)
-    nodes.replace(site.deployed, "storage-2")
+    replacing.replace(site.deployed, "storage-2")
     assert site.calls == [("prepare", "storage-2", "storage-4"), *THAT_NODE]
     assert site.plans[0].experiment.cluster.storage_nodes == 4
 
 
-def adding(role: str) -> None:
+def begun(role: str) -> None:
     """An addition was begun that did not come to its end."""
     field = f"{role}_nodes"
     noted = towards(planned(**{"kairosdb_nodes": 1, field: 4 if role == "storage" else 2}), "x")
@@ -777,27 +792,27 @@ def test_an_addition_whose_host_could_not_be_had_is_given_up(site, role):
     before, name = planned(kairosdb_nodes=1), f"{role}-{4 if role == 'storage' else 2}"
     with pytest.raises(UserError, match=f"no unfinished add-{role}"):
         finished_file("lab").touch()
-        nodes.give_up(site.deployed, before, role)
-    adding(role)
+        adding.give_up(site.deployed, before, role)
+    begun(role)
     for other in ({"loader_hosts": 2}, {f"{role}_nodes": 5}):
         with pytest.raises(UserError, match=r"--give-up needs the experiment from before it"):
-            nodes.give_up(site.deployed, planned(**{"kairosdb_nodes": 1} | other), role)
+            adding.give_up(site.deployed, planned(**{"kairosdb_nodes": 1} | other), role)
     assert site.calls == []
-    nodes.give_up(site.deployed, before, role)
+    adding.give_up(site.deployed, before, role)
     assert site.calls == [("back", name), ("prepare", name), ("deploy",), ("confirm",)]
     assert site.plans == [before]
     assert operation.unfinished("lab") is None
 
 
 def test_so_is_one_of_a_storage_node_that_has_not_joined(site):
-    adding("storage")
+    begun("storage")
     site.ring = dict.fromkeys(RING, "UN") | {"10.77.0.14": "UJ"}
     site.silent = ("storage-4",)
     site.has(storage_4="10.77.0.14")
     before = planned(kairosdb_nodes=1)
     site.dies = True
     with pytest.raises(KeyboardInterrupt):
-        nodes.give_up(site.deployed, before, "storage")
+        adding.give_up(site.deployed, before, "storage")
     assert site.calls == [
         ("storage-4", "sh", "-euc", nodes._STAND_ASIDE, "sh", "cassandra"),
         ("gone", "10.77.0.14", "storage-1", "storage-2", "storage-3"),
@@ -809,27 +824,27 @@ def test_so_is_one_of_a_storage_node_that_has_not_joined(site):
     assert removed_nodes.since("lab", Host("storage-4", "storage", {}), 0)
     # It may go on after all.
     with pytest.raises(KeyboardInterrupt):
-        nodes.add_storage(site.deployed, planned(kairosdb_nodes=1, storage_nodes=4))
+        adding.add_storage(site.deployed, planned(kairosdb_nodes=1, storage_nodes=4))
     assert str(operation.unfinished("lab")) == "add-storage"
     site.dies, site.calls = False, []
-    nodes.add_storage(site.deployed, planned(kairosdb_nodes=1, storage_nodes=4))
+    adding.add_storage(site.deployed, planned(kairosdb_nodes=1, storage_nodes=4))
     assert site.calls == [("prepare", "storage-4"), ("deploy",), ("confirm",)]
 
 
 def test_and_one_of_a_kairosdb_host_may_go_on_after_all(site):
-    adding("kairosdb")
+    begun("kairosdb")
     site.dies = True
     with pytest.raises(KeyboardInterrupt):
-        nodes.give_up(site.deployed, planned(kairosdb_nodes=1), "kairosdb")
+        adding.give_up(site.deployed, planned(kairosdb_nodes=1), "kairosdb")
     assert str(operation.unfinished("lab")) == "add-kairosdb --give-up"
     with pytest.raises(KeyboardInterrupt):
-        nodes.add_kairosdb(site.deployed, planned(kairosdb_nodes=2))
+        adding.add_kairosdb(site.deployed, planned(kairosdb_nodes=2))
     assert str(operation.unfinished("lab")) == "add-kairosdb"
 
 
 def test_what_a_deploy_would_refuse_is_refused_before_an_addition_is_given_up(site, monkeypatch):
     """As an inventory that has still the host which goes."""
-    adding("storage")
+    begun("storage")
     site.ring, site.silent = dict.fromkeys(RING, "UN"), ()
     before = planned(kairosdb_nodes=1)
 
@@ -839,7 +854,7 @@ def test_what_a_deploy_would_refuse_is_refused_before_an_addition_is_given_up(si
 
     monkeypatch.setattr(site, "check_given", check)
     with pytest.raises(UserError, match="not for 3"):
-        nodes.give_up(site.deployed, before, "storage")
+        adding.give_up(site.deployed, before, "storage")
     assert site.calls == []
     assert str(operation.unfinished("lab")) == "add-storage"
 
@@ -850,15 +865,15 @@ def test_an_addition_that_noted_no_plan_is_given_up_by_the_nodes_that_were_there
     site.ring, site.silent = dict.fromkeys(RING, "UN"), ()
     for nodes_ in (2, 4):
         with pytest.raises(UserError, match=f"with storage_nodes 3; this one has {nodes_}"):
-            nodes.give_up(site.deployed, planned(storage_nodes=nodes_), "storage")
+            adding.give_up(site.deployed, planned(storage_nodes=nodes_), "storage")
     assert site.calls == []
-    nodes.give_up(site.deployed, planned(), "storage")
+    adding.give_up(site.deployed, planned(), "storage")
     assert operation.unfinished("lab") is None
 
 
 def test_no_member_is_given_back_for_having_the_next_number_as_its_name(site):
     """Hosts of one's own are called as one likes; here there is a gap."""
-    adding("storage")
+    begun("storage")
     noted = operation.unfinished("lab")
     operation.begin("lab", dataclasses.replace(noted, memory="storage-1 storage-2 storage-4"))
     data_ = yaml.safe_load(inventory.file("lab").read_text())
@@ -866,7 +881,7 @@ def test_no_member_is_given_back_for_having_the_next_number_as_its_name(site):
     hosts_["storage-4"] = hosts_.pop("storage-3")
     inventory.write(inventory.file("lab"), data_, "")
     site.ring, site.silent = dict.fromkeys(RING, "UN"), ()
-    nodes.give_up(site.deployed, planned(kairosdb_nodes=1), "storage")
+    adding.give_up(site.deployed, planned(kairosdb_nodes=1), "storage")
     assert site.calls == [("prepare", None), ("deploy",), ("confirm",)]
 
 
@@ -879,22 +894,22 @@ def test_no_member_is_given_back_for_having_the_next_number_as_its_name(site):
     ],
 )
 def test_one_that_has_joined_or_may_have_is_not_given_up(site, ring, problem):
-    adding("storage")
+    begun("storage")
     site.ring, site.silent = dict.fromkeys(RING, "UN") | ring, ("storage-4",)
     site.has(storage_4="10.77.0.14")
     with pytest.raises(UserError, match=problem):
-        nodes.give_up(site.deployed, planned(kairosdb_nodes=1), "storage")
+        adding.give_up(site.deployed, planned(kairosdb_nodes=1), "storage")
     assert site.calls == []
 
 
 def test_nor_is_a_kairosdb_host_that_is_there(site):
     """Points may wait on it."""
-    adding("kairosdb")
+    begun("kairosdb")
     data_ = yaml.safe_load(inventory.file("lab").read_text())
     data_["all"]["children"]["kairosdb"]["hosts"]["kairosdb-2"] = {"address": "10.77.0.8"}
     inventory.write(inventory.file("lab"), data_, "")
     with pytest.raises(UserError, match="Points may wait"):
-        nodes.give_up(site.deployed, planned(kairosdb_nodes=1), "kairosdb")
+        adding.give_up(site.deployed, planned(kairosdb_nodes=1), "kairosdb")
     assert site.calls == []
 
 
@@ -906,7 +921,7 @@ def test_a_kairosdb_host_that_dies_while_it_leaves_is_had_back_to_store_its_queu
 ):
     monkeypatch.setattr(removed_nodes, "keep", lambda *_: [])
     operation.begin("lab", LEAVING)
-    nodes.remove_kairosdb(site.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
+    removing.remove_kairosdb(site.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
     assert site.calls == [
         ("prepare", None),
         ("firewall", "storage"),
@@ -920,7 +935,7 @@ def test_a_kairosdb_host_that_dies_while_it_leaves_is_had_back_to_store_its_queu
     # One that is there goes on leaving.
     site.reached, site.calls = True, []
     operation.begin("lab", LEAVING)
-    nodes.remove_kairosdb(site.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
+    removing.remove_kairosdb(site.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
     assert site.calls[0] == ("remove-kairosdb", "")
 
 
@@ -929,7 +944,7 @@ def test_where_nothing_makes_it_the_way_out_is_named(site, monkeypatch):
     monkeypatch.setattr(ssh, "run", own.run)
     operation.begin("lab", LEAVING)
     with pytest.raises(UserError, match=r"remove .*operation\.json, make deploy TARGET=lab"):
-        nodes.remove_kairosdb(own.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
+        removing.remove_kairosdb(own.deployed, planned(kairosdb_nodes=1), "kairosdb-1")
     assert site.calls == []
 
 

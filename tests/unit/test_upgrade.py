@@ -9,7 +9,7 @@ from test_replace import Site, site
 
 from kairoscope import paths
 from kairoscope.deploy import deploy
-from kairoscope.deploy.operate import data, nodes, servers
+from kairoscope.deploy.operate import data, replacing, servers
 from kairoscope.deploy.operate.deployed import Deployed, changing
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation
@@ -157,7 +157,7 @@ def test_a_node_that_dies_on_the_way_back_is_replaced_and_then_it_is_forward(who
     with pytest.raises(UserError, match="does not start"):
         servers.upgrade(whole.deployed, rollback=True)
     whole.breaks, whole.reached = False, False
-    nodes.replace(whole.deployed, "storage-2")
+    replacing.replace(whole.deployed, "storage-2")
     assert operation.unfinished("lab") == Operation("upgrade", way="--rollback")
     with pytest.raises(
         UserError, match=r"storage-2 came, left or was replaced.*without --rollback"
