@@ -6,7 +6,7 @@ module of this package; `kairoscope.cli.known` names them.
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,15 @@ class Target(ABC):
         """End what was made. UserError if it may not be, or is not gone afterwards."""
 
     # What day two asks
+
+    def resized(self, plan: Plan, counts: Mapping[str, int]) -> Plan:
+        """A plan of this target with other numbers of hosts, by their fields of `cluster`.
+
+        What `provision` is to have them by; nothing else of the plan is derived anew.
+        """
+        cluster = plan.experiment.cluster.model_copy(update=counts)
+        experiment = plan.experiment.model_copy(update={"cluster": cluster})
+        return plan.model_copy(update={"experiment": experiment})
 
     def check_leaves(self, here: Inventory, host: Host, options: Options, verb: str) -> None:
         """UserError unless a smaller plan would be without this host, which may end."""

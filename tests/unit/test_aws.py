@@ -197,6 +197,18 @@ def test_kairosdb_hosts_that_no_inventory_has_had_may_be_given_up() -> None:
         guard.check(replaced, without=["storage-2"])
 
 
+def test_terraform_is_told_of_hosts_that_a_plan_goes_without() -> None:
+    """By the names that it has for them: as of a plan that was made with so many."""
+    fewer = {"storage_nodes": 4, "kairosdb_nodes": 2, "loader_hosts": 1}
+    more = planned(cluster={"storage_nodes": 5, "kairosdb_nodes": 3, "loader_hosts": 2})
+    found, wanted = target.Aws().resized(more, fewer), planned(cluster=fewer)
+    assert found.terraform == wanted.terraform
+    assert found.experiment == wanted.experiment
+    # Those that are not said stay.
+    found = target.Aws().resized(more, {"loader_hosts": 1})
+    assert (found.terraform["storage_nodes"], found.terraform["loader_hosts"]) == (5, 1)
+
+
 def test_the_guard_of_a_host_that_is_given_back_goes(fake: Path) -> None:
     (fake / "home" / "aws" / "terraform").mkdir(parents=True)
     (fake / "listed").write_text(f"{GUARD}\n")

@@ -108,19 +108,17 @@ def _as_made(target: Deployed, operation: Operation) -> tuple[Plan, list[str]]:
     if not target.of.target.makes_anew:  # Nor are they numbered there.
         return plan, []
     _, *left_out = operation.memory.split()
-    cluster, fewer = plan.experiment.cluster, {}
+    fewer: dict[str, int] = {}
     unmade: list[str] = []
     for role, field in nodes.GROUPS.items():
         # One that is left out is there, or was a moment ago.
         out = {name for name in left_out if name.startswith(f"{role}-")}
         had = len({host.name for host in here.all if host.role == role} | out)
-        wanted: int = getattr(cluster, field)
+        wanted: int = getattr(plan.experiment.cluster, field)
         if had < wanted:
             fewer[field] = had
             unmade += [f"{role}-{number}" for number in range(had + 1, wanted + 1)]
-    experiment = plan.experiment.model_copy(update={"cluster": cluster.model_copy(update=fewer)})
-    terraform = plan.terraform and plan.terraform | fewer
-    return plan.model_copy(update={"experiment": experiment, "terraform": terraform}), unmade
+    return target.of.target.resized(plan, fewer), unmade
 
 
 def _have_machine(

@@ -1,7 +1,7 @@
 """Target `aws`: what it is to a plan, and the verbs on it: plan, deploy and destroy."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,11 @@ class Aws(Reached):
     def watched(self, options: Options) -> bool:
         """Always: Terraform makes a host for it."""
         return True
+
+    def resized(self, plan: Plan, counts: Mapping[str, int]) -> Plan:
+        """Terraform has the numbers among its variables, by the same names."""
+        told = {"terraform": plan.terraform | dict(counts)}
+        return super().resized(plan, counts).model_copy(update=told)
 
     def check_leaves(self, here: Inventory, host: Host, options: Options, verb: str) -> None:
         """Terraform ends the last one, if the target is not protected."""
