@@ -154,12 +154,10 @@ def _trusting(here: inventory.Inventory, away: Collection[str]) -> list[str]:
     """Names of hosts that have the certificate of a CA from an earlier deploy, of those reached."""
 
     def has_one(host: Host) -> bool:
-        file = f"{host.vars['pki_host_dir']}/ca.crt"
-        look = ["sh", "-c", 'if [ -e "$1" ]; then echo yes; fi', "sh", file]
-        try:
-            return bool(ssh.run(host, look, sudo=True).strip())
-        except ssh.RemoteError as error:
-            raise UserError(f"Whether it is deployed already is not known: {error}") from error
+        found = ssh.look_for(host, f"{host.vars['pki_host_dir']}/ca.crt")
+        if found.there is None:
+            raise UserError(f"Whether it is deployed already is not known: {found.why}")
+        return found.there
 
     if not here.managed:  # It lies in the target's own folder, and goes with it.
         return []

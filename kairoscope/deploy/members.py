@@ -89,7 +89,9 @@ def _moved(target: str, host: Host, was: str) -> str:
     """What is to be done about a node that is to be at another address than it `was`."""
     now = host.address
     differs = f"{host.name} is the storage node at {was}, and the inventory has it at {now}"
-    if _has_data(host):
+    # A new machine may not be reached before a deploy has met it. What is said then holds of each:
+    # nothing is changed, and `replace` looks for itself.
+    if ssh.look_for(host, f"{host.vars['keyspaces_dir']}/system").there:
         return (
             f"{differs}, where a machine answers that has a node's data: the same one, it seems. "
             "The others, their firewalls and its certificate know a node by its address, which it "
@@ -100,11 +102,3 @@ def _moved(target: str, host: Host, was: str) -> str:
         f"{was} is dead, and the machine at {now} new and empty: make operate VERB=replace "
         f"TARGET={target} LIMIT={host.name}, with this inventory. If it lives: give it {was} again"
     )
-
-
-def _has_data(host: Host) -> bool:
-    try:
-        ssh.run(host, ["test", "-e", f"{host.vars['keyspaces_dir']}/system"], sudo=True)
-    except ssh.RemoteError:
-        return False
-    return True

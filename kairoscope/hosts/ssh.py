@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, TypeVar
 
 from kairoscope.errors import UserError
@@ -15,6 +16,10 @@ from kairoscope.hosts.inventory import Host
 SSH_FAILED = 255
 """Exit status of ssh when it is not that of what it ran."""
 _ALL_HOSTS_AT_ONCE = 32
+# Answered either way. By the exit status of `test` alone, a host whose sudo wants a password would
+# be one that has not what was looked for.
+_LOOK = 'if [ -e "$1" ]; then echo yes; else echo no; fi'
+_LOOKED = {"yes": True, "no": False}
 
 T = TypeVar("T")
 
@@ -28,6 +33,20 @@ class RemoteError(Exception):
     def __init__(self, message: str, said: str = "") -> None:
         super().__init__(message)
         self.said = said
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Whether something is on a host.
+
+    Attributes:
+        there: None where that is not known, as the host does not answer, or answers something
+            else: who would delete, or put another machine in its place, must not take it for False.
+        why: it is not known, with the host's name; "" if it is.
+    """
+
+    there: bool | None
+    why: str = ""
 
 
 def is_local(host: Host) -> bool:
@@ -125,6 +144,23 @@ def run(
     if done.returncode != 0:
         raise _failure(host, shown, done.returncode, done.stderr + done.stdout)
     return done.stdout
+
+
+def look_for(host: Host, path: str) -> Looked:
+    """Whether a file or folder is on a host, as root sees it there.
+
+    Raises:
+        UserError: see `ssh`.
+    """
+    try:
+        said = run(host, ["sh", "-c", _LOOK, "sh", path], sudo=True).split()
+    except RemoteError as error:
+        return Looked(None, str(error))
+    # The last word: a login may greet before.
+    there = _LOOKED.get(said[-1]) if said else None
+    if there is None:
+        return Looked(None, f"{host.name}: looking for {path} said {' '.join(said) or 'nothing'}")
+    return Looked(there)
 
 
 @contextmanager

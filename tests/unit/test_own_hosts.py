@@ -127,7 +127,7 @@ class Answers:
     """What hosts answer by ssh: whether the one that moved has data, and the others' ring."""
 
     def __init__(self) -> None:
-        self.data = False
+        self.data: bool | None = False
         self.ring = {host["address"]: "UN" for host in STORAGE.values()}
 
     def run(self, host: Host, program: list[str], **_: Any) -> str:
@@ -135,9 +135,9 @@ class Answers:
             rows = [f"{state} {address} 1 KiB 16 ? x r" for address, state in self.ring.items()]
             return "\n".join(rows)
         assert (host.address, program[-1]) == (NOW, f"{host.vars['keyspaces_dir']}/system")
-        if not self.data:
-            raise ssh.RemoteError("exit status 1")
-        return ""
+        if self.data is None:
+            raise ssh.RemoteError("ssh failed")
+        return "yes" if self.data else "no"
 
 
 @pytest.fixture
@@ -186,6 +186,9 @@ def test_a_dead_node_s_name_is_given_to_no_other_machine_by_a_deploy(
     assert refused(file) == said
     # What replaces it knows what it does.
     assert brought(file, let_go="storage-2")["storage-2"] == NOW
+    # Nor one that does not answer, as a new one whose key is not known yet.
+    answers.data = None
+    assert refused(file) == said
     # Until it has joined a deploy does not.
     assert refused(file) == said
     members.joined("hosts", "storage-2")

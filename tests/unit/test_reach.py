@@ -112,8 +112,48 @@ def test_a_program_on_a_host(ssh: SshServer, kairosdb: Host) -> None:
         remote.run(kairosdb, ["sh", "-c", "exit 4"])
 
 
+@pytest.fixture
+def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """sudo as it is where the login may not."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "sudo").write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
+    (tools / "sudo").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+
+
+def test_what_is_on_a_host_is_known_only_by_its_answer(
+    ssh: SshServer, kairosdb: Host, locked: None
+) -> None:
+    (ssh.home / "a b").mkdir()
+    assert remote.look_for(kairosdb, f"{ssh.home}/a b") == remote.Looked(True)
+    assert remote.look_for(kairosdb, f"{ssh.home}/a") == remote.Looked(False)
+    # Its exit status is that of a `test` which found nothing.
+    managed = Host(kairosdb.name, "kairosdb", kairosdb.vars | {"managed": True})
+    found = remote.look_for(managed, f"{ssh.home}/a b")
+    assert found.there is None
+    assert "kairosdb-1: " in found.why and "a password is required" in found.why
+    ssh.stop()
+    found = remote.look_for(kairosdb, f"{ssh.home}/a b")
+    assert found.there is None
+    assert "ssh failed" in found.why
+
+
+@pytest.mark.parametrize(
+    ("said", "there"),
+    [("Welcome, no visitors\nyes\n", True), ("yes, welcome\nno\n", False), ("", None), ("?", None)],
+)
+def test_what_a_host_says_beside_is_no_answer(
+    said: str, there: bool | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "run", lambda *_, **__: said)
+    found = remote.look_for(Host("storage-1", "storage", {}), "/x")
+    assert found.there is there
+    assert bool(found.why) is (there is None)
+
+
 def test_login_is_checked_before_a_deploy(
-    ssh: SshServer, kairosdb: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ssh: SshServer, kairosdb: Host, tmp_path: Path, locked: None
 ) -> None:
     def problem(**more: object) -> str:
         host = Host(kairosdb.name, "loader", kairosdb.vars | more)
@@ -122,12 +162,7 @@ def test_login_is_checked_before_a_deploy(
         return caught.value.message
 
     preflight.check_login(Inventory(tmp_path, [], [kairosdb], []))
-    # sudo as it is where the login may not.
     tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "sudo").write_text("#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n")
-    (tools / "sudo").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     said = problem(managed=True)
     assert "kairosdb-1" in said
     assert "NOPASSWD" in said

@@ -71,6 +71,7 @@ class Site(Target):
         self.silent: tuple[str, ...] = ("storage-2", "storage-4")
         self.kairosdb: KairosDBStatus = HEALTHY
         self.reached, self.dies, self.kairosdb_stays_away = False, False, False
+        self.has_files = False
         self.away: list[str] = []
         self.drained: list[str] = []
         self.moves: dict[str, str] = {}
@@ -116,11 +117,11 @@ class Site(Target):
         self.calls.append(("confirm", *but))
 
     def run(self, host: Any, program: list[str], **_: Any) -> str:
-        if program[0] == "sh":
+        if program[:2] == ["sh", "-euc"]:
             self.calls.append((host.name, *program))
         elif not self.reached:
             raise ssh.RemoteError(f"{host.name}: ssh failed")
-        return ""
+        return "yes" if self.has_files else "no"
 
     def look(self, here: Any) -> Seen:
         rings = {
@@ -210,6 +211,15 @@ def test_one_that_was_provisioned_anew_is_taken_as_it_is(site):
     replacing.replace(site.deployed, "storage-2")
     assert site.calls == THE_REST
     assert site.replaced == HOST_ID
+
+
+@pytest.mark.parametrize(("reached", "has_files"), [(False, False), (True, True)])
+def test_unless_it_has_run_or_nobody_knows_that_it_has_not(site, reached, has_files):
+    """Half in by an earlier attempt, say: no ring has it, so that nothing is lost with it."""
+    site.has(storage_2="10.77.0.99")
+    site.reached, site.has_files = reached, has_files
+    replacing.replace(site.deployed, "storage-2")
+    assert site.calls == [("anew", "storage-2"), *THE_REST]
 
 
 def test_a_deploy_that_cannot_go_on_is_no_hindrance(site):
@@ -368,9 +378,7 @@ class Own(Site):
 
     def run(self, host: Any, program: list[str], **_: Any) -> str:
         self.asked.append(host.address)
-        if not self.reached:
-            raise ssh.RemoteError(f"{host.name}: exit status 1")
-        return ""
+        return super().run(host, program)
 
 
 def test_the_machine_of_the_inventory_that_is_given_takes_the_place(site, monkeypatch):
@@ -378,10 +386,14 @@ def test_the_machine_of_the_inventory_that_is_given_takes_the_place(site, monkey
     own = Own()
     monkeypatch.setattr(cluster, "look", own.look)
     monkeypatch.setattr(ssh, "run", own.run)
-    with pytest.raises(UserError, match=r"storage-2 at 10\.77\.0\.99 cannot be reached, or has"):
+    may = r"storage-2 at 10\.77\.0\.99 may have a node's data \(storage-2: ssh failed\) in /x"
+    with pytest.raises(UserError, match=may):
+        replacing.replace(own.deployed, "storage-2")
+    own.reached = own.has_files = True
+    with pytest.raises(UserError, match=r"storage-2 at 10\.77\.0\.99 has a node's data in /x"):
         replacing.replace(own.deployed, "storage-2")
     assert site.calls == []
-    own.reached = True
+    own.has_files = False
     replacing.replace(own.deployed, "storage-2")
     assert set(own.asked) == {"10.77.0.99"}
     assert site.calls == THE_REST

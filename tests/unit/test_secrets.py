@@ -378,7 +378,7 @@ def prepared(monkeypatch, tmp_path):
 
     def run(host, program, **_):
         assert program[-1] == f"/x/{host.name}/pki/ca.crt"
-        return "yes\n" if host.name in trusting else ""
+        return "yes\n" if host.name in trusting else "no\n"
 
     monkeypatch.setattr(deploy, "_machines", machines)
     monkeypatch.setattr(preflight, "check_login", lambda *_: [])

@@ -43,7 +43,7 @@ def whole(site, monkeypatch):
     monkeypatch.setattr(Deployed, "build", lambda _: None)
     monkeypatch.setattr(deploy, "apply", APPLY)
     monkeypatch.setattr(deploy, "playbook", lambda *given, **more: played(site, *given, **more))
-    site.looks, site.breaks, site.reached = looks, False, True
+    site.looks, site.breaks, site.reached, site.has_files = looks, False, True, True
     gives(NEW | SINCE)
     finished_file("lab").touch()
     return site
@@ -84,6 +84,20 @@ def test_only_the_bundles_go_back(whole):
     assert operation.unfinished("lab") is None
     with pytest.raises(UserError, match="nothing to go back to"):
         servers.upgrade(whole.deployed, rollback=True)
+
+
+def test_what_a_host_has_no_more_is_told_from_a_host_that_does_not_answer(whole):
+    upgraded()
+    whole.has_files = False
+    with pytest.raises(UserError, match=r"kairosdb-1 no longer has /opt/java-1"):
+        servers.upgrade(whole.deployed, rollback=True)
+    whole.reached = False
+    with pytest.raises(
+        UserError, match=r"Whether kairosdb-1 still has /opt/java-1 is not known: .*ssh failed"
+    ):
+        servers.upgrade(whole.deployed, rollback=True)
+    assert operation.unfinished("lab") is None
+    assert has() == has() | NEW
 
 
 def test_an_interrupted_way_back_goes_on_and_its_advice_is_it(whole):

@@ -281,18 +281,26 @@ def _outside(older: Operation | None, here: Inventory, seen: Seen) -> list[str]:
 
 
 def _is_new(here: Inventory, seen: Seen, host: Host) -> bool:
-    """Whether a dead node's host is another machine already, that nothing has run on."""
-    return safety.address_in_ring(here, seen, host) != host.address and not _holds_data(host)
+    """Whether a dead node's host is another machine already, that nothing has run on.
+
+    Where that is not known it is made once more: of a host that no ring has nothing is lost.
+    """
+    moved = safety.address_in_ring(here, seen, host) != host.address
+    return moved and _system_tables(host).there is False
 
 
 def _holds_data(host: Host) -> list[str]:
     """Why a host is not the empty one that a dead node's place needs; empty if it is."""
-    folder = str(host.vars["keyspaces_dir"])
-    try:
-        ssh.run(host, ["test", "!", "-e", f"{folder}/system"], sudo=True)
-    except ssh.RemoteError:
-        return [
-            f"{host.name} at {host.address} cannot be reached, or has a node's data in {folder}. "
-            "Put a new machine with an empty disk in its place in the inventory"
-        ]
-    return []
+    found = _system_tables(host)
+    if found.there is False:
+        return []
+    has = "has a node's data" if found.there else f"may have a node's data ({found.why})"
+    return [
+        f"{host.name} at {host.address} {has} in {host.vars['keyspaces_dir']}. "
+        "Put a new machine with an empty disk in its place in the inventory"
+    ]
+
+
+def _system_tables(host: Host) -> ssh.Looked:
+    """Whether a host has what each node has that was ever started."""
+    return ssh.look_for(host, f"{host.vars['keyspaces_dir']}/system")

@@ -140,10 +140,11 @@ def _roll_back(target: Deployed, plan: Plan, kept: Path, wanted: Operation) -> N
             folder = before.get(f"{name}_bundle_dir")
             if folder is None:
                 continue
-            try:
-                ssh.run(host, ["test", "-e", f"{folder}/checked"], sudo=True)
-            except ssh.RemoteError as error:
-                raise UserError(f"{host.name} no longer has {folder}: {error}") from error
+            found = ssh.look_for(host, f"{folder}/checked")
+            if found.there is None:
+                raise UserError(f"Whether {host.name} still has {folder} is not known: {found.why}")
+            if not found.there:
+                raise UserError(f"{host.name} no longer has {folder}, whole.")
     operation.begin(target.name, wanted)
     # What else changed since, as the release of ScyllaDB or a setting, is not the upgrade's.
     data = yaml.safe_load(here.path.read_text())
