@@ -2,12 +2,15 @@
 
 import contextlib
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from rich.console import Console
 
+from kairoscope import paths
 from kairoscope.deploy.operate import drain
 from kairoscope.deploy.verify import kairosdb
 from kairoscope.deploy.verify.context import Context
@@ -141,11 +144,32 @@ def test_verify(queue: dict[str, Any] | None, healthy: bool, found: list[str]) -
         assert (one.outcome.value == "ok") == (one.found in ("healthy", "none"))
 
 
+def told_nft(file: str) -> dict[str, Any]:
+    """What the first task of a file of the role `drain` has nft do."""
+    tasks = yaml.safe_load((paths.ANSIBLE / "roles" / "drain" / "tasks" / file).read_text())
+    found: dict[str, Any] = tasks[0]["ansible.builtin.command"]
+    assert found["argv"][0] == "nft"
+    return found
+
+
+def shut_by() -> str:
+    """The table by which the role keeps senders out, as `nft list tables` has it."""
+    # It is declared, ended if it was there before, and made.
+    found = re.findall(r"table \w+ \w+", told_nft("main.yml")["stdin"])
+    assert found == [found[0]] * 3
+    return str(found[0])
+
+
+def test_the_table_that_keeps_senders_out_is_the_one_that_goes() -> None:
+    """To end one that is not there is no failure: the other would stay."""
+    assert told_nft("open.yml")["argv"] == ["nft", "delete", *shut_by().split()]
+
+
 @pytest.mark.parametrize(
     ("tables", "said"),
     [
         ("table inet kairoscope\n", ""),
-        ("table inet kairoscope\ntable inet kairoscope_drain\n", "takes no points, by a drain"),
+        ("table inet kairoscope\n{shut_by}\n", "takes no points, by a drain"),
         (None, "whether it takes points is not known: kairosdb-1: nft"),
     ],
 )
@@ -155,7 +179,7 @@ def test_one_that_a_drain_keeps_shut_is_not_well(monkeypatch, tables, said) -> N
     def run(host: Host, program: list[str], **_: Any) -> str:
         if tables is None:
             raise ssh.RemoteError(f"{host.name}: {program[0]}: no answer")
-        return tables
+        return str(tables.format(shut_by=shut_by()))
 
     host = Host("kairosdb-1", "kairosdb", HOST.vars | {"managed": True})
     here = Inventory(Path("/nowhere"), [], [host], [])
