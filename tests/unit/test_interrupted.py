@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from kairoscope.deploy import deploy
 from kairoscope.deploy.operate import cluster, data, nodes, removing, safety, servers
 from kairoscope.deploy.operate.deployed import Deployed
 from kairoscope.errors import UserError
+from kairoscope.hosts import operation
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.stacks.kairosdb.servers import nodetool
 
@@ -412,6 +414,79 @@ def test_a_rolling_restart_goes_on_where_it_has_drained_a_node(site, monkeypatch
     # A verb that does not begin with it says the way out.
     with pytest.raises(UserError, match="storage-2 was drained, and not started again: make dep"):
         data.backup(site.deployed, None)
+
+
+# A backup that was interrupted
+
+
+@pytest.fixture
+def backups(site, monkeypatch):
+    """The folder that backups of a target which is well are made in; each is cut off."""
+
+    def cut_off(_: str, __: Any, ___: str, *, operate_folder: str, **____: Any) -> None:
+        Path(operate_folder, "storage-1").mkdir()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Deployed, "refuse_unless_whole", lambda *_: None)
+    monkeypatch.setattr(data, "_check_disk_here", lambda *_: None)
+    monkeypatch.setattr(data, "about", lambda *_: {"schema": ""})
+    monkeypatch.setattr(deploy, "playbook", cut_off)
+    finished_file("lab").touch()
+    site.now = 1_795_000_000.0  # 18 November 2026, 11:06:40 UTC
+
+    def later() -> float:
+        site.now += 1
+        return site.now
+
+    monkeypatch.setattr(data, "time", SimpleNamespace(time=later))
+    return paths.home() / "backups"
+
+
+def test_what_it_has_brought_goes_with_the_next_one(site, backups):
+    """No other takes it up, and it is as large as the data."""
+    others = [
+        *(
+            "aws-20261118T110641Z.partial",
+            "lab-of-mine.partial",
+            "lab-20261118T110641Z.partial.old",
+        ),
+        "lab-20261117T110641Z",
+    ]
+    for name in others:
+        (backups / name).mkdir(parents=True)
+    for second in (41, 42):
+        with pytest.raises(KeyboardInterrupt):
+            data.backup(site.deployed, None)
+        left = f"lab-20261118T1106{second}Z.partial"
+        assert sorted(path.name for path in backups.iterdir()) == sorted([*others, left])
+    # Also by one that goes elsewhere.
+    with pytest.raises(KeyboardInterrupt):
+        data.backup(site.deployed, str(paths.home() / "there"))
+    assert sorted(path.name for path in backups.iterdir()) == sorted(others)
+    assert (paths.home() / "there.partial").is_dir()
+
+
+def test_its_room_counts_as_free(site, backups, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        data.backup(site.deployed, None)
+
+    def check(*_: Any) -> None:
+        assert list(backups.iterdir()) == []
+        raise UserError("no room")
+
+    monkeypatch.setattr(data, "_check_disk_here", check)
+    with pytest.raises(UserError, match="no room"):
+        data.backup(site.deployed, None)
+
+
+def test_one_that_is_under_way_is_not_removed(site, backups):
+    with pytest.raises(KeyboardInterrupt):
+        data.backup(site.deployed, None)
+    (under_way,) = backups.iterdir()
+    # By its verb, or by the playbook of a verb that was killed.
+    with operation.alone("lab"), pytest.raises(UserError, match="is being changed"):
+        data.backup(site.deployed, None)
+    assert (under_way / "storage-1").is_dir()
 
 
 # A storage node that has left while nobody looked

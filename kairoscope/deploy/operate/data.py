@@ -1,5 +1,6 @@
 """Verbs for the data: repair, backup, restore."""
 
+import re
 import shutil
 import tempfile
 import time
@@ -25,6 +26,8 @@ _STORE_STAYS = ("add-kairosdb", "remove-kairosdb", "rolling-config")
 # Nor in the middle of these, but a repair between two versions is what their makers warn of. Of
 # add-storage a backup would have what its node has no more, which a restore does not take.
 _UPGRADES = ("upgrade", "upgrade-scylla")
+# A backup under way: only whole it has its own name. Nothing of it is taken up again.
+_PARTIAL = ".partial"
 # For the parts of the tables that a snapshot flushes.
 _BACKUP_DISK = 1.2
 
@@ -62,8 +65,9 @@ def backup(target: Deployed, to: str | None) -> str:
         if bucket and bucket.files():
             raise UserError(f"{to} has something already: a backup goes to a place of its own.")
         here = target.inventory
+        _remove_left(target)
         _check_disk_here(here, folder.parent)
-        partial = folder.with_name(f"{folder.name}.partial")
+        partial = folder.with_name(folder.name + _PARTIAL)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
         facts = about(target, tag)
@@ -110,7 +114,25 @@ def _backup_folder(target: str, to: str | None, tag: str) -> Path:
         if folder.exists():
             raise UserError(f"{folder} is there already: a backup goes to a folder of its own.")
         return folder
-    return paths.home() / "backups" / f"{target}-{tag.removeprefix('kairoscope-')}"
+    return _folder_of_backups() / f"{target}-{tag.removeprefix('kairoscope-')}"
+
+
+def _folder_of_backups() -> Path:
+    """Where those are, and are on their way to S3, for which no other place was given."""
+    return paths.home() / "backups"
+
+
+def _remove_left(target: Deployed) -> None:
+    """Remove what interrupted backups of the target have left here, with the disk that it takes.
+
+    None is under way: that would hold the target. In a folder that was given (`--to`) nothing is
+    looked for, but by the backup which goes there again.
+    """
+    ours = re.compile(rf"{re.escape(target.name)}-\d{{8}}T\d{{6}}Z{re.escape(_PARTIAL)}")
+    for left in sorted(_folder_of_backups().glob(f"*{_PARTIAL}")):
+        if ours.fullmatch(left.name):
+            target.say(f"backup: what an interrupted one has left is removed: {left}")
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _check_disk_here(here: Inventory, folder: Path) -> None:
