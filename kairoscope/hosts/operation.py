@@ -98,25 +98,45 @@ def alone(target: str) -> Iterator[None]:
     Raises:
         UserError: something does; nothing can be written there.
     """
+    refusal = (
+        f"Target {target} is being changed by another deploy or verb, or by the playbook of one "
+        "that was killed. Wait for its end."
+    )
+    with _locked(target, "change.lock", refusal):
+        yield
+
+
+@contextlib.contextmanager
+def searching(target: str) -> Iterator[None]:
+    """No other search is on the target meanwhile: its deploy would change the servers under this
+    one's trials.
+
+    Raises:
+        UserError: another one is; nothing can be written there.
+    """
+    refusal = f"Another search runs on target {target}: each would measure the other."
+    with _locked(target, "series.lock", refusal):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(target: str, name: str, refusal: str) -> Iterator[None]:
+    """Hold a lock of a target that there may be nothing of yet."""
     folder = paths.target_dir(target)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         problem = ready.home_problem(paths.home())
         raise UserError(problem or f"{folder} cannot be made ({error.strerror})") from None
-    path = folder / "change.lock"
-    refusal = (
-        f"Target {target} is being changed by another deploy or verb, or by the playbook of one "
-        "that was killed. Wait for its end."
-    )
+    path = folder / name
     with hold(path, refusal):
         try:
             yield
         finally:
-            # What was refused before it began leaves nothing behind.
-            if folder.exists() and list(folder.iterdir()) == [path]:
-                path.unlink()
-                with contextlib.suppress(OSError):  # The home holds something else.
+            # What was refused before it began leaves nothing behind, inside of another lock too.
+            if folder.exists() and all(left.suffix == ".lock" for left in folder.iterdir()):
+                path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):  # It, or the home, holds something else.
                     folder.rmdir()
                     folder.parent.rmdir()
 

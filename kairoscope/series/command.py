@@ -139,22 +139,12 @@ def _ends(asked: Asked, now: float) -> tuple[float, float]:
 
 def search(experiment: Experiment, asked: Asked, planned: Planned, of: Deployment) -> int:
     """The whole command; returns its exit status, see `record.EXIT_STATUS`."""
-    wanted = settle(experiment, asked, planned)
-    record = _open(experiment, asked, wanted)
-    console = of.console
-    console.print(f"search: {record.folder}", soft_wrap=True)
-    if record.trials:
-        console.print(
-            f"goes on after {len(record.trials)} trials (--anew begins another search)",
-            soft_wrap=True,
-        )
-    console.print(
-        f"deploy for the upper end, {load_text(wanted.plan.goal.most, asked.vary)}", soft_wrap=True
-    )
-    deploy.deploy(wanted.deployed, of)
-    refusal = f"Another search runs on target {of.target.name}: each would measure the other."
-    lock = paths.target_dir(of.target.name) / "series.lock"
-    with operation.hold(lock, refusal), run.terminated_as_interrupted():
+    wanted, console = settle(experiment, asked, planned), of.console
+    # From before the record on: a second search would go on with it, and deploy for itself.
+    with operation.searching(of.target.name):
+        record = _open(experiment, asked, wanted)
+        _tell(record, wanted.plan.goal.most, of)
+        deploy.deploy(wanted.deployed, of)
         trials = Trials(
             experiment,
             asked.vary,
@@ -166,15 +156,29 @@ def search(experiment: Experiment, asked: Asked, planned: Planned, of: Deploymen
             record.folder,
             console,
         )
-        try:
-            _search(record, wanted.plan, trials, of)
-        except Interrupted:
-            page.write(record)
-            raise KeyboardInterrupt from None
+        with run.terminated_as_interrupted():
+            try:
+                _search(record, wanted.plan, trials, of)
+            except Interrupted:
+                page.write(record)
+                raise KeyboardInterrupt from None
     page.show(record, console)
     console.print(f"page: {page.write(record)}", soft_wrap=True)
     status: int = record.document["result"]["exit_status"]
     return status
+
+
+def _tell(record: Record, most: float, of: Deployment) -> None:
+    """What begins now."""
+    of.console.print(f"search: {record.folder}", soft_wrap=True)
+    if record.trials:
+        of.console.print(
+            f"goes on after {len(record.trials)} trials (--anew begins another search)",
+            soft_wrap=True,
+        )
+    of.console.print(
+        f"deploy for the upper end, {load_text(most, record.document['vary'])}", soft_wrap=True
+    )
 
 
 def _open(experiment: Experiment, asked: Asked, wanted: Settled) -> Record:

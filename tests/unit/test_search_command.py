@@ -10,7 +10,9 @@ from stub.target import StubTarget
 from test_seams import EXPERIMENT, call, home
 
 from kairoscope.cli import known
+from kairoscope.errors import UserError
 from kairoscope.experiment import load as experiment
+from kairoscope.hosts import operation
 from kairoscope.run import run
 from kairoscope.run_folder import write_json
 from kairoscope.series import command, record, trials
@@ -157,6 +159,34 @@ def test_an_interrupted_search_goes_on_where_it_was(stubbed, home, monkeypatch):
     monkeypatch.setattr(run, "load", Loads(400))
     assert search(stubbed)[0] == 0
     assert len(documents(home)) == 2
+
+
+def test_a_second_search_is_refused_before_it_deploys(stubbed, home, monkeypatch):
+    deployed, locked = [], []
+    deploy = command.deploy.deploy
+
+    def while_another_is_asked_for(*arguments) -> None:
+        deploy(*arguments)
+        deployed.append(arguments)
+        if len(deployed) == 1:
+            locked.append(search(stubbed))
+
+    monkeypatch.setattr(command.deploy, "deploy", while_another_is_asked_for)
+    monkeypatch.setattr(run, "load", Loads(700))
+    assert search(stubbed)[0] == 0
+    ((status, said),) = locked
+    assert (status, "Another search runs on target stub" in said) == (2, True)
+    assert (len(deployed), len(documents(home))) == (1, 1)
+
+
+def test_a_search_whose_deploy_is_refused_leaves_nothing_of_its_target(stubbed, home, monkeypatch):
+    def refuses(*_) -> None:
+        with operation.alone("stub"):
+            raise UserError("This machine cannot take the deployment")
+
+    monkeypatch.setattr(command.deploy, "deploy", refuses)
+    assert search(stubbed)[0] == 2
+    assert not (home / "stub").exists()
 
 
 def test_a_machine_that_sustains_all_is_status_2(stubbed, home, monkeypatch):
