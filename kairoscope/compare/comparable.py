@@ -92,16 +92,15 @@ def _engine(run: Run) -> Facets:
     return {"engine": at(run.manifest, "versions", "engine")}
 
 
-def _machine(run: Run) -> Facets:
-    hosts = run.manifest.get("hosts") or []
+def machine(manifest: Mapping[str, Any]) -> Facets:
+    """What a run's figures are of: its target, this machine and the target's hosts."""
+    hosts = manifest.get("hosts") or []
     kinds = sorted(
         json.dumps({k: v for k, v in host.items() if k in _OF_A_HOST}, sort_keys=True)
         for host in hosts
         if isinstance(host, dict)
     )
-    return {"target": run.manifest.get("target"), **(run.manifest.get("machine") or {})} | {
-        "hosts": kinds
-    }
+    return {"target": manifest.get("target"), **(manifest.get("machine") or {}), "hosts": kinds}
 
 
 _OF_A_HOST = {"role", "cpus", "cpu_model", "memory_bytes", "kernel"}
@@ -121,7 +120,7 @@ def warmth(run: Run) -> str | None:
     return "cold" if began_ms / 1000 - max(starts) < WARM_AFTER_S else "warm"
 
 
-MACHINE = Factor("machine", "the machine", _machine)
+MACHINE = Factor("machine", "the machine", lambda run: machine(run.manifest))
 
 FACTORS: Sequence[Factor] = (
     Factor("load", "the load", _load),
@@ -241,17 +240,26 @@ def conditions(first: Run, second: Run) -> list[Difference]:
     return differences(_conditions(first), _conditions(second))
 
 
+def commit(manifest: Mapping[str, Any]) -> str | None:
+    """The checkout's, and whether files differed from it; None if that is not known."""
+    git = manifest.get("git") or {}
+    digits = str(git.get("commit") or "")[:12] or None
+    return f"{digits}, changed" if git.get("dirty") and digits else digits
+
+
+def versions(manifest: Mapping[str, Any]) -> Facets:
+    """Of Kairoscope, and of all that it ran with."""
+    return {f"version of {k}": v for k, v in (manifest.get("versions") or {}).items()}
+
+
 def _conditions(run: Run) -> dict[str, Any]:
-    git = run.manifest.get("git") or {}
-    commit = str(git.get("commit") or "")[:12] or None
-    versions = {f"version of {k}": v for k, v in (at(run.manifest, "versions") or {}).items()}
     plain = {
         name: value
         for name, value in (at(run.manifest, "conditions") or {}).items()
         if isinstance(value, str | int | float | bool)
     }
     return {
-        **versions,
+        **versions(run.manifest),
         **plain,
         "points that waited at the start": sum(
             at(each, "waiting") or 0 for each in at(run.manifest, "conditions", "queue") or []
@@ -260,7 +268,7 @@ def _conditions(run: Run) -> dict[str, Any]:
             f"speed of {name}, ms of CPU for the same work": round(seconds * 1000, 1)
             for name, seconds in speed.of(run).items()
         },
-        "commit": f"{commit}, changed" if git.get("dirty") and commit else commit,
+        "commit": commit(run.manifest),
         "cores that others used": _rounded(at(run.measurements, "conditions", "foreign_cores")),
         "share of cores that was stolen": _rounded(
             at(run.measurements, "conditions", "steal_share")

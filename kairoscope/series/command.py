@@ -11,7 +11,7 @@ from kairoscope.deploy import deploy
 from kairoscope.deploy.deploy import Deployment
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
-from kairoscope.hosts import operation
+from kairoscope.hosts import operation, provenance
 from kairoscope.plan import Plan as ServersPlan
 from kairoscope.run import run
 from kairoscope.series import page
@@ -188,6 +188,7 @@ def _open(experiment: Experiment, asked: Asked, wanted: Settled) -> Record:
     goal = wanted.plan.goal
     document: dict[str, Any] = {
         "experiment": experiment.name,
+        "file": experiment.source.shown,
         "target": wanted.deployed.target,
         "engine": wanted.deployed.engine,
         "vary": asked.vary,
@@ -202,15 +203,21 @@ def _open(experiment: Experiment, asked: Asked, wanted: Settled) -> Record:
             "empty": asked.empty,
         },
         "limits": experiment.limits.model_dump(),
+        # Of the upper end; a trial has less of what is searched for, and lasts as `wanted` says.
+        "load": wanted.deployed.load,
+        "cluster": experiment.cluster.model_dump(),
+        "security": wanted.deployed.security,
         "settings": {
             **{f"kairosdb.{k}": v for k, v in wanted.deployed.kairosdb.items()},
             **{f"storage.{k}": v for k, v in wanted.deployed.storage.items()},
         },
     }
     try:
-        return Record.open(into, name, document, time.time(), anew=asked.anew)
+        record = Record.open(into, name, document, time.time(), anew=asked.anew)
     except OSError as error:
         raise UserError(f"The search could not be written to {into}: {error}") from error
+    record.check({"git": provenance.git(), "machine": provenance.this_machine()})
+    return record
 
 
 def _search(record: Record, plan: Plan, trials: Trials, of: Deployment) -> None:

@@ -140,6 +140,9 @@ def _conditions(document: dict[str, Any]) -> Table:
     for name, found in (document["conditions"] or {}).items():
         for key, value in found.items() if isinstance(found, dict) else ():
             rows.append((f"{name}: {key}", str(value)))
+    if len(commits := document.get("commits", [])) > 1:
+        shown = ", ".join(commit or "not known" for commit in commits)
+        rows.append(("commits in the course of its trials", shown))
     rows.append(("warm-ups", str(len(document["warm_ups"]))))
     return Table(("Condition", "Value"), tuple(rows))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import __version__, run_folder
+from kairoscope.compare import comparable
 from kairoscope.errors import UserError
 from kairoscope.series import capacity
 from kairoscope.series.search import Outcome, Result, Trial, Wanted
@@ -23,6 +24,9 @@ EXIT_STATUS = {
     "not judged": 2,
 }
 """As of a comparison: 0 it is known and good, 1 it is known and bad, 2 it is not known."""
+
+_CONDITIONS = ("machine", "hosts", "versions", "git")
+"""Of a run's manifest, what its figures are of."""
 
 
 def key(wanted: Mapping[str, Any]) -> str:
@@ -63,6 +67,7 @@ class Record:
             **wanted,
             "started_s": now_s,
             "conditions": None,
+            "commits": [],
             "warm_ups": [],
             "trials": [],
             "result": None,
@@ -79,13 +84,37 @@ class Record:
             for trial in self.document["trials"]
         ]
 
+    def check(self, now: Mapping[str, Any]) -> None:
+        """UserError if trials were made with another commit, or elsewhere, than `now`, which has
+        all of a manifest's conditions or some."""
+        if not self.document["trials"]:
+            return
+        known = [name for name in _CONDITIONS if name in now]
+        before, later = ({name: of.get(name) for name in known} for of in (self._made_by(), now))
+        if differ := comparable.differences(_facets(before), _facets(later)):
+            raise UserError(
+                f"{self.folder} cannot go on, as its {len(self.document['trials'])} trials were "
+                f"made with something else: {comparable.described(differ)}. Their interval would "
+                "be of neither. Bring back what they were made with, or begin another search: "
+                "--anew (of make: ARGS=--anew)"
+            )
+
+    def _made_by(self) -> dict[str, Any]:
+        return self.document["conditions"] or {}
+
+    def _conditions(self, outcome: Outcome) -> dict[str, Any]:
+        manifest = run_folder.read_object(self.folder / outcome.run / run_folder.MANIFEST)
+        return {name: manifest.get(name) for name in _CONDITIONS}
+
     def add(self, trial: Trial) -> None:
         """One more, on disk before the next one begins. OSError if that is full."""
+        now = self._conditions(trial.outcome)
         if len(self.document["trials"]) == 0:
-            manifest = run_folder.read_object(self.folder / trial.outcome.run / run_folder.MANIFEST)
-            self.document["conditions"] = {
-                name: manifest.get(name) for name in ("machine", "hosts", "versions", "git")
-            }
+            self.document |= {"conditions": now, "commits": []}
+        # A checkout that changes meanwhile ends no search, but is known.
+        commits = self.document.setdefault("commits", [])
+        if (commit := comparable.commit(now)) not in commits:
+            commits.append(commit)
         self.document["trials"].append(asdict(trial))
         self.write()
 
@@ -94,9 +123,12 @@ class Record:
         self.document["trials"] = [asdict(trial) for trial in trials]
 
     def warmed_up(self, outcome: Outcome) -> None:
-        """A warm-up, which is no trial."""
+        """A warm-up, which is no trial. UserError if trials to come would be of something else than
+        those that there are: servers tell their versions, and hosts what they are, once deployed.
+        """
         self.document["warm_ups"].append(asdict(outcome))
         self.write()
+        self.check(self._conditions(outcome))
 
     def end(self, result: Result, trials: list[Trial], confirm: bool) -> None:
         """What it came to."""
@@ -118,6 +150,15 @@ class Record:
     def write(self) -> None:
         """The document as it is."""
         run_folder.write_json(self.folder / FILE, self.document)
+
+
+def _facets(conditions: Mapping[str, Any]) -> dict[str, Any]:
+    """What is the same of all trials, by name."""
+    return {
+        "commit": comparable.commit(conditions),
+        **comparable.versions(conditions),
+        **comparable.machine(conditions),
+    }
 
 
 def exit_status(result: Result, confirm: bool) -> int:

@@ -1,5 +1,6 @@
 """`kairoscope search` on the stub, with simulated loads: what it writes, says and refuses."""
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from test_seams import EXPERIMENT, call, home
 from kairoscope.cli import known
 from kairoscope.errors import UserError
 from kairoscope.experiment import load as experiment
-from kairoscope.hosts import operation
+from kairoscope.hosts import operation, provenance
 from kairoscope.run import run
 from kairoscope.run_folder import write_json
 from kairoscope.series import command, record, trials
@@ -27,15 +28,25 @@ assert home  # the fixture
 SERVER = Server()
 
 
+CONDITIONS = {
+    "machine": {"cpus": 2},
+    "hosts": [],
+    "versions": {"stub": "1"},
+    "git": {"commit": "0123456789abcdef", "dirty": False},
+}
+OTHER_COMMIT = {"git": {"commit": "fedcba9876543210", "dirty": True}}
+
+
 class Loads:
     """Stands in for `run.load`: sustains `capacity` sensors."""
 
-    def __init__(self, capacity: float, interrupt_at: int = -1) -> None:
+    def __init__(self, capacity: float, interrupt_at: int = -1, **manifest) -> None:
         self.capacity, self.interrupt_at = capacity, interrupt_at
+        self.manifest = CONDITIONS | manifest
         self.plans = []
 
     def __call__(self, plan, stack, console, *, always_read_back, until, into) -> run.Ran:
-        folder = into / f"run-{len(self.plans):02d}"
+        folder = into / f"run-{len(list(into.iterdir())):02d}"
         stopped = len(self.plans) == self.interrupt_at
         self.plans.append(plan)
         sensors = plan.load["sensors"]
@@ -51,7 +62,7 @@ class Loads:
             reasons = [f"{run.NOT_READ_BACK}: p99", "readback: not read back", *reasons]
         word = "pass" if good else "fail" if read else "incomplete"
         folder.mkdir()
-        write_json(folder / "manifest.json", {"machine": {"cpus": 2}, "versions": {"stub": "1"}})
+        write_json(folder / "manifest.json", self.manifest)
         write_json(
             folder / "verdict.json",
             {"verdict": word, "parts": parts, "reasons": reasons, "invalid": []},
@@ -79,6 +90,11 @@ def stubbed(home: Path, tmp_path: Path, monkeypatch):
         command.deploy, "deploy", lambda *_: (home / "stub").mkdir(parents=True, exist_ok=True)
     )
     monkeypatch.setattr(trials.inventory, "load", lambda _: None)
+    monkeypatch.setattr(provenance, "git", lambda: CONDITIONS["git"])
+    monkeypatch.setattr(provenance, "this_machine", lambda: CONDITIONS["machine"])
+    # Two that are begun within a second have folders of their own.
+    numbers = itertools.count()
+    monkeypatch.setattr(record.run_folder, "stamp", lambda _: f"2099123{next(numbers)}T000000Z")
     return str(tmp_path / "stubbed.yml")
 
 
@@ -155,10 +171,106 @@ def test_an_interrupted_search_goes_on_where_it_was(stubbed, home, monkeypatch):
     before = json.loads(next((home / "before").glob("*/search.json")).read_text())
     assert ended["result"] == before["result"]
     # Ended: the same command begins another one.
-    monkeypatch.setattr(record.run_folder, "stamp", lambda _: "20991231T000000Z")
     monkeypatch.setattr(run, "load", Loads(400))
     assert search(stubbed)[0] == 0
     assert len(documents(home)) == 2
+
+
+def interrupted(stubbed, monkeypatch) -> None:
+    monkeypatch.setattr(run, "load", Loads(700, interrupt_at=4))
+    assert search(stubbed)[0] == 2
+    monkeypatch.setattr(run, "load", Loads(700))
+
+
+@pytest.mark.parametrize(
+    ("of", "other"),
+    [
+        ("rate: 1.0", "rate: 2.0"),
+        ("rate: 1.0", "rate: 1.0, sensors_per_request: 10"),
+        ("rate: 1.0", "rate: 1.0, points_per_request: 2"),
+        ("rate: 1.0", "rate: 1.0, jitter_ms: 500"),
+        ("rate: 1.0", "rate: 1.0, tags: {sensor: '{n}'}"),
+        ("\ncluster:", "\nqueries: {rate: 1}\ncluster:"),
+        ("\ncluster: {", "\ncluster: {loader_hosts: 2, "),
+    ],
+)
+def test_trials_of_another_load_are_not_gone_on_with(stubbed, home, monkeypatch, of, other):
+    interrupted(stubbed, monkeypatch)
+    Path(stubbed).write_text(EXPERIMENT.replace(of, other, 1))
+    status, said = search(stubbed)
+    assert (status, "goes on after" in said) == (0, False), said
+    assert len(documents(home)) == 2
+
+
+def test_how_many_sensors_an_experiment_has_and_how_long_is_no_other_load(
+    stubbed, home, monkeypatch
+):
+    interrupted(stubbed, monkeypatch)
+    fewer = EXPERIMENT.replace("sensors: 20", "sensors: 30").replace("duration_s: 12", "points: 9")
+    Path(stubbed).write_text(fewer)
+    status, said = search(stubbed)
+    assert (status, "goes on after 3 trials" in said) == (0, True), said
+
+
+def test_an_experiment_of_the_same_name_in_another_file_has_a_search_of_its_own(
+    stubbed, home, monkeypatch
+):
+    """As the experiments of two bake-offs, of which the later would be refused for the earlier."""
+    interrupted(stubbed, monkeypatch)
+    other = Path(stubbed).rename(Path(stubbed).with_name("other.yml"))
+    assert search(str(other))[0] == 0
+    assert len(documents(home)) == 2
+
+
+@pytest.mark.parametrize(
+    ("what", "other", "says"),
+    [
+        ("git", OTHER_COMMIT["git"], "commit 0123456789ab and fedcba987654, changed"),
+        ("this_machine", {"cpus": 4}, "cpus 2 and 4"),
+    ],
+)
+def test_another_commit_or_machine_is_refused_before_the_deploy(
+    stubbed, home, monkeypatch, what, other, says
+):
+    interrupted(stubbed, monkeypatch)
+    monkeypatch.setattr(provenance, what, lambda: other)
+    deployed = []
+    monkeypatch.setattr(command.deploy, "deploy", lambda *_: deployed.append(1))
+    status, said = search(stubbed)
+    said = " ".join(said.split())
+    assert (status, says in said, "--anew" in said) == (2, True, True), said
+    assert (deployed, len(documents(home))) == ([], 1)
+    assert search(stubbed, "--anew")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "says"),
+    [
+        ({"versions": {"stub": "2"}}, "version of stub 1 and 2"),
+        ({"hosts": [{"name": "storage-1", "role": "storage", "cpus": 8}]}, "hosts [] and"),
+    ],
+)
+def test_other_servers_are_refused_once_they_tell(stubbed, home, monkeypatch, other, says):
+    interrupted(stubbed, monkeypatch)
+    monkeypatch.setattr(run, "load", Loads(700, **other))
+    status, said = search(stubbed)
+    assert (status, says in " ".join(said.split())) == (2, True), said
+    assert [len(d["trials"]) for d in documents(home)] == [3]
+
+
+def test_a_checkout_that_changes_meanwhile_is_told(stubbed, home, monkeypatch):
+    loads = Loads(700)
+
+    def load(*arguments, **more) -> run.Ran:
+        loads.manifest |= OTHER_COMMIT if len(loads.plans) > 3 else {}
+        return loads(*arguments, **more)
+
+    monkeypatch.setattr(run, "load", load)
+    assert search(stubbed)[0] == 0
+    (found,) = documents(home)
+    assert found["commits"] == ["0123456789ab", "fedcba987654, changed"]
+    (page,) = (home / "series").glob("*/search.html")
+    assert "0123456789ab, fedcba987654, changed" in page.read_text()
 
 
 def test_a_second_search_is_refused_before_it_deploys(stubbed, home, monkeypatch):
