@@ -7,6 +7,7 @@ import io
 import json
 import re
 import socket
+import sqlite3
 import struct
 import subprocess
 import time
@@ -46,6 +47,7 @@ from kairoscope.run_folder import JsonLines
 from kairoscope.stacks import asked, compared, single_session
 from kairoscope.stacks.graphite import cache, files, topology, whisper
 from kairoscope.stacks.influxdb import server as influxdb_server
+from kairoscope.stacks.questdb import server as questdb_server
 from kairoscope.stacks.told import Told
 from kairoscope.stacks.victoriametrics import server as victoriametrics_server
 from kairoscope.targets.lab.target import hosts as lab_hosts
@@ -859,6 +861,45 @@ def test_what_questdb_answers_becomes_points(monkeypatch: pytest.MonkeyPatch) ->
     }
     assert questdb.server.count(host(), schedule) == schedule.points
     assert any("FROM 'temp' WHERE timestamp >= 1700000000000000 AND" in query for query in given)
+
+
+@pytest.mark.parametrize(
+    ("rows", "transactions", "waits"),
+    [
+        ([12, 30], [(7, 7), (9, 8)], 42),
+        # A kill in mid-load: what waited before is on the disk, and in no count of rows.
+        ([0, None], [(9, 4), (3, 3)], 5),
+        # It took off what it had not counted.
+        ([-55_163, 3], [(5, 5), (4, 4)], 3),
+        ([-7, None], [(5, 5), (6, 4)], 2),
+        ([], [], 0),
+    ],
+)
+def test_what_waits_in_questdb_is_known_after_a_kill_too(
+    monkeypatch: pytest.MonkeyPatch,
+    rows: list[int | None],
+    transactions: list[tuple[int, int]],
+    waits: int,
+) -> None:
+    """By SQLite, as far as both speak the same SQL."""
+    base = sqlite3.connect(":memory:")
+    base.execute("CREATE TABLE tables (wal_pending_row_count)")
+    base.executemany("INSERT INTO tables VALUES (?)", [(row,) for row in rows])
+    base.execute("CREATE TABLE wal_tables (sequencerTxn, writerTxn, suspended, name)")
+    base.executemany("INSERT INTO wal_tables VALUES (?, ?, 0, 'temp')", transactions)
+
+    def get(_: str, wanted: Any, timeout_s: float = 0) -> bytes:
+        found = base.execute(wanted["query"].replace("()", "")).fetchall()
+        return json.dumps({"dataset": found}).encode()
+
+    monkeypatch.setattr(asked, "get", get)
+    monkeypatch.setattr(questdb_server, "_SETTLE_S", 0)
+    server: Any = known.stack("questdb").server
+    assert server.waiting(host()) == waits
+    server.settle(host())
+    base.execute("INSERT INTO wal_tables VALUES (5, 4, 1, 'humidity')")
+    with pytest.raises(ValueError, match="suspended tables: humidity"):
+        server.settle(host())
 
 
 def test_what_gnocchi_answers_becomes_points(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,12 +61,25 @@ class QuestDBServer:
         return asked.samples(asked.get(url, timeout_s=5).decode(), _COUNTERS)
 
     def waiting(self, host: Host) -> int | None:
-        """Rows of its write-ahead log that are in no table yet, so that no query finds them."""
-        return int(self._one(host, "SELECT sum(wal_pending_row_count) FROM tables()") or 0)
+        """Rows of its write-ahead log that are in no table yet, so that no query finds them; after
+        it was killed at least as many.
+
+        It counts rows from its start on, forgets with that what waited before, and then takes off
+        what it never counted: below zero (questdb/questdb#7470). Transactions it has on the disk,
+        of which one that brings points has one at least.
+        """
+        rows = "SELECT sum(wal_pending_row_count) FROM tables() WHERE wal_pending_row_count > 0"
+        transactions = (
+            "SELECT sum(sequencerTxn - writerTxn) FROM wal_tables() WHERE sequencerTxn > writerTxn"
+        )
+        return max(int(self._one(host, query) or 0) for query in (rows, transactions))
 
     def settle(self, host: Host) -> None:
-        """Wait until its log is applied, for a while."""
+        """Wait until its log is applied, for a while. ValueError if a table is suspended: its log
+        has points that no query finds, and that are not lost, until somebody looks."""
         wait_for_nothing(self, host, _SETTLE_S)
+        if trouble := self.trouble(host):
+            raise ValueError(trouble)
 
     def _tables(self, host: Host, spec: LoadSpec, known: set[str]) -> list[str]:
         """The load's metrics of which there is a table."""
