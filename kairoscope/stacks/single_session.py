@@ -36,7 +36,9 @@ they may only be late."""
 LOOK_S = 0.5
 """Between two looks at what waits, where it is waited for."""
 
-Found = Iterator[tuple[Series, Int64s]]
+Found = Iterator[tuple[Series, Int64s] | str]
+"""What a read-back finds: points of a series, or why one's could not be read, a part of a sentence.
+"""
 
 
 class Server(Protocol):
@@ -58,7 +60,8 @@ class Server(Protocol):
         """Have what it took found by queries."""
 
     def read(self, host: Host, schedule: Schedule) -> Found:
-        """What it has of the run's series in the run's time: int64[n, 2] of ms and value."""
+        """What it has of the run's series in the run's time: int64[n, 2] of ms and value. What
+        cannot be read is missing, and told in its place."""
 
     def count(self, host: Host, schedule: Schedule) -> int:
         """Points that it counts itself in the run's series and time."""
@@ -328,13 +331,15 @@ class Session:
     ) -> ReadBack:
         """Every point of every series, again while something is missing that may only be late."""
         results: list[SeriesResult] = []
+        unread: list[str] = []
         for passes in range(1, PASSES + 1):
             if passes > 1:
                 time.sleep(PAUSE_S)
+            unread.clear()
             try:
                 self._server.settle(self._host)
                 with live.stage(console, "read back", schedule.points, "points") as shown:
-                    results = list(self._results(schedule, shown))
+                    results = list(self._results(schedule, shown, unread))
             except (OSError, ValueError) as error:
                 raise UserError(f"{self._host.name} could not be read back: {error}") from error
             if not any(map(incomplete, results)):
@@ -345,15 +350,22 @@ class Session:
             f"read back: every point of {len(results):,} series from the server, timestamp and "
             "value compared; the server counted the points too"
         )
+        if unread:
+            note += f"; {len(unread):,} series could not be read and are missing, as {unread[0]}"
         count = functools.partial(self._server.count, self._host, schedule)
         return ReadBack(passes, note, count)
 
     def _results(
-        self, schedule: Schedule, shown: Callable[[int], object]
+        self, schedule: Schedule, shown: Callable[[int], object], unread: list[str]
     ) -> Iterator[SeriesResult]:
+        """What it comes to series by series; what could not be read is added to `unread`."""
         found: dict[tuple[int, int], list[Int64s]] = {}
         done = 0
-        for one, points in self._server.read(self._host, schedule):
+        for read in self._server.read(self._host, schedule):
+            if isinstance(read, str):
+                unread.append(read)
+                continue
+            one, points = read
             found.setdefault((one.number, one.ticks.start), []).append(points)
             done += len(points)
             shown(done)

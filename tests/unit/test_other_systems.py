@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import load_samples
 import numpy as np
@@ -941,8 +941,8 @@ def test_what_gnocchi_answers_becomes_points(monkeypatch: pytest.MonkeyPatch) ->
     assert set(asked_for) == {("POST", "aggregates?start=1790000000&stop=1790000004")}
 
 
-def test_what_graphite_has_in_its_files_becomes_points(graphite_host: Host) -> None:
-    schedule = Schedule(
+def three_a_second() -> Schedule:
+    return Schedule(
         load_spec(
             **{
                 "sensors": 3,
@@ -957,6 +957,10 @@ def test_what_graphite_has_in_its_files_becomes_points(graphite_host: Host) -> N
             nodes=["http://127.0.0.1:1"],
         )
     )
+
+
+def test_what_graphite_has_in_its_files_becomes_points(graphite_host: Host) -> None:
+    schedule = three_a_second()
     graphite: Any = known.stack("graphite")
     wanted = {}
     for one, times, found in points_of(schedule):
@@ -971,6 +975,37 @@ def test_what_graphite_has_in_its_files_becomes_points(graphite_host: Host) -> N
     whisper_path(graphite_host, "temp.sensor.1").unlink()
     left = graphite.server.read(graphite_host, schedule)
     assert sorted(one.number for one, _ in left) == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda whole: b"",
+        lambda whole: whole[:28],
+        lambda whole: b"\0" * 28 + whole[28:],
+        lambda whole: whole[:-13],
+    ],
+)
+def test_a_file_that_a_kill_cut_short_takes_its_own_series_alone(
+    graphite_host: Host, monkeypatch: pytest.MonkeyPatch, damaged: Any
+) -> None:
+    monkeypatch.setattr(single_session, "PAUSE_S", 0)
+    schedule, graphite = three_a_second(), cast(Any, known.stack("graphite"))
+    monkeypatch.setattr(graphite.server, "settle", lambda _: None)
+    for one, times, found in points_of(schedule):
+        whole = whisper_file({t // 1000: float(v) for t, v in zip(times, found, strict=True)})
+        file = whisper_path(graphite_host, path_of("temp", {"sensor": str(one.number)}))
+        file.write_bytes(damaged(whole) if one.number == 1 else whole)
+    results: list[Any] = []
+    there = replace(graphite_host, vars={**graphite_host.vars, "http_port": 1})
+    told = Told(acknowledgement="", bytes_per_point=1, memory_mib=1)
+    session = single_session.Session("g", graphite.server, there, told, Ways(), "plaintext")
+    way = session.read_back(
+        schedule, lambda got: not got.right.all(), results.append, Console(quiet=True)
+    )
+    assert [got.present.sum() for got in results] == [4, 0, 4]
+    assert way.rows() == 8
+    assert "1 series could not be read and are missing, as the file of temp" in way.note
 
 
 def test_points_of_a_coarse_archive_have_their_own_times_again(graphite_host: Host) -> None:

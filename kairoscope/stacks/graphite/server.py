@@ -2,6 +2,7 @@
 graphite-web what queries find (graphite.readthedocs.io, "The Render URL API").
 """
 
+import contextlib
 import json
 import re
 import socket
@@ -124,25 +125,33 @@ class GraphiteServer:
 
     def read(self, host: Host, schedule: Schedule) -> Found:
         """Of each series its file. Time there is in whole steps of the archive: what is left of
-        one, which is the same for all points of a series, comes from the schedule."""
+        one, which is the same for all points of a series, comes from the schedule.
+
+        A file that a kill cut short says nothing of the others."""
         spec, known = schedule.spec, series_by_key(schedule, path_of)
         kind = ValueType(spec.value_type)
         for path, data in files.every(host):
             if not (one := known.get(path)):
                 continue
-            times, values = whisper.finest(data)
-            step_ms = 1000 * whisper.step_s(data)
+            try:
+                times, values = whisper.finest(data)
+                step_ms = 1000 * whisper.step_s(data)
+            except ValueError as error:
+                yield f"the file of {path} is not whole: {error}"
+                continue
             ms = times * 1000 + schedule.timestamp_ms(one.rank, one.ticks.start) % step_ms
             inside = (ms >= spec.start_ms) & (ms < spec.end_ms)
             yield one, np.stack([ms[inside], numbers(kind, values[inside])], axis=1)
 
     def count(self, host: Host, schedule: Schedule) -> int:
-        """Points in all files that may be the load's, whichever series they are of."""
+        """Points in all whole files that may be the load's, whichever series they are of."""
         start, end = schedule.spec.start_ms // 1000, -(-schedule.spec.end_ms // 1000)
         name = re.compile(pattern(path_of(schedule.spec.metric, schedule.spec.tags)))
         total = 0
         for path, data in files.every(host):
-            if name.fullmatch(path):
+            if not name.fullmatch(path):
+                continue
+            with contextlib.suppress(ValueError):
                 times, step = whisper.finest(data)[0], whisper.step_s(data)
                 total += int(((times >= start // step * step) & (times < end)).sum())
         return total
