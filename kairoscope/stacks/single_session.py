@@ -13,7 +13,7 @@ from rich.console import Console
 
 from kairoscope import live, run_folder
 from kairoscope.errors import UserError
-from kairoscope.hosts import ssh
+from kairoscope.hosts import ssh, stored
 from kairoscope.hosts.forwards import Ways
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed, Periodic
@@ -200,13 +200,10 @@ class Captures:
         """Bytes of its data folder, once it has made visible what it took."""
         try:
             self._server.settle(self._host)
-            look = ["du", "-s", "-B1", str(self._server.data(self._host))]
-            # On a host of its own the folder is another user's.
-            said = ssh.run(self._host, look, sudo=True)
+            return stored.below(self._host, str(self._server.data(self._host)))
         except (OSError, ValueError, ssh.RemoteError) as error:
             self._events.write(t=time.time(), what="disk not measured", detail=str(error))
             return None
-        return int(said.split()[0])
 
 
 class Session:

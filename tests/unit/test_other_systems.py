@@ -1059,6 +1059,36 @@ def test_what_is_only_late_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
     assert all(got.present.all() and got.right.all() for got in results)
 
 
+def test_files_that_vanish_while_a_store_is_measured_count_nothing(
+    graphite_host: Host, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As du says it, which ends with 1 then: these systems rename and delete by themselves."""
+    folder = tmp_path / "store"
+    server: Any = SimpleNamespace(settle=lambda _: None, data=lambda _: folder)
+    events = JsonLines(tmp_path / "events.jsonl")
+    captures = single_session.Captures(server, graphite_host, tmp_path, events)
+    assert captures.stored_bytes() is None
+    folder.mkdir()
+    (folder / "file").write_bytes(b"x" * 100_000)
+    measured = captures.stored_bytes()
+    assert measured is not None
+    assert measured >= 100_000
+    gone = f"du: cannot access '{folder}/part': No such file or directory"
+    denied = f"du: cannot read directory '{folder}/part': Permission denied"
+    du = tmp_path / "du"
+    for said, found in ((gone, 4096), (f"{gone}\n{gone}", 4096), (f"{gone}\n{denied}", None)):
+        du.write_text(f'#!/bin/sh\necho "{said}" >&2\nprintf "4096\\t$3\\n"\nexit 1\n')
+        du.chmod(0o755)
+        with monkeypatch.context() as there:
+            there.setenv("PATH", str(tmp_path), prepend=":")
+            assert captures.stored_bytes() == found
+    told = [json.loads(line)["detail"] for line in (tmp_path / "events.jsonl").open()]
+    assert [text.partition(": ")[2].rpartition(": ")[2] for text in told] == [
+        "No such file or directory",
+        "Permission denied",
+    ]
+
+
 def test_nothing_waits_only_where_a_server_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(single_session, "LOOK_S", 0)
     told = [7, None, 0, 5]

@@ -12,7 +12,7 @@ from typing import Any
 from kairoscope import run_folder
 from kairoscope.errors import UserError
 from kairoscope.experiment.schema.capture import Capture
-from kairoscope.hosts import ssh
+from kairoscope.hosts import ssh, stored
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed, Periodic
 from kairoscope.run_folder import CAPTURES, JsonLines, stamp, write_json
@@ -28,8 +28,6 @@ PATIENCE_S = 60
 # What a load left in memory may be gigabytes and the disk slow: a flush after it took longer than
 # 60 s, and made a run incomplete in which all else was known.
 FLUSH_S = 600
-
-_DU_TRIES = 5
 
 # Between two attempts at a node that has just been started again, in s.
 _AGAIN_S = 2.0
@@ -181,19 +179,10 @@ class Captures:
         def flushed(host: Host) -> int:
             keyspace = str(host.vars["kairosdb_keyspace"])
             nodetool.run(host, "flush", keyspace, timeout_s=FLUSH_S)
-            folder = f"{host.vars['keyspaces_dir']}/{keyspace}"
-            # A compaction may end while du looks, and take files away that it has seen.
-            for _ in range(_DU_TRIES - 1):
-                with contextlib.suppress(ssh.RemoteError):
-                    return _du(host, folder)
-            return _du(host, folder)
+            return stored.below(host, f"{host.vars['keyspaces_dir']}/{keyspace}")
 
         try:
             return sum(ssh.on_all(self._storage, flushed))
         except (nodetool.NodetoolError, ssh.RemoteError) as error:
             self._events.write(t=time.time(), what="disk not measured", detail=str(error))
             return None
-
-
-def _du(host: Host, folder: str) -> int:
-    return int(ssh.run(host, ["du", "-s", "-B1", folder], sudo=True).split()[0])
