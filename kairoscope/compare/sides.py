@@ -1,6 +1,7 @@
 """Two sides, of one run each or of several: comparable or not, and a word for each metric. Pure."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -346,4 +347,16 @@ def _notes(first: Side, second: Side) -> list[str]:
                 f"{str(failed[0].verdict.get('summary') or '').rstrip('.')}. Costs and latencies "
                 "of a load that is not sustained are not those of a balance."
             )
-    return notes
+    return [*notes, *(note for side in (first, second) if (note := _commits(side)))]
+
+
+def _commits(side: Side) -> str:
+    """What is to be said of a side that is not of one commit; "" if it is."""
+    found = Counter(comparable.commit(run.manifest) or "not known" for run in side.runs)
+    if len(found) < 2:
+        return ""
+    named = ", ".join(f"{commit} ({n} run{'s' * (n > 1)})" for commit, n in found.items())
+    return (
+        f"The runs of {side.label} are of several commits: {named}. What differs between these is "
+        "in its spread."
+    )

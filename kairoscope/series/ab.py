@@ -191,7 +191,8 @@ def start(series: Series, folder: Path, check: Callable[[Wanted], Any]) -> None:
 
 
 def resumed(wanted: Series, name: str) -> tuple[Series, Path]:
-    """An interrupted series that goes on, to as many rounds as are wanted now; and its folder.
+    """An interrupted series that goes on, to as many rounds as are wanted now, and is compared as
+    is wanted now; and its folder.
 
     UserError if there is none of that name, or it is of something else.
     """
@@ -206,6 +207,7 @@ def resumed(wanted: Series, name: str) -> tuple[Series, Path]:
             f"{series.second.experiment} on {series.target}, with other options"
         )
     series.rounds = wanted.rounds
+    series.factors, series.tolerance = wanted.factors, wanted.tolerance
     return series, folder
 
 

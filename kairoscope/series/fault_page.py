@@ -1,5 +1,6 @@
 """The matrix of `kairoscope faults` as people read it: a page, Markdown, and text on a screen."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from rich.console import Console
 from rich.table import Table as Lines
 
 from kairoscope import __version__, run_folder
+from kairoscope.compare import comparable
 from kairoscope.experiment.faults import GROUPS
 from kairoscope.report import pages, units
 from kairoscope.series import faults
@@ -120,16 +122,30 @@ def _lacking(record: Record) -> list[tuple[str, str]]:
 
 
 def _about(record: Record) -> list[tuple[str, str]]:
-    machine, git = record.about.get("machine") or {}, record.about.get("git") or {}
-    versions = record.about.get("versions") or {}
+    """Where and when; all that its runs had, where it went on with something else."""
+    each = list(record.abouts.values()) or [record.about]
+
+    def all_of(tell: Callable[[Mapping[str, Any]], str | None]) -> str:
+        return "; ".join(dict.fromkeys(text for about in each if (text := tell(about))))
+
     told = {
         "began": record.about.get("began"),
-        "machine": f"{machine.get('cpu_model')}, {machine.get('cpus')} cores" if machine else None,
-        "commit": git.get("commit") if isinstance(git, dict) else git,
-        "versions": ", ".join(f"{name} {version}" for name, version in versions.items()),
+        "machine": all_of(_machine),
+        "commit": all_of(comparable.commit),
+        "versions": all_of(_versions),
         "asked for": ", ".join(f"{key} {value}" for key, value in record.asked.items() if value),
     }
     return [(name, str(value)) for name, value in told.items() if value]
+
+
+def _machine(about: Mapping[str, Any]) -> str | None:
+    machine = about.get("machine")
+    return f"{machine.get('cpu_model')}, {machine.get('cpus')} cores" if machine else None
+
+
+def _versions(about: Mapping[str, Any]) -> str:
+    versions = about.get("versions") or {}
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def markdown(record: Record) -> str:

@@ -30,7 +30,8 @@ class Record:
         asked: of the command line, which has to be the same to go on.
         cells: all that there would be, with the reason where one cannot be had.
         done: what those came to that were run, by their names.
-        about: machine and versions, of the first run.
+        about: machine, commit and versions, of the first run.
+        abouts: the same of each, by its cell: between two calls they may have changed.
     """
 
     experiment: str
@@ -39,6 +40,7 @@ class Record:
     cells: list[Cell]
     done: dict[str, Came] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
+    abouts: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def left(self) -> list[Cell]:
         """Cells that can be had and were not run."""
@@ -127,7 +129,8 @@ def run(
         path = made / run_folder.LEDGER
         book = run_folder.read_object(path) if path.exists() else {}
         record.done[cell.name] = faults.came(made.name, cell, verdict, book)
-        record.about = record.about or _about(made, began)
+        record.abouts[cell.name] = _about(made, began)
+        record.about = record.about or record.abouts[cell.name]
         record.write(folder)
         written(record, folder)
         console.print(f"{cell.name}: {record.done[cell.name].word}")

@@ -176,8 +176,12 @@ def test_command(call: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.M
     assert (other.exit_code, "that series is of laptop and laptop-60k" in other.output) == (2, True)
     emptied = call(*arguments, "--empty", "--resume", folder.name)
     assert (emptied.exit_code, "with other options" in emptied.output) == (2, True)
-    done = call(*arguments, "--resume", folder.name)
+    meant = ("--factor", "durability", "--tolerance", "7%")
+    done = call(*arguments, *meant, "--resume", folder.name)
     assert (done.exit_code, "compare.html" in done.output) == (0, True)
+    index = json.loads((folder / "index.json").read_text())
+    assert (index["factors"], index["tolerance"]) == (["durability"], 0.07)
+    assert json.loads((folder / "compare.json").read_text())["tolerance"] == 0.07
 
 
 def test_the_store_is_emptied_once_its_servers_are_as_wanted(

@@ -187,6 +187,21 @@ def test_settings_and_conditions_that_differ_are_listed(tmp_path: Path) -> None:
     assert [each.what for each in comparable.conditions(one, two)] == ["commit"]
 
 
+def test_commits_of_a_side_are_named_where_they_differ(
+    tmp_path: Path, rng: np.random.Generator
+) -> None:
+    first, second = (several(tmp_path, label, rng, odd=odd) for odd, label in enumerate("ab"))
+    assert not any("commit" in note for note in sides.of_folders(first, second).notes)
+    for run, git in ((second[1], {"commit": "f" * 40, "dirty": True}), (second[4], {})):
+        path = run / run_folder.MANIFEST
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"git": git}))
+    notes = sides.of_folders(first, second, labels=("stock", "ours")).notes
+    assert notes[-1] == (
+        "The runs of ours are of several commits: 0123456789ab (4 runs), ffffffffffff, changed (1 "
+        "run), not known (1 run). What differs between these is in its spread."
+    )
+
+
 def test_the_same_metric_is_compared_or_none(tmp_path: Path, rng: np.random.Generator) -> None:
     first, second = several(tmp_path, "a", rng, runs=3), several(tmp_path, "b", rng, runs=3)
     path = second[1] / run_folder.MEASUREMENTS

@@ -201,8 +201,9 @@ def test_an_exit_status_for_all() -> None:
 class Driver:
     """Leaves a run folder for each load; refuses or is interrupted where it is told to."""
 
-    def __init__(self, *refused: str, interrupted: str = "") -> None:
+    def __init__(self, *refused: str, interrupted: str = "", commit: str = "0" * 40) -> None:
         self.refused, self.interrupted = list(refused), interrupted
+        self.about = {"machine": {"cpus": 2}, "git": {"commit": commit, "dirty": False}}
         self.prepared: list[str] = []
 
     def prepare(self, wanted: Wanted) -> None:
@@ -221,7 +222,7 @@ class Driver:
         verdict = {"verdict": "pass", "reasons": [], "parts": {}, "faults": [GOOD] * len(told)}
         run_folder.write_json(made / run_folder.VERDICT, verdict)
         run_folder.write_json(made / run_folder.LEDGER, BOOK)
-        run_folder.write_json(made / run_folder.MANIFEST, {"machine": {"cpus": 2}})
+        run_folder.write_json(made / run_folder.MANIFEST, self.about)
         return made
 
 
@@ -243,7 +244,7 @@ def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
     assert [cell.name for cell in again.left()] == ["kill kairosdb-1", "kill loader-1"]
     assert again.exit_status == 2
     assert "2 not run yet; 1 cannot be had" in fault_page.sentence(again)
-    fault_runs.run(again, folder, Driver(), console, fault_page.write)
+    fault_runs.run(again, folder, Driver(commit="f" * 40), console, fault_page.write)
     assert list(again.done) == wanted[:4]
     counts = re.findall(r"\(\d of \d\)", printed.getvalue())
     assert counts == [f"({number} of 4)" for number in (1, 2, 3, 3, 4)]
@@ -255,6 +256,8 @@ def test_an_interrupted_matrix_goes_on_where_it_was(tmp_path: Path) -> None:
         assert "0 of 400 acknowledged points lost" in said
         assert "restart of loader-1" in said
         assert "passed wrongly" in said
+        assert "commit: 000000000000; ffffffffffff" in said
+        assert "machine: None, 2 cores" in said
     assert 'href="run-kill-storage-2/report.html"' in page
 
 
