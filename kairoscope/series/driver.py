@@ -24,7 +24,8 @@ from kairoscope.hosts.inventory import Inventory
 from kairoscope.series import record
 
 _RESTART_S = 300
-"""supervisord waits for a server as long as its program says, and then kills it."""
+"""Of each process, one after the other: supervisord waits for its end as long as its program says,
+240 s at most (in ansible/roles, `service_stop_seconds`), and then kills it."""
 
 
 @dataclass(frozen=True)
@@ -164,20 +165,32 @@ def restart(deployed: Inventory) -> None:
         names = [name for name in host.processes if name in known]
         if not names:
             continue
+        _restart(host.name, folder, names)
+
+
+def _restart(of: str, folder: Path, names: Sequence[str]) -> None:
+    """Have supervisord restart some processes of a host, one after the other."""
+    command = [
+        *(sys.executable, "-m", "supervisor.supervisorctl"),
+        *("-c", str(folder / "supervisord.conf"), "restart", *names),
+    ]
+    patience_s = _RESTART_S * len(names)
+    try:
         done = subprocess.run(
-            [
-                *(sys.executable, "-m", "supervisor.supervisorctl"),
-                *("-c", str(folder / "supervisord.conf"), "restart", *names),
-            ],
+            command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             check=False,
-            timeout=_RESTART_S,
+            timeout=patience_s,
         )
-        if done.returncode != 0:
-            said = "; ".join((done.stdout + done.stderr).split("\n")).strip("; ")
-            raise UserError(f"{host.name} could not be restarted: {said}. First: make deploy")
+    except subprocess.TimeoutExpired:
+        status, said = 1, f"{', '.join(names)} had not ended after {patience_s} s"
+    else:
+        status = done.returncode
+        said = "; ".join((done.stdout + done.stderr).split("\n")).strip("; ")
+    if status != 0:
+        raise UserError(f"{of} could not be restarted: {said}. First: make deploy")
 
 
 @contextlib.contextmanager

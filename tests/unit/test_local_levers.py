@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -164,6 +165,24 @@ def test_a_series_restarts_each_process_of_a_host_under_its_own_name(server: Hos
     until(lambda: said(server)[-2:] == ["told to end", "up"])
     with pytest.raises(UserError, match=r"front could not be restarted: .*broken: ERROR"):
         driver.restart(standing(**{"broken": "worker"}))
+
+
+def test_processes_that_do_not_end_are_given_up_in_a_sentence(
+    server: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are stopped one after the other, so that each has its time."""
+    given: list[float] = []
+
+    def never(command: list[str], *, timeout: float, **_: Any) -> None:
+        given.append(timeout)
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(driver.subprocess, "run", never)
+    for processes in ({"storage-1": "api"}, {"storage-1": "api", "worker": "worker"}):
+        front = Host("front", "kairosdb", {**server.vars, "processes": processes})
+        with pytest.raises(UserError, match=r"^front could not be restarted: .*First: make"):
+            driver.restart(Inventory(Path(), [], [front], []))
+    assert given[1] == 2 * given[0]
 
 
 def test_a_loader_host_is_what_works_in_its_folder(tmp_path: Path) -> None:
