@@ -456,6 +456,10 @@ final class CoalescingQueue {
     if (seen.entries.size() == 0) {
       moments.remove(seen.dueMs);
     }
+    // Keys stay where they were taken out. An empty list would be released in place of what is due.
+    if (found.size() == 0) {
+      return;
+    }
     // What has the same write time is of one moment, and stays together.
     if (urgent.isEmpty() || urgent.getLast().size() + found.size() > RUN_POINTS) {
       urgent.addLast(found);

@@ -24,7 +24,11 @@ class CoalescingQueueFlushTest {
   private long clockMs;
 
   private CoalescingQueue queue() throws IOException {
-    return new CoalescingQueue(file, records.codec, WINDOW_MS, 1 << 20, 0, () -> clockMs);
+    return queue(WINDOW_MS);
+  }
+
+  private CoalescingQueue queue(long windowMs) throws IOException {
+    return new CoalescingQueue(file, records.codec, windowMs, 1 << 20, 0, () -> clockMs);
   }
 
   private List<Point> take(CoalescingQueue queue) throws IOException {
@@ -55,6 +59,19 @@ class CoalescingQueueFlushTest {
     assertEquals(6, queue.depth().waiting());
     assertFalse(queue.flush(metric, ALL, 0, () -> {}));
     assertEquals(4, take(queue).size());
+  }
+
+  /** A series that is asked for again and again must not keep the others from the store. */
+  @Test
+  void aQueryOfWhatWasReleasedBeforeHoldsNothingUp() throws Exception {
+    CoalescingQueue queue = queue(1);
+    queue.put(records.of(SERIES, 1, 1), 1);
+    queue.put(records.of(4, 1, 1), 1);
+    queue.flush(metric, ALL, 0, () -> {});
+    queue.take(100).forEach(group -> queue.done(group.points()));
+    clockMs += 10;
+    assertTrue(queue.flush(metric, ALL, 0, () -> {}));
+    assertEquals(1, queue.take(100).size());
   }
 
   /** The store keeps the larger of two values that were written at the same time. */
