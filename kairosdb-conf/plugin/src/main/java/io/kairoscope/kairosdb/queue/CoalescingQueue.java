@@ -42,6 +42,8 @@ import java.util.stream.LongStream;
 final class CoalescingQueue {
   // A key, an index, and what sorting takes of a part of them.
   static final int POINT_BYTES = 20;
+  // What each list takes beside its points, at most: a chunk that is not full, and the objects.
+  private static final int LIST_POINTS = Entries.CHUNK + 16;
   // From here on series are released early, before points would have to go to the file only.
   private static final double PRESSED = 0.75;
   // How far the moments are apart at which series are due. With many of them at once batches are
@@ -49,6 +51,8 @@ final class CoalescingQueue {
   // partitions at a time; with ten in a window its load is still even.
   private static final long MOMENTS_APART_MS = 1_000;
   private static final long MOMENTS_IN_WINDOW = 10;
+  // Read back at once: enough to put together, while nothing is delivered.
+  private static final long REFILL_MS = 1_000;
   // So much later another write time begins, where the wall clock does not: it was set back.
   private static final long WRITE_TIME_MS = 50;
   // Sorted at once: a window of 60,000 points a second when there are arrears.
@@ -178,7 +182,12 @@ final class CoalescingQueue {
 
   private boolean hasRoom() {
     // A point that is not settled for long must not let the bits above it grow without bound.
-    return listed < maxPoints && next - settled.low() < maxBits;
+    return inLists() < maxPoints && next - settled.low() < maxBits;
+  }
+
+  /** The points that the lists could have for the memory that they take. */
+  private long inLists() {
+    return listed + (long) LIST_POINTS * moments.size();
   }
 
   private void list(long key, long index, long dueMs) {
@@ -197,23 +206,30 @@ final class CoalescingQueue {
   /** When a series is due whose oldest point came now: within the window. */
   static long dueMs(long key, long nowMs, long windowMs) {
     if (windowMs == 0) {
-      return nowMs;
+      return tickMs(nowMs);
     }
     long apartMs = Math.max(1, Math.min(MOMENTS_APART_MS, windowMs / MOMENTS_IN_WINDOW));
     long momentMs = Math.floorMod(Run.mixed(key), windowMs / apartMs) * apartMs;
     return nowMs + windowMs - Math.floorMod(nowMs + momentMs, windowMs);
   }
 
+  /** A list for each ms would have few points and take much; nobody looks more often than this. */
+  private static long tickMs(long nowMs) {
+    return nowMs - Math.floorMod(nowMs, Deliveries.TICK_MS);
+  }
+
   /** Reads points back from the file while there are any and memory has room; how many. */
   int refill() throws IOException {
     int count = 0;
     long takenAt = -1;
+    long dueMs = clockMs.getAsLong();
+    long endMs = dueMs + REFILL_MS;
     while (true) {
       long index;
       boolean room;
       synchronized (this) {
         index = next;
-        room = hasRoom();
+        room = hasRoom() && clockMs.getAsLong() < endMs;
         if (index >= file.head() || !room && count == 0) {
           return count;
         }
@@ -224,7 +240,10 @@ final class CoalescingQueue {
       if (!room && reader.takenAt() != takenAt) {
         return count;
       }
-      takenAt = reader.takenAt();
+      if (reader.takenAt() != takenAt) {
+        takenAt = reader.takenAt();
+        dueMs = tickMs(clockMs.getAsLong());
+      }
       int tagsAt = whole ? codec.tagsAt(reader) : 0;
       if (whole && tagsAt == 0 && reader.length() > 0) {
         codec.giveUp(reader, index, true);
@@ -234,7 +253,7 @@ final class CoalescingQueue {
           next = index + 1;
           settled.add(index);
         } else {
-          list(key(tagsAt), index, clockMs.getAsLong());
+          list(key(tagsAt), index, dueMs);
         }
         if (next == file.head()) {
           // What comes has another moment.
@@ -452,10 +471,7 @@ final class CoalescingQueue {
 
   private void takeOut(Seen seen, LongPredicate wanted) {
     Entries found = new Entries();
-    seen.entries.takeOut(seen.view, wanted, found);
-    if (seen.entries.size() == 0) {
-      moments.remove(seen.dueMs);
-    }
+    takeOut(seen, wanted, found);
     // Keys stay where they were taken out. An empty list would be released in place of what is due.
     if (found.size() == 0) {
       return;
@@ -465,6 +481,13 @@ final class CoalescingQueue {
       urgent.addLast(found);
     } else {
       found.forEach(urgent.getLast()::add);
+    }
+  }
+
+  private void takeOut(Seen seen, LongPredicate wanted, Entries found) {
+    seen.entries.takeOut(seen.view, wanted, found);
+    if (seen.entries.size() == 0) {
+      moments.remove(seen.dueMs);
     }
   }
 
@@ -548,7 +571,7 @@ final class CoalescingQueue {
 
   /** Whether memory is short, so that nothing waits for its moment. */
   synchronized boolean isPressed() {
-    return draining || listed >= PRESSED * maxPoints || next < file.head();
+    return draining || inLists() >= PRESSED * maxPoints || next < file.head();
   }
 
   /** Whether there is something that must not wait for its moment. */
@@ -590,7 +613,7 @@ final class CoalescingQueue {
     try {
       synchronized (this) {
         for (Seen seen : seen(true)) {
-          seen.entries.takeOut(seen.view, wanted, found);
+          takeOut(seen, wanted, found);
         }
         forgotten.add(new Forgotten(RecordBuffer.metricKey(metric), covered, file.head()));
       }

@@ -12,7 +12,7 @@ final class Deliveries implements Runnable {
   private static final Logger logger = LoggerFactory.getLogger(Deliveries.class);
   // What falls due in this time is released together: with little memory or without a window, too,
   // there is something to fill batches with.
-  private static final long TICK_MS = 100;
+  static final long TICK_MS = 100;
   private static final long AFTER_ERROR_MS = 1_000;
   // What is written again is spread over a minute, beside what is new.
   private static final long TICKS_OF_REWRITING = 600;

@@ -9,7 +9,9 @@ import java.util.function.LongPredicate;
  * where an object each would cost ten times as much, and most of all the collector's time.
  */
 final class Entries {
-  private static final int CHUNK = 1 << 12;
+  // While the store is away there are many lists of few points: what is not made use of is counted
+  // as if it were, and must not be most of it.
+  static final int CHUNK = 1 << 6;
   private static final long GONE = -1;
 
   private final List<long[]> chunks = new ArrayList<>();

@@ -10,6 +10,8 @@ import java.lang.management.ManagementFactory;
 import java.util.BitSet;
 import java.util.List;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /** Half a million series in memory for a part of their points: the bound holds, nothing is forgotten. */
 class CoalescingQueueMemoryTest {
@@ -18,7 +20,12 @@ class CoalescingQueueMemoryTest {
   private static final long BOUND = 16L << 20;
   private static final long WINDOW_MS = 10_000;
 
+  private static final int SLOW_POINTS = 2_000;
+
   private final Records records = new Records();
+  private long clockMs;
+  // What loading one record takes.
+  private long loadMs;
 
   private RecordBuffer record(long index) {
     long sensor = index % SERIES;
@@ -47,6 +54,7 @@ class CoalescingQueueMemoryTest {
 
         @Override
         public boolean load(long index) {
+          clockMs += loadMs;
           loaded = record(index);
           return true;
         }
@@ -101,6 +109,10 @@ class CoalescingQueueMemoryTest {
     }
   }
 
+  private CoalescingQueue queue(NoFile file, long windowMs, long maxBytes) throws IOException {
+    return new CoalescingQueue(file, records.codec, windowMs, maxBytes, 0, () -> clockMs);
+  }
+
   private static long used() {
     System.gc();
     return ManagementFactory.getMemoryMXBean().getHeapMemoryUsage().getUsed();
@@ -108,10 +120,8 @@ class CoalescingQueueMemoryTest {
 
   @Test
   void halfAMillionSeriesStayWithinTheBound() throws IOException {
-    long[] nowMs = {0};
     NoFile file = new NoFile();
-    CoalescingQueue queue =
-        new CoalescingQueue(file, records.codec, WINDOW_MS, BOUND, 0, () -> nowMs[0]);
+    CoalescingQueue queue = queue(file, WINDOW_MS, BOUND);
     BitSet stored = new BitSet(POINTS);
     long before = used();
 
@@ -129,7 +139,7 @@ class CoalescingQueueMemoryTest {
       queue.refill();
       List<Group> released = queue.take(200_000);
       // Memory is short until the file has been read back to its end; then windows count again.
-      nowMs[0] += 100;
+      clockMs += 100;
       for (Group group : released) {
         for (Point point : group.points()) {
           assertFalse(stored.get((int) point.index()), "released twice");
@@ -142,5 +152,53 @@ class CoalescingQueueMemoryTest {
     assertEquals(POINTS, stored.cardinality());
     queue.checkpoint();
     assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0), queue.depth());
+  }
+
+  /** The store is away, and each point has a moment of its own. */
+  @ParameterizedTest
+  @CsvSource({"0, 1", "100, 10", "15000, 1000"})
+  void momentsOfFewPointsStayWithinTheBound(long windowMs, long apartMs) throws IOException {
+    long maxBytes = 1 << 20;
+    NoFile file = new NoFile();
+    CoalescingQueue queue = queue(file, windowMs, maxBytes);
+    long before = used();
+    for (long index = 0; index < SLOW_POINTS; index++) {
+      clockMs += apartMs;
+      queue.put(record(index), clockMs);
+    }
+    long heap = used() - before;
+    assertTrue(heap <= 2 * maxBytes, heap + " bytes of heap in use for " + queue.depth());
+    assertEquals(SLOW_POINTS, queue.depth().waiting());
+    drain(queue, SLOW_POINTS);
+  }
+
+  @Test
+  void whatIsReadBackSlowlyStaysWithinTheBound() throws IOException {
+    NoFile file = new NoFile();
+    file.head = 2 * SLOW_POINTS;
+    loadMs = 1;
+    CoalescingQueue queue = queue(file, WINDOW_MS, BOUND);
+    long before = used();
+    int first = queue.refill();
+    assertTrue(first < SLOW_POINTS, first + " at once, with nothing delivered");
+    while (queue.depth().fileOnly() > 0) {
+      queue.refill();
+    }
+    long heap = used() - before;
+    assertTrue(heap <= 1 << 20, heap + " bytes of heap in use for " + queue.depth());
+    drain(queue, 2 * SLOW_POINTS);
+  }
+
+  private void drain(CoalescingQueue queue, int points) throws IOException {
+    int released = 0;
+    queue.drain();
+    while (queue.depth().waiting() > 0) {
+      queue.refill();
+      for (Group group : queue.take(1_000)) {
+        released += group.points().size();
+        queue.done(group.points());
+      }
+    }
+    assertEquals(points, released);
   }
 }
