@@ -726,9 +726,12 @@ final class CoalescingQueue {
     removeBefore(kept.giveUp(low()));
   }
 
-  /** The store has all, and its nodes are well: the next start has nothing to write again. */
+  /**
+   * Nothing comes any more. What the store has all of, with its nodes well, the next start need not
+   * write again. Of a node that is silent it would not hear that it went: it never saw it.
+   */
   void end() throws IOException {
-    if (!kept.isActive()) {
+    if (!kept.isNeeded()) {
       giveUpKept();
     }
   }

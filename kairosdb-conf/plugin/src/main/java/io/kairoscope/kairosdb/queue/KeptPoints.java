@@ -86,9 +86,9 @@ final class KeptPoints {
     held = on;
   }
 
-  /** Whether something is being written again, or will be. */
-  boolean isActive() {
-    return active || asked;
+  /** Whether something is being written again, or will be; or may have to be. */
+  boolean isNeeded() {
+    return active || asked || held;
   }
 
   /** Where the file's checkpoint may be now; what is asked for and not yet begun stays. */

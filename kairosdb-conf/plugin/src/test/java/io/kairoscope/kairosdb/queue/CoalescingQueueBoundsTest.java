@@ -127,6 +127,29 @@ class CoalescingQueueBoundsTest {
     assertEquals(0, queue.takeAgain(100).size());
   }
 
+  /** Whatever it lost is not known when the next life of the process begins. */
+  @Test
+  void whatIsKeptForASilentNodeIsWrittenAgainAfterAStop() throws Exception {
+    CoalescingQueue queue =
+        new CoalescingQueue(file, records.codec, 0, 1 << 20, 22_000, () -> 0);
+    queue.put(small("1", 1), 1);
+    queue.put(small("2", 1), 1);
+    queue.take(100).forEach(group -> queue.done(group.points()));
+    queue.hold(true);
+    queue.checkpoint();
+    queue.end();
+    assertEquals(2, queue.kept());
+
+    CoalescingQueue next =
+        new CoalescingQueue(file, records.codec, 0, 1 << 20, 22_000, () -> 0);
+    next.refill();
+    List<Group> again = next.take(100);
+    assertEquals(2, again.size());
+    again.forEach(group -> next.done(group.points()));
+    next.end();
+    assertEquals(0, next.kept());
+  }
+
   @Test
   void whatIsLongOnItsWayIsNotTakenForStored() throws Exception {
     CoalescingQueue queue = queue();
