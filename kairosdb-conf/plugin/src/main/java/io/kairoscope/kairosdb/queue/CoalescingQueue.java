@@ -88,6 +88,8 @@ final class CoalescingQueue {
   private final Deque<Run> handedOut = new ArrayDeque<>();
   // Of runs of which it is not known any more which points they are.
   private final Deque<Release> dropped = new ArrayDeque<>();
+  // Taken out of the lists while somebody looks which of them are given up.
+  private final List<Entries> lookedAt = new ArrayList<>();
   // Given up lately: the file still has these points.
   private final List<Forgotten> forgotten = new ArrayList<>();
   private final Acknowledged settled;
@@ -497,6 +499,7 @@ final class CoalescingQueue {
     List<Run> known;
     synchronized (this) {
       urgent.forEach(entries -> unsorted.add(entries.view()));
+      lookedAt.forEach(entries -> unsorted.add(entries.view()));
       if (sorting != null) {
         unsorted.add(sorting.view());
       }
@@ -615,6 +618,7 @@ final class CoalescingQueue {
         for (Seen seen : seen(true)) {
           takeOut(seen, wanted, found);
         }
+        lookedAt.add(found);
         forgotten.add(new Forgotten(RecordBuffer.metricKey(metric), covered, file.head()));
       }
       for (; at < found.size(); at++) {
@@ -637,6 +641,7 @@ final class CoalescingQueue {
         for (; at < found.size(); at++) {
           urge(found.key(at), found.index(at));
         }
+        lookedAt.remove(found);
       }
       own.close();
     }

@@ -1,13 +1,18 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.google.common.collect.ImmutableSetMultimap;
 import com.google.common.collect.ImmutableSortedMap;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 
 class CoalescingQueueForgetTest {
@@ -73,5 +78,40 @@ class CoalescingQueueForgetTest {
     file.readsLeft = -1;
     assertEquals(6, queue.depth().waiting());
     assertEquals(6, queue.take(100).size());
+  }
+
+  /** They are in no list while they are looked at, and a query must not take them for stored. */
+  @Test
+  void whatIsBeingLookedAtIsNotTakenForStored() throws Exception {
+    CoalescingQueue queue = queue(10, 10_000, 1 << 20, 0);
+    CountDownLatch looking = new CountDownLatch(1);
+    CountDownLatch go = new CountDownLatch(1);
+    FutureTask<Integer> forget =
+        new FutureTask<>(
+            () ->
+                queue.forget(
+                    "m",
+                    (loaded, tagsAt) -> {
+                      looking.countDown();
+                      return await(go);
+                    }));
+    new Thread(forget).start();
+    assertTrue(await(looking));
+    try {
+      assertFalse(queue.flush("m", ImmutableSetMultimap.of(), 0, () -> {}));
+      assertFalse(queue.flush("m", ImmutableSetMultimap.of("s", "7"), 0, () -> {}));
+    } finally {
+      go.countDown();
+    }
+    assertEquals(10, forget.get());
+    assertTrue(queue.flush("m", ImmutableSetMultimap.of(), 0, () -> {}));
+  }
+
+  private static boolean await(CountDownLatch latch) throws IOException {
+    try {
+      return latch.await(30, TimeUnit.SECONDS);
+    } catch (InterruptedException interrupted) {
+      throw new IOException(interrupted);
+    }
   }
 }
