@@ -597,9 +597,14 @@ final class CoalescingQueue {
   }
 
   private synchronized List<Forgotten> forgotten() {
+    dropForgotten();
+    return List.copyOf(forgotten);
+  }
+
+  /** Those of which the file has no records any more. */
+  private void dropForgotten() {
     long tail = file.tail();
     forgotten.removeIf(one -> one.before <= tail);
-    return List.copyOf(forgotten);
   }
 
   /**
@@ -619,6 +624,7 @@ final class CoalescingQueue {
           takeOut(seen, wanted, found);
         }
         lookedAt.add(found);
+        dropForgotten();
         forgotten.add(new Forgotten(RecordBuffer.metricKey(metric), covered, file.head()));
       }
       for (; at < found.size(); at++) {

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.google.common.collect.ImmutableSetMultimap;
 import com.google.common.collect.ImmutableSortedMap;
 import java.io.IOException;
+import java.lang.ref.WeakReference;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -113,5 +114,28 @@ class CoalescingQueueForgetTest {
     } catch (InterruptedException interrupted) {
       throw new IOException(interrupted);
     }
+  }
+
+  /** Each has its tags with it, and is compared with all that is read back. */
+  @Test
+  void whatWasGivenUpIsForgottenWithItsRecords() throws IOException {
+    CoalescingQueue queue = queue(1, 10_000, 1 << 20, 0);
+    List<WeakReference<Object>> tags = new ArrayList<>();
+    for (int i = 0; i < 1_000; i++) {
+      put(queue, 1, i);
+      forget(queue, tags);
+      queue.take(100).forEach(group -> queue.done(group.points()));
+      queue.checkpoint();
+    }
+    System.gc();
+    long left = tags.stream().filter(one -> one.get() != null).count();
+    assertTrue(left <= 1, left + " deletes are known");
+  }
+
+  private static void forget(CoalescingQueue queue, List<WeakReference<Object>> tags)
+      throws IOException {
+    Object one = new Object();
+    tags.add(new WeakReference<>(one));
+    queue.forget("m", (loaded, tagsAt) -> one != null);
   }
 }
