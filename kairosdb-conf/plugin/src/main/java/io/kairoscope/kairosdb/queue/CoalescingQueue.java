@@ -16,6 +16,8 @@ import java.util.TreeMap;
 import java.util.function.LongPredicate;
 import java.util.function.LongSupplier;
 import java.util.stream.LongStream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Points wait here by series, so that the store gets many of one partition at a time, which costs
@@ -40,6 +42,7 @@ import java.util.stream.LongStream;
  * one thread, that of the deliveries; the others for any.
  */
 final class CoalescingQueue {
+  private static final Logger logger = LoggerFactory.getLogger(CoalescingQueue.class);
   // A key, an index, and what sorting takes of a part of them.
   static final int POINT_BYTES = 20;
   // What each list takes beside its points, at most: a chunk that is not full, and the objects.
@@ -53,6 +56,8 @@ final class CoalescingQueue {
   private static final long MOMENTS_IN_WINDOW = 10;
   // Read back at once: enough to put together, while nothing is delivered.
   private static final long REFILL_MS = 1_000;
+  // How often it is tried to keep what could not be.
+  private static final long UNKEPT_MS = 1_000;
   // So much later another write time begins, where the wall clock does not: it was set back.
   private static final long WRITE_TIME_MS = 50;
   // Sorted at once: a window of 60,000 points a second when there are arrears.
@@ -92,9 +97,12 @@ final class CoalescingQueue {
   private final List<Entries> lookedAt = new ArrayList<>();
   // Given up lately: the file still has these points.
   private final List<Forgotten> forgotten = new ArrayList<>();
+  // Somebody's points that cannot be stored, and that cannot be kept elsewhere yet.
+  private final Deque<Long> unkept = new ArrayDeque<>();
+  private long unkeptTriedMs;
   private final Acknowledged settled;
   private long next;
-  // In the lists of moments; and with those in runs and on their way, not yet settled.
+  // In the lists of moments and above; and with those in runs and on their way, not yet settled.
   private long listed;
   private long points;
   private long lastTakenAt;
@@ -222,6 +230,7 @@ final class CoalescingQueue {
 
   /** Reads points back from the file while there are any and memory has room; how many. */
   int refill() throws IOException {
+    giveUpUnkept();
     int count = 0;
     long takenAt = -1;
     long dueMs = clockMs.getAsLong();
@@ -247,11 +256,14 @@ final class CoalescingQueue {
         dueMs = tickMs(clockMs.getAsLong());
       }
       int tagsAt = whole ? codec.tagsAt(reader) : 0;
-      if (whole && tagsAt == 0 && reader.length() > 0) {
-        codec.giveUp(reader, index, true);
-      }
+      boolean given = tagsAt > 0 || !whole || reader.length() == 0 || isGivenUp(index);
       synchronized (this) {
-        if (tagsAt == 0 || isForgotten(forgotten, tagsAt, index)) {
+        if (!given) {
+          unkept.addLast(index);
+          next = index + 1;
+          listed++;
+          points++;
+        } else if (tagsAt == 0 || isForgotten(forgotten, tagsAt, index)) {
           next = index + 1;
           settled.add(index);
         } else {
@@ -263,6 +275,40 @@ final class CoalescingQueue {
         }
       }
       count++;
+    }
+  }
+
+  /** Gives up the record that is loaded; false if it must be kept and cannot be: a full disk. */
+  private boolean isGivenUp(long index) {
+    // One is tried for all.
+    if (!unkept.isEmpty() && unkept.getFirst() != index) {
+      return false;
+    }
+    try {
+      unkeptTriedMs = clockMs.getAsLong();
+      codec.giveUp(reader, index, true);
+      return true;
+    } catch (IOException full) {
+      logger.error("A record of the queue's file cannot be a dead letter yet: {}", full.toString());
+      return false;
+    }
+  }
+
+  private void giveUpUnkept() throws IOException {
+    if (clockMs.getAsLong() - unkeptTriedMs < UNKEPT_MS) {
+      return;
+    }
+    while (!unkept.isEmpty()) {
+      long index = unkept.getFirst();
+      // Torn since, if it cannot be loaded any more: then nobody can keep it.
+      if (reader.load(index) && !isGivenUp(index)) {
+        return;
+      }
+      unkept.removeFirst();
+      synchronized (this) {
+        listed--;
+        settle(index);
+      }
     }
   }
 

@@ -81,6 +81,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
       Executors.newSingleThreadScheduledExecutor(work -> daemon(work, "QueueProcessor-retry"));
   private volatile boolean closed;
   private volatile String watchTrouble;
+  private volatile String strangerTrouble;
 
   @Inject
   public CoalescingQueueProcessor(
@@ -108,14 +109,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
     file = new QueueFile(Path.of(path), pageBytes, settings.limits(), synced);
     syncer = synced ? new Syncer(file::force, file::head, settings.syncMs()) : null;
     DeadLetters deadLetters = new DeadLetters(Path.of(path).resolve("dead_letters.jsonl"));
-    codec =
-        new PointCodec(
-            factory,
-            stats.unreadable,
-            letter -> {
-              deadLetters.add(List.of(letter));
-              stats.deadLetters.increment();
-            });
+    codec = new PointCodec(factory, stats.unreadable, letter -> keep(deadLetters, letter));
     queue =
         new CoalescingQueue(
             file,
@@ -156,10 +150,23 @@ public class CoalescingQueueProcessor extends QueueProcessor
                 deliveries::diskTrouble,
                 writer::trouble,
                 this::syncTrouble,
-                () -> watchTrouble));
+                () -> watchTrouble,
+                () -> strangerTrouble));
     metrics =
         new QueueMetrics(
             queue, file, deadLetters, stats, settings, watch::health, writer::takenBytes);
+  }
+
+  private void keep(DeadLetters deadLetters, DeadLetters.Letter letter) throws IOException {
+    try {
+      deadLetters.add(List.of(letter));
+    } catch (IOException error) {
+      strangerTrouble =
+          "points of types that are not registered cannot be written to the dead letters: " + error;
+      throw error;
+    }
+    strangerTrouble = null;
+    stats.deadLetters.increment();
   }
 
   private static RowKeyEvent event(Store.IndexEntry row) {

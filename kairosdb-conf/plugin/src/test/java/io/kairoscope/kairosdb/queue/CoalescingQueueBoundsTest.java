@@ -7,6 +7,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.common.collect.ImmutableSetMultimap;
 import com.google.common.collect.ImmutableSortedMap;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicReference;
@@ -148,6 +150,49 @@ class CoalescingQueueBoundsTest {
     again.forEach(group -> next.done(group.points()));
     next.end();
     assertEquals(0, next.kept());
+  }
+
+  /** Of KairosDB's own queue; the file of dead letters is on a full disk, and all others go on. */
+  @Test
+  void aStrangerThatCannotBeKeptStopsNobody() throws Exception {
+    boolean[] full = {true};
+    List<DeadLetters.Letter> letters = new ArrayList<>();
+    PointCodec codec =
+        new PointCodec(
+            new BuiltInTypes(),
+            records.unreadable,
+            letter -> {
+              if (full[0]) {
+                throw new IOException("no space");
+              }
+              letters.add(letter);
+            });
+    for (long time = 1; time <= 2; time++) {
+      byte[] record = small("1", time).bytes().clone();
+      int length = small("1", time).length(0);
+      record[new String(record, StandardCharsets.ISO_8859_1).indexOf("kairos_")] = 'X';
+      file.append(record, 0, length, 0, 5);
+    }
+    RecordBuffer good = small("1", 3);
+    file.append(good.bytes(), 0, good.length(0), good.tagsAt(0), 5);
+    long[] nowMs = {0};
+    CoalescingQueue queue = new CoalescingQueue(file, codec, 0, 1 << 20, 0, () -> nowMs[0]);
+    assertEquals(3, queue.refill());
+    queue.put(small("2", 4), 6);
+    assertEquals(2, queue.depth().points() - 2, "these are not in the file only");
+    queue.take(100).forEach(group -> queue.done(group.points()));
+    queue.refill();
+    queue.checkpoint();
+    assertEquals(2, queue.depth().waiting());
+    assertEquals(0, file.tail());
+
+    full[0] = false;
+    nowMs[0] += 1_000;
+    queue.refill();
+    queue.checkpoint();
+    assertEquals(List.of(1L, 2L), letters.stream().map(one -> one.point().time()).toList());
+    assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0), queue.depth());
+    assertEquals(0, records.unreadable.sum());
   }
 
   @Test
