@@ -191,8 +191,20 @@ final class CoalescingQueue {
   }
 
   private boolean hasRoom() {
-    // A point that is not settled for long must not let the bits above it grow without bound.
-    return inLists() < maxPoints && next - settled.low() < maxBits;
+    return inLists() < maxPoints && behindLow() < maxBits;
+  }
+
+  /** A point that is not settled for long must not let the bits above it grow without bound. */
+  private long behindLow() {
+    return next - settled.low();
+  }
+
+  /**
+   * So many points came after one that the store does not take that nothing more is read back until
+   * it does; 0 while that is not so.
+   */
+  synchronized long heldUpBy() {
+    return behindLow() < maxBits ? 0 : behindLow();
   }
 
   /** The points that the lists could have for the memory that they take. */

@@ -69,6 +69,13 @@ final class QueueWatch {
       found.add(
           "a point has waited for " + ageMs / 1_000 + " s: the store does not take it, or is behind");
     }
+    long heldUpBy = queue.heldUpBy();
+    if (heldUpBy > 0) {
+      found.add(
+          "nothing is stored that came later than "
+              + heldUpBy
+              + " points after one that the store does not take (queue_memory_mb)");
+    }
     return new QueueHealth(
         found,
         ageMs,

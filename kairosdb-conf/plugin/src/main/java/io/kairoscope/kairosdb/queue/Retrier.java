@@ -36,6 +36,7 @@ final class Retrier implements Lanes.Outcome {
   private final Backoff backoff;
   private final QueueStats stats;
   private final LongSupplier elapsedMs;
+  private volatile Throwable lastFailure;
 
   Retrier(
       Lanes lanes,
@@ -67,6 +68,7 @@ final class Retrier implements Lanes.Outcome {
   @Override
   public void failed(Batch batch, Node node, Throwable error) {
     batch.failed++;
+    lastFailure = error;
     batch.failures().increment();
     Refusal refusal = Refusal.of(error);
     if (refusal == Refusal.TROUBLE || refusal == Refusal.OURS) {
@@ -156,6 +158,11 @@ final class Retrier implements Lanes.Outcome {
           "Not written after {} attempts, trying again: {}", batch.failed, error.toString());
     }
     timer.after(backoff.delayMs(batch.failed), () -> next(batch));
+  }
+
+  /** What the last attempt that failed met; null if none ever did. */
+  Throwable lastFailure() {
+    return lastFailure;
   }
 
   private void next(Batch batch) {

@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.queue;
 
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
 
 /** How much has been taken and is not settled, in bytes of heap, roughly. */
 final class Room {
@@ -9,10 +10,17 @@ final class Room {
   private static final int POINT_BYTES = 128;
 
   private final long most;
+  private final LongSupplier elapsedMs;
   private long taken;
+  // When it was filled, or something given back, last.
+  private long changedMs;
 
-  Room(long mostBytes) {
+  /**
+   * @param elapsedMs a clock that is never set
+   */
+  Room(long mostBytes, LongSupplier elapsedMs) {
     most = mostBytes;
+    this.elapsedMs = elapsedMs;
   }
 
   static long bytes(List<Point> points) {
@@ -28,11 +36,15 @@ final class Room {
   }
 
   synchronized void take(long bytes) {
+    if (taken < most) {
+      changedMs = elapsedMs.getAsLong();
+    }
     taken += bytes;
   }
 
   synchronized void give(long bytes) {
     taken -= bytes;
+    changedMs = elapsedMs.getAsLong();
     if (taken < most) {
       notifyAll();
     }
@@ -40,6 +52,11 @@ final class Room {
 
   synchronized boolean left() {
     return taken < most;
+  }
+
+  /** For how long it has been full with nothing given back; 0 while there is room. */
+  synchronized long stuckMs() {
+    return taken < most ? 0 : elapsedMs.getAsLong() - changedMs;
   }
 
   synchronized long taken() {

@@ -25,6 +25,8 @@ final class Writer {
   private static final Logger logger = LoggerFactory.getLogger(Writer.class);
   // Attempts to work a series out before it may be the series that is at fault.
   private static final int PATIENCE = 3;
+  // Longer than the driver waits for an answer, twice: so something was tried again in vain.
+  private static final long STUCK_MS = 30_000;
 
   private final Store store;
   private final Batches batches;
@@ -33,6 +35,7 @@ final class Writer {
   private final Backoff backoff;
   private final Room room;
   private final Lanes lanes;
+  private final Retrier retrier;
   private final RowIndex index;
   private final Settler settler;
   private final Troubles troubles;
@@ -78,13 +81,13 @@ final class Writer {
     this.stats = stats;
     timer = new Timer(executor, stats);
     backoff = new Backoff(random);
-    room = new Room(limits.maxBytes);
+    room = new Room(limits.maxBytes, clocks.elapsedMs);
     lanes = new Lanes(timer, clocks.elapsedMs, limits.inFlightPerHost, limits.silentMs, stats);
     troubles = new Troubles(clocks.nowMs);
     Canary canary = new Canary(store, troubles, clocks.elapsedMs);
-    lanes.outcome(
-        new Retrier(
-            lanes, store, canary, troubles, timer, backoff, stats, clocks.elapsedMs));
+    retrier =
+        new Retrier(lanes, store, canary, troubles, timer, backoff, stats, clocks.elapsedMs);
+    lanes.outcome(retrier);
     index = new RowIndex(store, lanes, rowKeys, metrics, announce, stats, clocks.nowMs);
     settler = new Settler(done, deadLetters, room, timer, backoff, stats, clocks.nowMs);
     means = new PointBatch.Means(store, settler, stats, clocks.nowMs);
@@ -138,15 +141,29 @@ final class Writer {
   }
 
   /**
-   * What the store refuses whatever is written, or what keeps dead letters from their file: a
-   * sentence each, and none when all is well.
+   * What the store refuses whatever is written, what keeps dead letters from their file, or all
+   * others from the store: a sentence each, and none when all is well.
    */
   List<String> troubles() {
     List<String> sentences = new ArrayList<>(troubles.sentences());
     if (settler.trouble() != null) {
       sentences.add(settler.trouble());
     }
+    long stuckMs = room.stuckMs();
+    if (stuckMs >= STUCK_MS) {
+      sentences.add(stuck(stuckMs));
+    }
     return sentences;
+  }
+
+  /** What is tried again has all the room, whether or not the nodes of other series are well. */
+  private String stuck(long ms) {
+    Throwable failure = retrier.lastFailure();
+    return "nothing has been stored for "
+        + ms / 1_000
+        + " s: points that the store does not take fill their quarter of queue_memory_mb, and those"
+        + " of all other series wait behind them; the last failure: "
+        + (failure == null ? "no answer" : Troubles.reason(failure));
   }
 
   /** The same in one; null when all is well. */

@@ -34,6 +34,29 @@ class QueueWatchTest {
     }
   }
 
+  /** There is memory for that many bits only. */
+  @Test
+  void aPointThatHoldsUpAllOthersIsToldOf() throws Exception {
+    try (QueueFile file = new QueueFile(folder, 1 << 20, QueueFile.Limits.NONE, false)) {
+      Records records = new Records();
+      CoalescingQueue queue =
+          new CoalescingQueue(file, records.codec, 0, 100, 0, System::currentTimeMillis);
+      QueueWatch watch = new QueueWatch(queue, file, new QueueStats(), 0, List.of());
+      queue.put(records.of(1, 1, 1), System.currentTimeMillis());
+      List<Group> stuck = queue.take(1);
+      assertTrue(watch.health().healthy());
+      for (int i = 2; i < 300; i++) {
+        queue.put(records.of(1, i, i), System.currentTimeMillis());
+        queue.take(1).forEach(group -> queue.done(group.points()));
+      }
+      assertTrue(queue.depth().fileOnly() > 0);
+      String trouble = watch.health().troubles().get(0);
+      assertTrue(trouble.contains("200 points"), trouble);
+      queue.done(stuck.get(0).points());
+      assertTrue(watch.health().healthy());
+    }
+  }
+
   @Test
   void theSameOldestPointIsTimedUntilAnotherIsIt() {
     QueueWatch.Unmoved unmoved = new QueueWatch.Unmoved();

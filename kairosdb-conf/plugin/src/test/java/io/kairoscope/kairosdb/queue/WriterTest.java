@@ -1,6 +1,8 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
@@ -311,6 +313,27 @@ class WriterTest {
       }
     }
     timer.advance(random.nextInt(2_000));
+  }
+
+  /** Two of its three nodes are gone, and the other series' are well. */
+  @Test
+  void whatFillsTheRoomAndIsNotTakenIsToldOf() {
+    writer = writer(store, 100, 10_000, new Random(1), IN_FLIGHT, 1_000);
+    writer.write(List.of(group(1, 0, 10)));
+    store.succeed(askedForIndex());
+    assertFalse(writer.hasRoom());
+    for (int second = 0; second < 40; second++) {
+      store.asked.forEach(one -> store.fail(one, false));
+      assertEquals(second >= 30, writer.trouble() != null, "after " + second + " s");
+      timer.pass(1_000);
+    }
+    String trouble = writer.trouble();
+    assertTrue(trouble.contains("nothing has been stored for 40 s"), trouble);
+    assertTrue(trouble.contains("a bad day"), trouble);
+    timer.pass(10_000);
+    store.succeed(askedForPoints());
+    assertNull(writer.trouble());
+    assertTrue(writer.hasRoom());
   }
 
   /** Answers by another thread, and counts what is under way. */
