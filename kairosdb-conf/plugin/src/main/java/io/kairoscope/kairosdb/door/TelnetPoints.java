@@ -57,6 +57,7 @@ final class TelnetPoints {
       throw new Refusal(notAdmitted);
     }
     queue.put(records);
+    queue.syncSoon();
   }
 
   /** Reads the tags; returns the time to live. */

@@ -231,6 +231,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
       // Of rollups and of KairosDB itself: no client makes up their series, and none would send
       // again what is refused.
       put(event.getMetricName(), event.getTags(), event.getDataPoint(), event.getTtl(), false);
+      syncSoon();
     } catch (RefusedPointException refused) {
       throw new NotTakenError(
           "A point of " + event.getMetricName() + " was refused: " + refused.getMessage(), refused);
@@ -324,6 +325,13 @@ public class CoalescingQueueProcessor extends QueueProcessor
   public void sync() throws InterruptedException {
     if (syncer != null) {
       syncer.sync();
+    }
+  }
+
+  @Override
+  public void syncSoon() {
+    if (syncer != null) {
+      syncer.want();
     }
   }
 

@@ -37,6 +37,12 @@ public interface PointQueue extends QueueDepth {
   void sync() throws InterruptedException;
 
   /**
+   * As {@link #sync}, soon, and nobody waits for it: of points that nobody acknowledges. Each put
+   * is to be followed by one of the two, or its points never survive a loss of power.
+   */
+  void syncSoon();
+
+  /**
    * Releases what waits of a metric's series that have these tags, and waits until the store has it.
    *
    * @param tags of each name one of its values; empty is all

@@ -59,7 +59,7 @@ final class QueueFile implements PointFile, Closeable {
   private MappedByteBuffer indexBuffer;
   private long indexPage = -1;
   // Written, no longer written to, and not yet forced.
-  private List<MappedByteBuffer> full = new ArrayList<>();
+  private List<Full> full = new ArrayList<>();
   private final Object forcing = new Object();
 
   private volatile long head;
@@ -77,6 +77,9 @@ final class QueueFile implements PointFile, Closeable {
   record Limits(long bytes, long freeBytes) {
     static final Limits NONE = new Limits(Long.MAX_VALUE, 0);
   }
+
+  /** A page that no longer is written to. */
+  private record Full(PageFolder kind, long page, MappedByteBuffer buffer) {}
 
   /**
    * Opens the file, or makes it.
@@ -194,7 +197,7 @@ final class QueueFile implements PointFile, Closeable {
     long page = dataBuffer == null ? dataPage : dataPage + 1;
     make(data, dataPages, page);
     MappedByteBuffer buffer = data.forWriting(page);
-    letGo(dataBuffer);
+    letGo(data, dataPage, dataBuffer);
     dataBuffer = buffer;
     dataPage = page;
     dataOffset = 0;
@@ -203,17 +206,17 @@ final class QueueFile implements PointFile, Closeable {
   private void nextIndexPage(long page) throws IOException {
     makeIndex(page);
     MappedByteBuffer buffer = index.forWriting(page);
-    letGo(indexBuffer);
+    letGo(index, indexPage, indexBuffer);
     indexBuffer = buffer;
     indexPage = page;
   }
 
-  private void letGo(MappedByteBuffer buffer) {
+  private void letGo(PageFolder kind, long page, MappedByteBuffer buffer) {
     if (buffer == null) {
       return;
     }
     if (forced) {
-      full.add(buffer);
+      full.add(new Full(kind, page, buffer));
     } else {
       PageFolder.release(buffer);
     }
@@ -343,15 +346,28 @@ final class QueueFile implements PointFile, Closeable {
 
   private boolean remove(PageFolder kind, TreeMap<Long, Long> there, long before)
       throws IOException {
+    boolean removed = false;
     synchronized (pages) {
-      boolean removed = false;
       while (!there.isEmpty() && there.firstKey() < before) {
         kind.delete(there.firstKey());
         there.pollFirstEntry();
         removed = true;
       }
-      return removed;
     }
+    releaseFull(kind, before);
+    return removed;
+  }
+
+  /** Nobody needs to force what was removed, and the disk has its room only once it is unmapped. */
+  private synchronized void releaseFull(PageFolder kind, long before) {
+    full.removeIf(
+        one -> {
+          boolean removed = one.kind == kind && one.page < before;
+          if (removed) {
+            PageFolder.release(one.buffer);
+          }
+          return removed;
+        });
   }
 
   /**
@@ -363,7 +379,7 @@ final class QueueFile implements PointFile, Closeable {
   long force() throws IOException {
     synchronized (forcing) {
       long upTo;
-      List<MappedByteBuffer> all;
+      List<Full> all;
       MappedByteBuffer lastData;
       MappedByteBuffer lastIndex;
       synchronized (this) {
@@ -375,7 +391,7 @@ final class QueueFile implements PointFile, Closeable {
         lastIndex = indexBuffer;
       }
       try {
-        all.forEach(MappedByteBuffer::force);
+        all.forEach(one -> one.buffer.force());
         if (lastData != null) {
           lastData.force();
         }
@@ -386,7 +402,7 @@ final class QueueFile implements PointFile, Closeable {
       } catch (UncheckedIOException error) {
         throw new IOException("the queue's file cannot be brought to the disk", error);
       }
-      all.forEach(PageFolder::release);
+      all.forEach(one -> PageFolder.release(one.buffer));
       return upTo;
     }
   }
@@ -406,7 +422,9 @@ final class QueueFile implements PointFile, Closeable {
           return;
         }
         closed = true;
-        List<MappedByteBuffer> all = new ArrayList<>(full);
+        List<MappedByteBuffer> all = new ArrayList<>();
+        full.forEach(one -> all.add(one.buffer));
+        full = List.of();
         for (MappedByteBuffer last : new MappedByteBuffer[] {dataBuffer, indexBuffer, meta}) {
           if (last != null) {
             all.add(last);

@@ -7,8 +7,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Brings the queue's file to the disk every few milliseconds while somebody waits for it: one for all
- * requests that came meanwhile (group commit), since each takes the disk as long as a hundred.
+ * Brings the queue's file to the disk every few milliseconds while somebody wants it there: one for
+ * all requests that came meanwhile (group commit), since each takes the disk as long as a hundred.
  */
 final class Syncer implements Runnable {
   private static final Logger logger = LoggerFactory.getLogger(Syncer.class);
@@ -27,7 +27,7 @@ final class Syncer implements Runnable {
   private final long everyMs;
   private final long hangsMs;
   private long wanted;
-  // When the disk had something last, or somebody began to wait for it.
+  // When the disk had something last, or somebody began to want it there.
   private long sinceNs;
   private long durable;
   private String failure;
@@ -53,14 +53,7 @@ final class Syncer implements Runnable {
    * @throws NotTakenError if it cannot be brought there, or that takes too long
    */
   synchronized void sync() throws InterruptedException {
-    long mine = head.getAsLong();
-    if (mine > wanted) {
-      if (wanted <= durable) {
-        sinceNs = System.nanoTime();
-      }
-      wanted = mine;
-      notifyAll();
-    }
+    long mine = want();
     while (durable < mine) {
       // After a failure the disk may say yes and not have it: only a restart finds out.
       if (failure != null || stopped) {
@@ -75,7 +68,24 @@ final class Syncer implements Runnable {
     }
   }
 
-  /** How long the disk has not answered although somebody waits for it. */
+  /**
+   * Has what was appended before brought to the disk, and waits for nothing.
+   *
+   * @return up to where
+   */
+  synchronized long want() {
+    long mine = head.getAsLong();
+    if (mine > wanted) {
+      if (wanted <= durable) {
+        sinceNs = System.nanoTime();
+      }
+      wanted = mine;
+      notifyAll();
+    }
+    return mine;
+  }
+
+  /** How long the disk has not answered although somebody wants something there. */
   private long waitedMs() {
     return wanted <= durable ? 0 : TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - sinceNs);
   }

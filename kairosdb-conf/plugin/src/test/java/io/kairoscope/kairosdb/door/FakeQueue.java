@@ -117,6 +117,11 @@ class FakeQueue extends QueueProcessor implements PointQueue {
   }
 
   @Override
+  public void syncSoon() {
+    calls.add("sync soon");
+  }
+
+  @Override
   public boolean flush(String metric, SetMultimap<String, String> tags, long timeoutMs) {
     calls.add("flush " + metric + (tags.isEmpty() ? " " : tags + " ") + timeoutMs);
     return flushes;

@@ -15,6 +15,7 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.nio.charset.StandardCharsets;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -104,6 +105,8 @@ class TelnetDoorTest {
                         + p.ttlS())
             .toList());
     assertEquals(5, stats.telnetPoints.sum());
+    // Nobody acknowledges them, and a loss of power is to take no more than the last of them.
+    assertEquals(Collections.nCopies(5, "sync soon"), queue.calls);
   }
 
   @Test

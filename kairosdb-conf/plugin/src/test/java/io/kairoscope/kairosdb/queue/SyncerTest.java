@@ -98,6 +98,16 @@ class SyncerTest {
   }
 
   @Test
+  void whatNobodyWaitsForComesToTheDiskToo() throws Exception {
+    thread.start();
+    head.set(3);
+    assertEquals(3, syncer.want());
+    answers.put(GOOD);
+    syncer.sync();
+    assertEquals(1, forced.get(), "it was there");
+  }
+
+  @Test
   void afterAFailureNothingIsPromisedAnyMore() throws Exception {
     for (Throwable failure :
         new Throwable[] {new IOException("no disk"), new InternalError("a page")}) {
