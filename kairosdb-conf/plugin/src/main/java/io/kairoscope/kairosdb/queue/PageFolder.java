@@ -26,6 +26,7 @@ final class PageFolder {
 
   private final Path folder;
   private final int pageBytes;
+  private volatile int fills;
 
   /**
    * @param pageBytes size of new pages
@@ -128,6 +129,12 @@ final class PageFolder {
         }
       }
     }
+    fills++;
+  }
+
+  /** How many pages were filled: one that was mapped before may have ended early. */
+  int fills() {
+    return fills;
   }
 
   /** A page to write to, which {@link #make} or {@link #fill} made. */

@@ -54,9 +54,8 @@ final class QueueReader implements PointFile.Reader, Closeable {
       expected = new long[count];
     }
     for (int i = 0; i < count; i++) {
-      MappedByteBuffer page = index.get(IndexItem.page(records[i]));
-      expected[i] =
-          page == null || beyond(page, records[i]) ? -1 : IndexItem.place(page, records[i]);
+      MappedByteBuffer page = indexPage(records[i]);
+      expected[i] = page == null ? -1 : IndexItem.place(page, records[i]);
     }
     for (int i = 0; i < count; i++) {
       MappedByteBuffer page = expected[i] < 0 ? null : data.get(IndexItem.pageOf(expected[i]));
@@ -70,12 +69,24 @@ final class QueueReader implements PointFile.Reader, Closeable {
 
   /** Only what the index has; false if it has nothing, or its page is gone. */
   boolean loadItem(long record) throws IOException {
-    MappedByteBuffer page = index.get(IndexItem.page(record));
-    if (page == null || beyond(page, record)) {
+    MappedByteBuffer page = indexPage(record);
+    if (page == null) {
       return false;
     }
     item.read(page, record);
     return !item.blank();
+  }
+
+  /** That has the record; null if none does. */
+  private MappedByteBuffer indexPage(long record) throws IOException {
+    MappedByteBuffer page = index.get(IndexItem.page(record));
+    if (page != null && beyond(page, record) && index.isOutgrown()) {
+      // It ended early, as a loss of power leaves it, and was made whole: what was appended since
+      // is behind the end of what is mapped.
+      index.forget();
+      page = index.get(IndexItem.page(record));
+    }
+    return page == null || beyond(page, record) ? null : page;
   }
 
   private static boolean beyond(MappedByteBuffer page, long record) {
@@ -123,6 +134,8 @@ final class QueueReader implements PointFile.Reader, Closeable {
     private final Map<Long, MappedByteBuffer> pages = new LinkedHashMap<>(16, 0.75f, true);
     private long lastPage = -1;
     private MappedByteBuffer last;
+    // Of the folder, before the oldest of these pages was mapped.
+    private int fills;
 
     AtHand(PageFolder folder) {
       this.folder = folder;
@@ -134,6 +147,9 @@ final class QueueReader implements PointFile.Reader, Closeable {
       }
       MappedByteBuffer found = pages.get(page);
       if (found == null) {
+        if (pages.isEmpty()) {
+          fills = folder.fills();
+        }
         found = folder.forReading(page);
         if (found == null) {
           return null;
@@ -148,6 +164,11 @@ final class QueueReader implements PointFile.Reader, Closeable {
       lastPage = page;
       last = found;
       return found;
+    }
+
+    /** Whether some of these pages may be longer now. */
+    boolean isOutgrown() {
+      return fills != folder.fills();
     }
 
     void forget() {

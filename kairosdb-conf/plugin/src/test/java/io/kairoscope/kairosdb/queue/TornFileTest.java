@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.kairoscope.kairosdb.queue.QueueFile.Limits;
@@ -175,6 +176,36 @@ class TornFileTest {
         assertEquals(92, whole(torn).size());
         assertEquals(5, torn.unreadable(), "of the last three nobody knows");
       }
+    }
+  }
+
+  /** As when the disk is full at the start, so that the page cannot be made whole before. */
+  @Test
+  void aReaderThatSawAPageEndEarlyReadsWhatIsAppendedToIt() throws IOException {
+    try (QueueFile file = new QueueFile(folder, PAGE_BYTES, Limits.NONE, false)) {
+      for (long index = 0; index < 100; index++) {
+        append(file, index);
+      }
+    }
+    Path page = folder.resolve("kairos_queue/index/page-0.dat");
+    try (RandomAccessFile open = new RandomAccessFile(page.toFile(), "rw")) {
+      open.setLength(100 * IndexItem.BYTES);
+    }
+    try (QueueFile file = new QueueFile(folder, PAGE_BYTES, Limits.NONE, false);
+        QueueReader reader = file.reader();
+        QueueReader expecting = file.reader()) {
+      assertEquals(100, file.head());
+      assertTrue(reader.load(99));
+      assertTrue(expecting.load(99));
+      assertFalse(reader.load(100));
+      for (long index = 100; index < 200; index++) {
+        append(file, index);
+      }
+      assertTrue(reader.load(100), "it is given up, and was acknowledged");
+      assertTrue(reader.load(199));
+      assertTrue(reader.load(99));
+      expecting.expect(new long[] {99, 100, 199}, 3);
+      assertTrue(expecting.load(199));
     }
   }
 
