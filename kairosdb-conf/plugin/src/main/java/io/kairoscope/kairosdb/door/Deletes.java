@@ -11,6 +11,7 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.LongSupplier;
 import javax.inject.Inject;
@@ -38,6 +39,9 @@ import org.slf4j.LoggerFactory;
  *
  * <p>New entries are told by their keys and not by the table's time of modification: that is a cell
  * whose latest writer wins by his clock, so the change of a node with a slow clock is never seen.
+ * Nor is an entry's age told by what its key begins with, when the delete was asked for by its
+ * node's clock: a delete may take longer than entries are left, and clocks differ. Each node counts
+ * from when it wrote an entry, or first did what it asks for.
  */
 public final class Deletes implements KairosDBService {
   /** A delete of KairosDB's own. */
@@ -62,7 +66,7 @@ public final class Deletes implements KairosDBService {
   private static final long KEPT_MS = 600_000;
   // For entries of nodes that never came back.
   private static final long LEFT_MS = 6 * KEPT_MS;
-  // So long after its begin a delete is over, or its node is.
+  // So long after it was first seen a delete is over, or its node is.
   private static final long OVER_MS = 60_000;
   private static final String BEGUN = ":begun";
   private static final String DONE = ":done";
@@ -74,8 +78,10 @@ public final class Deletes implements KairosDBService {
   private final long waitMs;
   private final String node = UUID.randomUUID().toString();
   private final AtomicLong number = new AtomicLong();
-  // The poller's alone.
-  private final Set<String> handled = new HashSet<>();
+  // This node's entries, and when they were written.
+  private final Map<String, Long> written = new ConcurrentHashMap<>();
+  // The poller's alone: others' entries, and when this node did what they ask for.
+  private final Map<String, Long> handled = new HashMap<>();
   private final Set<String> lateDone = new HashSet<>();
   private final OncePerSecond log = new OncePerSecond();
   private volatile Thread poller;
@@ -122,7 +128,7 @@ public final class Deletes implements KairosDBService {
     notice.at = at;
     String key = String.format("%015d-%s-%d", at, node, number.incrementAndGet());
     if (several) {
-      store.setValue(SERVICE, SERVICE_KEY, key + BEGUN, new Gson().toJson(notice));
+      announce(key + BEGUN, notice);
       Thread.sleep(waitMs);
     }
     Runnable reindex = queue.deleting(notice.metric, at);
@@ -140,9 +146,15 @@ public final class Deletes implements KairosDBService {
         reindex.run();
       }
       if (several) {
-        store.setValue(SERVICE, SERVICE_KEY, key + DONE, new Gson().toJson(notice));
+        announce(key + DONE, notice);
       }
     }
+  }
+
+  private void announce(String key, Notice notice) throws DatastoreException {
+    // Before it is there: the poller may find it at once.
+    written.put(key, now());
+    store.setValue(SERVICE, SERVICE_KEY, key, new Gson().toJson(notice));
   }
 
   @Override
@@ -197,12 +209,12 @@ public final class Deletes implements KairosDBService {
         look(key, all);
       } catch (JsonParseException stranger) {
         logger.error("Not an entry of a delete: {}", key, stranger);
-        handled.add(key);
+        handled.put(key, now());
       } catch (DatastoreException | RuntimeException error) {
         failure = error; // the others may do
       }
     }
-    handled.retainAll(all);
+    handled.keySet().retainAll(all);
     lateDone.retainAll(all);
     if (failure != null) {
       throw new DatastoreException(failure);
@@ -210,34 +222,33 @@ public final class Deletes implements KairosDBService {
   }
 
   private void look(String key, Set<String> all) throws DatastoreException, InterruptedException {
-    if (isOld(key)) {
+    if (key.contains(node)) {
+      if (since(written.get(key)) > KEPT_MS) {
+        store.deleteKey(SERVICE, SERVICE_KEY, key);
+        written.remove(key);
+      }
+      return;
+    }
+    if (!handled.containsKey(key) && handle(key)) {
+      handled.put(key, now());
+    }
+    long age = since(handled.get(key));
+    // Its node died in the middle: what it deleted of the index is hidden all the same.
+    if (key.endsWith(BEGUN)
+        && !all.contains(key.substring(0, key.length() - BEGUN.length()) + DONE)
+        && !lateDone.contains(key)
+        && age > OVER_MS) {
+      indexAgain(notice(key));
+      lateDone.add(key);
+    }
+    if (age > LEFT_MS) {
       store.deleteKey(SERVICE, SERVICE_KEY, key);
-    } else if (!key.contains(node)) {
-      if (!handled.contains(key) && handle(key)) {
-        handled.add(key);
-      }
-      // Its node died in the middle: what it deleted of the index is hidden all the same.
-      if (key.endsWith(BEGUN)
-          && !all.contains(key.substring(0, key.length() - BEGUN.length()) + DONE)
-          && !lateDone.contains(key)
-          && age(key) > OVER_MS) {
-        indexAgain(notice(key));
-        lateDone.add(key);
-      }
     }
   }
 
-  private boolean isOld(String key) {
-    long age = age(key);
-    return age > LEFT_MS || age > KEPT_MS && key.contains(node);
-  }
-
-  private long age(String key) {
-    try {
-      return now() - Long.parseLong(key.substring(0, key.indexOf('-')));
-    } catch (NumberFormatException | IndexOutOfBoundsException stranger) {
-      return 0;
-    }
+  /** 0 if it has not been yet. */
+  private long since(Long ms) {
+    return ms == null ? 0 : now() - ms;
   }
 
   /** Null if it was removed meanwhile. */

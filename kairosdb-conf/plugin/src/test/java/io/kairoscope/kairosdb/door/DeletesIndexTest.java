@@ -1,5 +1,6 @@
 package io.kairoscope.kairosdb.door;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -9,6 +10,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.kairosdb.core.datastore.QueryMetric;
+import org.kairosdb.core.exception.DatastoreException;
 
 /** Deletes over writers with their caches: the last point of a series is found, too. */
 class DeletesIndexTest {
@@ -67,6 +69,70 @@ class DeletesIndexTest {
     assertFalse(othersRows.finds("m", "quiet", deleted), "nothing came since");
     long later = othersRows.put("m", "quiet");
     assertTrue(othersRows.finds("m", "quiet", later), "its row was forgotten");
+  }
+
+  /** Longer than its node leaves what it has told the others. */
+  @Test
+  void aLongDeleteHidesNothingThatCameMeanwhile() throws Exception {
+    othersRows.put("m", "s");
+    long[] last = new long[1];
+    deletes.run(
+        query,
+        now,
+        () -> {
+          now += 70_000;
+          look(other);
+          rows.deleteIndex();
+          last[0] = othersRows.put("m", "s");
+          now += 600_000;
+        });
+    deletes.look();
+    now += 1_000;
+    other.look();
+    assertTrue(othersRows.finds("m", "s", last[0]));
+  }
+
+  private static void look(Deletes deletes) throws DatastoreException {
+    try {
+      deletes.look();
+    } catch (InterruptedException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  /** Nor may one take away what the others have not read. */
+  @Test
+  void aNodeWhoseClockIsAheadReadsWhatOthersDelete() throws Exception {
+    long aheadMs = 2 * 3_600_000;
+    IndexedRows aheadRows = new IndexedRows(rows, () -> now + aheadMs, folder);
+    Deletes ahead = new Deletes(new Queue(aheadRows), keys, true, () -> now + aheadMs, 1);
+    othersRows.put("m", "s");
+    aheadRows.put("m", "t");
+    long[] last = new long[2];
+    deletes.run(
+        query,
+        now,
+        () -> {
+          rows.deleteIndex();
+          last[0] = othersRows.put("m", "s");
+          last[1] = aheadRows.put("m", "t");
+        });
+    now += 1_000;
+    ahead.look();
+    other.look();
+    assertTrue(othersRows.finds("m", "s", last[0]));
+    assertTrue(aheadRows.finds("m", "t", last[1]));
+  }
+
+  @Test
+  void whatADeadNodeLeftIsTakenAwayInTheEnd() throws Exception {
+    deletes.run(query, now, () -> {});
+    now += 1_000;
+    other.look();
+    assertEquals(2, keys.values.size());
+    now += 3_601_000;
+    other.look();
+    assertEquals(0, keys.values.size());
   }
 
   @Test
