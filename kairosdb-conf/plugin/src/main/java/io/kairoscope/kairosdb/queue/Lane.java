@@ -18,6 +18,8 @@ final class Lane {
   long probedMs;
   // Since when it owes an answer, while something is under way.
   long owesSinceMs;
+  // What it owed since when another node was asked for the same.
+  long comparedMs = Long.MIN_VALUE;
   // When it answered last, if it ever did.
   long answeredMs;
   boolean answeredEver;

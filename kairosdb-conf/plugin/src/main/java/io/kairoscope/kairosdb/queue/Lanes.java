@@ -21,9 +21,10 @@ import org.slf4j.LoggerFactory;
  * silent: frozen, or behind a network that is gone. What is under way to it is sent again by another
  * node, which is the same write, and the first answer is taken. Until it answers anything it gets
  * nothing but a copy of a batch now and then. A store of which all nodes are slow is not asked twice:
- * that would have it do everything twice, and answer later still. One that answers later than is
- * waited for is asked for less at a time, until it does not: attempts that are made again and again
- * would bury it.
+ * that would have it do everything twice, and answer later still. Where nobody else has anything to
+ * answer, another node is sent a copy of one batch, to tell the two apart. One that answers later
+ * than is waited for is asked for less at a time, until it does not: attempts that are made again
+ * and again would bury it.
  */
 final class Lanes {
   /** What became of a batch; called without a lock, and never twice for one attempt. */
@@ -275,10 +276,8 @@ final class Lanes {
         if (late > silentMs / TICKS) {
           lane.owesSinceMs += late;
         }
-        if (!lane.underWay.isEmpty()
-            && now - lane.owesSinceMs >= silentMs
-            && othersAnswer(lane, now - silentMs, (now - lane.owesSinceMs) / SLOWER)) {
-          silent(lane, now);
+        if (!lane.underWay.isEmpty() && now - lane.owesSinceMs >= silentMs) {
+          owes(lane, now);
         }
         busy |= !lane.underWay.isEmpty() || !lane.waiting.isEmpty();
       }
@@ -287,6 +286,39 @@ final class Lanes {
       }
     }
     pump();
+  }
+
+  private void owes(Lane lane, long now) {
+    double withinMs = (now - lane.owesSinceMs) / SLOWER;
+    if (othersAnswer(lane, now - silentMs, withinMs)) {
+      silent(lane, now);
+    } else if (lane.comparedMs != lane.owesSinceMs && othersOweNothing(lane)) {
+      compare(lane, now, withinMs);
+    }
+  }
+
+  private boolean othersOweNothing(Lane than) {
+    for (Lane lane : lanes.values()) {
+      if (lane != than && !lane.silent && !lane.underWay.isEmpty()) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  /** Sends a copy of one batch to a node that took no longer lately, or was never asked. */
+  private void compare(Lane owes, long now, double withinMs) {
+    for (Attempt attempt : owes.underWay) {
+      for (Node node : attempt.batch.closed ? List.<Node>of() : attempt.batch.place().nodes()) {
+        Lane lane = lane(node);
+        if (lane != owes && good(node) && lane.answerTakesMs() <= withinMs) {
+          owes.comparedMs = owes.owesSinceMs;
+          stats.hedged.increment();
+          probes.add(new Attempt(attempt.batch, lane, now));
+          return;
+        }
+      }
+    }
   }
 
   /** Whether another node answered since then, and whoever did took no longer than so long. */

@@ -161,7 +161,8 @@ final class QueueMetrics implements MetricSource {
     counter(
         to,
         "hedged_batches_total",
-        "Batches that were sent again by another storage node, as one was silent.",
+        "Batches that were sent again by another storage node, as one was silent or to tell whether"
+            + " it was.",
         stats.hedged);
     counter(to, "node_silences_total", "Times that a storage node fell silent.", stats.silences);
     counter(

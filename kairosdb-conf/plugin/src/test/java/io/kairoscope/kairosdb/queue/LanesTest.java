@@ -128,6 +128,70 @@ class LanesTest {
     assertEquals(161, written.size());
   }
 
+  /** With releases seconds apart nobody else has had anything to answer. */
+  @Test
+  void aSilentNodeIsNoticedWithoutOtherTraffic() {
+    lanes.add(new One(b, c, a));
+    pass(3_000);
+    frozen.add(a);
+    lanes.add(new One(a, b, c));
+    lanes.add(new One(a, b, c));
+    pass(2_000);
+    assertEquals(3, written.size());
+    assertEquals(List.of("a"), lanes.silent());
+    // The one copy that tells, and the other batch.
+    assertEquals(2, stats.hedged.sum());
+    frozen.clear();
+    pass(10);
+    assertEquals(List.of(), lanes.silent());
+  }
+
+  @Test
+  void aNodeThatWasNeverAskedTellsToo() {
+    frozen.add(a);
+    lanes.add(new One(a, b, c));
+    pass(2_000);
+    assertEquals(1, written.size());
+    assertEquals(List.of("a"), lanes.silent());
+  }
+
+  @Test
+  void aCopyThatIsNotAnsweredEitherIsTheOnlyOne() {
+    frozen.addAll(Set.of(a, b, c));
+    lanes.add(new One(a, b, c));
+    lanes.add(new One(a, b, c));
+    pass(20_000);
+    assertEquals(3, sent.size());
+    assertEquals(List.of(), lanes.silent());
+    frozen.clear();
+    pass(10);
+    assertEquals(2, written.size());
+    assertEquals(List.of(), failed);
+  }
+
+  /** It would do everything twice. */
+  @Test
+  void aStoreThatIsSlowWithLittleToDoIsAskedOnce() {
+    int asked = 0;
+    for (int ms = 0; ms < 60_000; ms += 10) {
+      if (ms % 6_000 == 0) {
+        lanes.add(ms % 12_000 == 0 ? new One(a, b, c) : new One(b, c, a));
+      }
+      timer.advance(10);
+      for (Sent one : List.copyOf(sent)) {
+        if (timer.nowMs() - one.atMs >= 2_000) {
+          sent.remove(one);
+          asked++;
+          one.answer.complete(0);
+        }
+      }
+    }
+    assertEquals(10, written.size());
+    assertEquals(0, stats.silences.sum());
+    // What it took to learn how slow its nodes are.
+    assertTrue(asked <= 12, asked + " for 10");
+  }
+
   @Test
   void aLateAnswerCountsAndBringsTheNodeBack() {
     frozen.add(a);
