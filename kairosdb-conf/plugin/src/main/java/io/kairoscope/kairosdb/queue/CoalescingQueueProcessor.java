@@ -57,6 +57,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
   // A service manager waits longer than this before it kills, and what is not stored by then is
   // stored after the next start.
   private static final long DRAIN_MS = 10_000;
+  private static final long END_MS = 5_000;
   private static final long POLL_MS = 100;
   // What others deleted is asked for once a second. Points that nobody deleted must not wait for
   // ever where it cannot be had.
@@ -403,13 +404,18 @@ public class CoalescingQueueProcessor extends QueueProcessor
       }
       deliveries.stop();
       executor.shutdownNow();
-      executor.awaitTermination(5, TimeUnit.SECONDS);
+      boolean ended = executor.awaitTermination(END_MS, TimeUnit.MILLISECONDS);
       timer.shutdownNow();
       if (syncer != null) {
         syncer.stop();
       }
       logger.info("Stopped: {}", queue.depth());
-      queue.end();
+      if (ended) {
+        queue.end();
+      } else {
+        // It would lose the pages that it reads, and this process would end by a signal.
+        logger.warn("The deliveries hang: what is stored is written again after the next start");
+      }
       file.close();
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();

@@ -12,6 +12,7 @@ import com.datastax.driver.core.Statement;
 import com.google.common.collect.ImmutableSetMultimap;
 import com.google.common.collect.ImmutableSortedMap;
 import com.google.common.collect.SetMultimap;
+import com.google.common.util.concurrent.Uninterruptibles;
 import com.google.inject.AbstractModule;
 import com.google.inject.Guice;
 import com.google.inject.Injector;
@@ -34,6 +35,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -265,6 +267,31 @@ class CoalescingQueueProcessorTest {
     }
     queue.shutdown();
     assertEquals(POINTS, written(kairosDb.getInstance(FakeCluster.class)).size());
+  }
+
+  /** What it reads must not be unmapped under it. */
+  @Test
+  void anEndLeavesADeliveryThatHangsItsPages() throws Exception {
+    Injector kairosDb = start(folder, Map.of("window_ms", 0, "keep_s", 1_000));
+    CoalescingQueueProcessor queue = running(kairosDb);
+    for (int i = 0; i < POINTS; i++) {
+      queue.put(event(i));
+    }
+    awaitStored(queue);
+    CountDownLatch hangs = new CountDownLatch(1);
+    CountDownLatch goesOn = new CountDownLatch(1);
+    kairosDb.getInstance(FakeCluster.class).beforeEach =
+        () -> {
+          hangs.countDown();
+          // As in a driver that takes no notice of an interrupt.
+          Uninterruptibles.awaitUninterruptibly(goesOn);
+        };
+    queue.put(event(POINTS));
+    hangs.await();
+    queue.shutdown();
+    goesOn.countDown();
+    QueueDepth next = (QueueDepth) start(0).getInstance(QueueProcessor.class);
+    assertEquals(POINTS + 1, next.waiting(), "what was kept was given up");
   }
 
   @Test

@@ -37,6 +37,7 @@ final class FakeCluster extends ClusterConnection {
   final List<Host> hosts = new ArrayList<>();
   boolean answersAtOnce;
   boolean keeps = true;
+  volatile Runnable beforeEach = () -> {};
 
   private final RowSpec spec =
       new RowSpec(RowSpec.DEFAULT_ROW_WIDTH, TimeUnit.MILLISECONDS, false);
@@ -96,6 +97,7 @@ final class FakeCluster extends ClusterConnection {
 
   @Override
   public ResultSetFuture executeAsync(Statement statement) {
+    beforeEach.run();
     if (keeps) {
       sent.add((BatchStatement) statement);
     }
