@@ -39,6 +39,8 @@ final class Lanes {
   private static final long PROBE_MS = 3_000;
   private static final long AGAIN_MS = 1_000;
   private static final int TICKS = 4;
+  // Sent by one thread before another goes on.
+  private static final int AT_A_TIME = 1_000;
   // So many times as long as the others' answers take, a node may take for its own.
   private static final double SLOWER = 4;
   private static final Node ANY = new Node("any node", null);
@@ -115,21 +117,31 @@ final class Lanes {
 
   /**
    * Sends all that may be sent. A store that answers at once, or in another thread, would have this
-   * called while it runs: then it goes round once more, so that no call is within another.
+   * called while it runs: then it goes round once more, so that no call is within another. Not for
+   * ever, or a thread of the driver would read no answers for as long as others bring some, and
+   * that of the deliveries release nothing.
    */
   private void pump() {
     if (rounds.getAndIncrement() != 0) {
       return;
     }
     int seen = 1;
+    int left = AT_A_TIME;
     do {
       try {
-        for (Attempt attempt = next(); attempt != null; attempt = next()) {
+        for (Attempt attempt = next(); attempt != null; attempt = left > 0 ? next() : null) {
           send(attempt);
+          left--;
         }
       } catch (Throwable error) {
         stats.errors.increment();
         logger.error("A round of batches was not sent to its end", error);
+      }
+      if (left <= 0) {
+        // While this is still the only one that sends; also what others asked for meanwhile.
+        rounds.set(0);
+        timer.after(0, this::pump);
+        return;
       }
       seen = rounds.addAndGet(-seen);
     } while (seen != 0);

@@ -349,6 +349,45 @@ class LanesTest {
     assertEquals(66, written.size());
   }
 
+  @Test
+  void noThreadSendsForEver() {
+    int all = 20_000;
+    List<Batch> sent = new ArrayList<>();
+    Lanes lanes = new Lanes(new Timer(timer, stats), timer::nowMs, SLOTS, 1_000, stats);
+    class Next extends One {
+      Next() {
+        super(a);
+      }
+
+      @Override
+      CompletionStage<?> send(Node node) {
+        sent.add(this);
+        // As if another thread had one more.
+        if (sent.size() < all) {
+          lanes.add(new Next());
+        }
+        return CompletableFuture.completedFuture(0);
+      }
+    }
+    lanes.outcome(
+        new Lanes.Outcome() {
+          @Override
+          public void written(Batch batch, Object result) {
+            written.add(batch);
+          }
+
+          @Override
+          public void failed(Batch batch, Node node, Throwable error) {
+            failed.add(batch);
+          }
+        });
+    lanes.add(new Next());
+    assertTrue(sent.size() <= 1_000, "" + sent.size());
+    timer.advance(10);
+    assertEquals(all, sent.size());
+    assertEquals(all, written.size());
+  }
+
   /** One after the other, whether anybody still waits for it or not. */
   private final class Slow {
     static final long TAKES_MS = 300;
