@@ -31,6 +31,10 @@ import java.util.TreeMap;
  */
 final class QueueFile implements PointFile, Closeable {
   static final String NAME = "kairos_queue";
+  // What is left by QueueTool when it is ended in the middle of a drop: what takes the place of the
+  // queue, whole from when it is there, and what that replaces.
+  static final String KEPT = NAME + "-kept";
+  static final String REPLACED = NAME + "-replaced";
   private static final int META_BYTES = 16;
   private static final int TAIL_AT = 8;
   private static final int PAGES_AT_LEAST = 3;
@@ -98,6 +102,8 @@ final class QueueFile implements PointFile, Closeable {
           "the queue's files need a bound of " + ((least >> 20) + 1) + " MiB or more");
     }
     folder = parent.resolve(NAME);
+    endDrop(parent);
+    boolean isNew = !Files.exists(folder);
     data = new PageFolder(folder.resolve("data"), pageBytes);
     index = new PageFolder(folder.resolve("index"), IndexItem.PAGE_BYTES);
     PageFolder metas = new PageFolder(folder.resolve("meta_data"), META_BYTES);
@@ -108,12 +114,25 @@ final class QueueFile implements PointFile, Closeable {
         FileChannel.open(
             folder.resolve("lock"), StandardOpenOption.WRITE, StandardOpenOption.CREATE);
     lock = lock();
+    if (!isNew) {
+      // Of a drop that did not come to replace it, or did.
+      QueueTool.delete(parent.resolve(KEPT));
+      QueueTool.delete(parent.resolve(REPLACED));
+    }
     metas.fill(0);
     meta = metas.forWriting(0);
     dataPages = data.sizes();
     indexPages = index.sizes();
     unfilled = new HashSet<>(indexPages.keySet());
     recover();
+  }
+
+  /** Between its two renames there is no queue: else one would begin empty. */
+  static void endDrop(Path parent) throws IOException {
+    Path kept = parent.resolve(KEPT);
+    if (Files.exists(kept) && !Files.exists(parent.resolve(NAME))) {
+      Files.move(kept, parent.resolve(NAME));
+    }
   }
 
   private FileLock lock() throws IOException {

@@ -78,6 +78,7 @@ public final class QueueTool {
     if (left.size() != 2) {
       throw new IllegalArgumentException(USAGE);
     }
+    QueueFile.endDrop(Path.of(left.get(1)));
     QueueTool tool = new QueueTool(Path.of(left.get(1)), metric, out);
     if (!Files.isDirectory(tool.file)) {
       throw new IOException("there is no queue in " + left.get(1));
@@ -243,9 +244,11 @@ public final class QueueTool {
               }
             });
         kept.force();
-        Path old = Files.createTempDirectory(parent, "queue-dropped-");
-        Files.move(file, old.resolve(QueueFile.NAME));
-        Files.move(others.resolve(QueueFile.NAME), file);
+        // Wherever this is ended, what opens the queue next finds the old one or the new one.
+        Path old = parent.resolve(QueueFile.REPLACED);
+        Files.move(others.resolve(QueueFile.NAME), parent.resolve(QueueFile.KEPT));
+        Files.move(file, old);
+        QueueFile.endDrop(parent);
         delete(old);
       }
     } finally {
@@ -259,7 +262,11 @@ public final class QueueTool {
         .sizes().values().stream().mapToInt(Long::intValue).max().orElse(1 << 20);
   }
 
-  private static void delete(Path folder) throws IOException {
+  /** With all that is in it; nothing if it is not there. */
+  static void delete(Path folder) throws IOException {
+    if (!Files.exists(folder)) {
+      return;
+    }
     try (Stream<Path> all = Files.walk(folder)) {
       for (Path each : all.sorted(Comparator.reverseOrder()).toList()) {
         Files.delete(each);

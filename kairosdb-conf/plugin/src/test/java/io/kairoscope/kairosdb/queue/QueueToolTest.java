@@ -142,6 +142,26 @@ class QueueToolTest {
     }
   }
 
+  /** Between its renames: KairosDB must not begin with an empty queue, nor the tool see none. */
+  @Test
+  void aDropThatWasEndedInTheMiddleLosesNothing() throws IOException {
+    Path file = folder.resolve(QueueFile.NAME);
+    run("drop", "--metric", "half");
+    Files.createDirectories(folder.resolve("kairos_queue-replaced").resolve("data"));
+    Files.move(file, folder.resolve("kairos_queue-kept"));
+    open().close();
+    assertEquals(2 * EACH, run("export").size());
+    Files.move(file, folder.resolve("kairos_queue-kept"));
+    assertEquals(2 * EACH, run("export").size());
+    // Before the first of them the old one is the queue.
+    Files.createDirectories(folder.resolve("kairos_queue-kept").resolve("data"));
+    open().close();
+    assertEquals(2 * EACH, run("export").size());
+    try (Stream<Path> beside = Files.list(folder)) {
+      assertEquals(1, beside.count(), "something is left behind");
+    }
+  }
+
   @Test
   void aQueueInUseIsNotTouched() throws IOException {
     try (QueueFile running = open()) {
