@@ -1,8 +1,10 @@
 """How long it takes until queries find what was sent: counted again and again as a load ends.
 
 What is counted is all of the load's points, so the figure is of the last ones, at the load's rate.
-The first look comes when the loaders have ended, some tenths of a second after the last point was
-due: less than that is not told apart, and the record says at which look all were there.
+A look takes a while by itself, seconds where there are many points: all were there at some time
+between the begin of the last look that lacked some and the end of the one that had them. The first
+look comes when the loaders have ended, some tenths of a second after the last point was due: what
+is there by then was not looked for before.
 """
 
 import time
@@ -33,9 +35,10 @@ def watch(
     found = outcomes.read(schedule, current.folder / run_folder.LOAD)
     wanted = found.counts.acknowledged if found.acknowledges else found.counts.sent
     due_s = schedule.spec.end_ms / 1000
-    looks, began = 0, time.monotonic()
+    looks, began, lacked_s = 0, time.monotonic(), None
     with live.stage(console, "until queries find all points", wanted, "points") as shown:
         while True:
+            asked_s = time.time() - due_s
             try:
                 seen = session.visible(schedule)
             except (OSError, ValueError) as error:
@@ -43,12 +46,20 @@ def watch(
                 return
             if seen is None:
                 return
+            answered_s = time.time() - due_s
             looks += 1
             shown(seen)
             there = seen >= wanted
+            lacked_s = lacked_s if there else asked_s
             if there or time.monotonic() - began > patience_s:
                 break
             pause(EVERY_S)
-    record = {"wanted": wanted, "found": seen, "looks": looks}
-    after_s = time.time() - due_s if there else None
-    run_folder.write_json(current.folder / run_folder.VISIBLE, {**record, "after_due_s": after_s})
+    record = {
+        "wanted": wanted,
+        "found": seen,
+        "looks": looks,
+        "lacked_s": lacked_s,
+        "asked_s": asked_s,
+        "after_due_s": answered_s if there else None,
+    }
+    run_folder.write_json(current.folder / run_folder.VISIBLE, record)

@@ -349,9 +349,12 @@ def _visible(system: System, run: Run) -> Cell | None:
     if told["after_due_s"] is None:
         there = f"{units.count(told['found'])} of {units.count(told['wanted'])}"
         return _none(f"not all were found: {there}")
-    # All that the first look tells is that it was not later.
-    most = "at most " if told["looks"] == 1 else ""
-    return Cell(f"{most}{units.duration(told['after_due_s'])}", float(told["after_due_s"]))
+    # Counting takes a while by itself, which is no time that the points were not there.
+    most, lacked_s = units.duration(told["after_due_s"]), told.get("lacked_s")
+    text = f"at most {most}"
+    if lacked_s is not None:
+        text = f"between {units.duration(lacked_s)} and {most}"
+    return Cell(text, float(told["after_due_s"]))
 
 
 def _followed(system: System) -> Cell:

@@ -65,7 +65,7 @@ class Target:
         ledger = {"scheduled": 1000, "acknowledges": True, "acknowledged": claimed, "stored": kept}
         (run / run_folder.LEDGER).write_text(json.dumps(ledger))
         if wanted.options == ("--count-visible",):
-            seen = {"wanted": 1000, "found": 1000, "looks": 1, "after_due_s": 0.5}
+            seen = {"wanted": 1000, "found": 1000, "looks": 1, "lacked_s": None, "after_due_s": 0.5}
             (run / run_folder.VISIBLE).write_text(json.dumps(seen))
         elif wanted.options == ("--ask",):
             ms = 2.5 if "victoria" in name else 40.0
@@ -104,6 +104,11 @@ def run(
 ) -> int:
     made = bakeoff.Making(found, asked, target, QUIET, lambda: None, for_s)
     return made(entrants)
+
+
+def rows_of(found: BakeOff) -> list[bakeoff_figures.Row]:
+    """Of ours, without another."""
+    return bakeoff_figures.rows([bakeoff_figures.read(found.folder, found.system(OURS))], 100)
 
 
 def test_each_system_has_its_turn_and_is_destroyed(tmp_path: Path) -> None:
@@ -563,6 +568,17 @@ def test_time_to_visible_is_that_of_followed_sensors_where_all_cannot_be_counted
     new = opened(tmp_path / "new", entrants)
     system = [bakeoff_figures.read(new.folder, new.system(one)) for one in entrants]
     assert bakeoff_figures.behind(bakeoff_figures.rows(system, 100), "laptop", titles) == []
+
+
+def test_time_to_visible_lies_between_two_looks(tmp_path: Path) -> None:
+    found = opened(tmp_path, [OURS])
+    run(found, [OURS], Target())
+    path = found.folder / found.system(OURS)["steps"]["load"] / run_folder.VISIBLE
+    seen = {"looks": 3, "lacked_s": 2.75, "asked_s": 5.0, "after_due_s": 7.0}
+    path.write_text(json.dumps(json.loads(path.read_text()) | seen))
+    label = "queries find all points, after the last was due"
+    (cell,) = (row.cells["laptop"] for row in rows_of(found) if row.label == label)
+    assert (cell.text, cell.value) == ("between 2.75 s and 7 s", 7.0)
 
 
 def test_throughput_is_drawn_against_what_survives(tmp_path: Path) -> None:

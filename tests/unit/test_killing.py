@@ -127,22 +127,28 @@ def test_hosts_of_their_own_are_refused() -> None:
 @pytest.mark.parametrize(
     ("answers", "record"),
     [
-        ([3, 7, 10], {"wanted": 10, "found": 10, "looks": 3}),
-        ([10], {"wanted": 10, "found": 10, "looks": 1}),
-        ([3], {"wanted": 10, "found": 3, "looks": 1}),
+        # A look takes 2 s, the first one begins 0.5 s after the last point was due.
+        (
+            [3, 7, 10],
+            {"found": 10, "looks": 3, "lacked_s": 2.75, "asked_s": 5.0, "after_due_s": 7.0},
+        ),
+        ([10], {"found": 10, "looks": 1, "lacked_s": None, "asked_s": 0.5, "after_due_s": 2.5}),
+        ([3], {"found": 3, "looks": 1, "lacked_s": 0.5, "asked_s": 0.5, "after_due_s": None}),
         ([None], None),
         ([OSError("refused")], None),
     ],
 )
-def test_points_are_counted_until_all_are_found(
+def test_points_are_counted_until_all_are_found_each_look_with_its_begin_and_end(
     answers: list[Any],
-    record: dict[str, int] | None,
+    record: dict[str, Any] | None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     counts = SimpleNamespace(acknowledged=10, sent=11)
     found = SimpleNamespace(counts=counts, acknowledges=True)
     monkeypatch.setattr(visible.outcomes, "read", lambda *_: found)
+    clock = moved_by_sleep(1.5)
+    monkeypatch.setattr(visible, "time", clock)
     notes: list[str] = []
     state: Any = SimpleNamespace(
         schedule=SimpleNamespace(spec=SimpleNamespace(end_ms=1_000)),
@@ -153,17 +159,16 @@ def test_points_are_counted_until_all_are_found(
 
     def ask(_: Any) -> Any:
         said = left.pop(0)
+        clock.sleep(2)
         if isinstance(said, Exception):
             raise said
         return said
 
     session: Any = SimpleNamespace(visible=ask)
     patience_s = 60.0 if answers[-1] == 10 else 0.0
-    visible.watch(state, session, Console(quiet=True), lambda _: None, patience_s)
+    visible.watch(state, session, Console(quiet=True), lambda _: clock.sleep(0.25), patience_s)
     path = tmp_path / run_folder.VISIBLE
     assert path.exists() == (record is not None)
     if record is not None:
-        told = json.loads(path.read_text())
-        assert (told.pop("after_due_s") is not None) == (record["found"] == 10)
-        assert told == record
+        assert json.loads(path.read_text()) == {"wanted": 10, **record}
     assert notes == (["points not counted refused"] if answers != [None] and not record else [])
