@@ -4,8 +4,9 @@ What a kill of a process takes is in its memory; the machine's page cache stays.
 takes more, and is not shown by this.
 """
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 import psutil
@@ -27,6 +28,10 @@ kept busy they were not back after 300."""
 EVERY_S = 0.25
 """Between two looks whether they serve again."""
 
+GONE_S, LOOK_S = 30.0, 0.05
+"""How long what was killed may take to end: one that waits for its disk ends after that. And
+between two looks."""
+
 
 def after(after_s: float, hosts: Inventory) -> Then:
     """What kills every server so many seconds after a load's last acknowledgement.
@@ -47,7 +52,8 @@ def kill(current: CurrentRun, session: Session, console: Console, after_s: float
 
     It comes `after_s` seconds after the last acknowledgement, or now if that is later: the loaders
     have to end before, which takes some tenths of a second. When it came, and what was done, is in
-    killed.json of the run folder. UserError if they do not come back.
+    killed.json of the run folder. UserError if one of them was not killed, of which all would be
+    there whatever its acknowledgements are worth; or if they do not come back.
     """
     assert current.schedule is not None  # there was a load
     spec, ended_s = current.schedule.spec, time.time()
@@ -56,11 +62,10 @@ def kill(current: CurrentRun, session: Session, console: Console, after_s: float
     names = {name for host in current.inventory.hosts for name in host.processes}
     since_s = ended_s if arrived_s is None else arrived_s
     time.sleep(max(0.0, since_s + after_s - time.time()))
-    # A server's children are its own: a database's, a pool of workers.
-    ours = [p.pid for p in supervisor.processes(folder) or [] if p.name in names and p.pid]
+    servers = _running(folder, names)
     current.at("kill")
     at, began = time.time(), time.monotonic()
-    killed = _kill(ours)
+    killed = _kill(servers)
     record = {
         "t": at,
         "after_arrived_s": None if arrived_s is None else at - arrived_s,
@@ -88,22 +93,48 @@ def _last_arrived(load: Path, workers: int) -> float | None:
     return max((t for t in said if t is not None), default=None)
 
 
-def _kill(pids: list[int]) -> int:
-    """Kill processes and all below them; how many they were."""
-    found: list[psutil.Process] = []
-    for pid in pids:
+def _running(folder: Path, names: Collection[str]) -> dict[str, int]:
+    """The servers' process ids, by name. UserError if one has none."""
+    known = {process.name: process.pid for process in supervisor.processes(folder) or ()}
+    if missing := sorted(name for name in names if not known.get(name)):
+        raise UserError(
+            f"{', '.join(missing)} could not be killed: supervisord says of no process of that "
+            "name, or does not answer"
+        )
+    return {name: known[name] for name in names}
+
+
+def _kill(servers: Mapping[str, int]) -> int:
+    """Kill servers (process ids, by name) and all below them; how many processes they were.
+
+    UserError if one had ended before, or is still there after GONE_S.
+    """
+    found: dict[psutil.Process, str] = {}
+    for name, pid in servers.items():
         try:
             process = psutil.Process(pid)
-            found += [process, *process.children(recursive=True)]
+            # A server's children are its own: a database's, a pool of workers.
+            found |= dict.fromkeys([process, *process.children(recursive=True)], name)
         except psutil.NoSuchProcess:
-            continue
+            raise UserError(f"{name} ended by itself before it could be killed") from None
     for process in found:
-        try:
+        with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
-        except psutil.NoSuchProcess:
-            continue
-    psutil.wait_procs(found, timeout=30)
+    end = time.monotonic() + GONE_S
+    while left := [process for process in found if _runs(process)]:
+        if time.monotonic() > end:
+            told = ", ".join(f"{found[process]} (process {process.pid})" for process in left)
+            raise UserError(f"{told} still ran {GONE_S:.0f} s after its kill")
+        time.sleep(LOOK_S)
     return len(found)
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Not one that has ended, and that only nobody has asked for yet."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _back(

@@ -26,15 +26,24 @@ time.sleep(600)
 """
 
 
-def test_a_servers_children_are_killed_with_it() -> None:
+def test_a_servers_children_are_killed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True
     ) as parent:
         assert parent.stdout
         child = psutil.Process(int(parent.stdout.readline()))
-        assert killing._kill([parent.pid]) == 2
+        monkeypatch.setattr(killing, "GONE_S", 0.2)
+        with (
+            monkeypatch.context() as spared,
+            pytest.raises(UserError, match=r"x-1 \(process \d+\)"),
+        ):
+            spared.setattr(psutil.Process, "kill", lambda _: None)
+            killing._kill({"x-1": parent.pid})
+        monkeypatch.setattr(killing, "GONE_S", 30)
+        assert killing._kill({"x-1": parent.pid}) == 2
         assert not child.is_running() or child.status() == psutil.STATUS_ZOMBIE
-    assert killing._kill([parent.pid]) == 0  # It is gone by now.
+    with pytest.raises(UserError, match="x-1 ended by itself before it could be killed"):
+        killing._kill({"x-1": parent.pid})
 
 
 class Server:
@@ -87,10 +96,10 @@ def test_a_kill_is_counted_from_the_last_acknowledgement(
     monkeypatch.setattr(killing, "time", clock)
     ours = [SimpleNamespace(name="x-1", pid=7), SimpleNamespace(name="other-1", pid=8)]
     monkeypatch.setattr(killing.supervisor, "processes", lambda _: ours)
-    did: list[list[int]] = []
+    did: list[dict[str, int]] = []
 
-    def kill(pids: list[int]) -> int:
-        did.append(pids)
+    def kill(servers: dict[str, int]) -> int:
+        did.append(servers)
         clock.sleep(0.5)  # until all of them are gone
         return 3
 
@@ -107,12 +116,44 @@ def test_a_kill_is_counted_from_the_last_acknowledgement(
     )
     session: Any = Server(well_after=0)
     killing.kill(state, session, Console(quiet=True), 5)
-    assert did == [[7]]
+    assert did == [{"x-1": 7}]
     told = json.loads((tmp_path / run_folder.KILLED).read_text())
     assert told["after_arrived_s"] == came_s
     assert told["after_load_s"] == pytest.approx(told["t"] - 100.25)
     assert told["serving_s"] == 0.5
     assert notes == [f"x-1 (3 processes) {words}"]
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        None,  # supervisord did not answer
+        [SimpleNamespace(name="x-1", pid=7), SimpleNamespace(name="x-2", pid=0)],
+        [SimpleNamespace(name="x-1", pid=7)],
+    ],
+)
+def test_a_kill_that_not_all_servers_had_is_none(
+    known: list[Any] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / run_folder.LOAD).mkdir()
+    monkeypatch.setattr(killing, "time", moved_by_sleep(100))
+    monkeypatch.setattr(killing.supervisor, "processes", lambda _: known)
+    did: list[Any] = []
+    monkeypatch.setattr(killing, "_kill", did.append)
+    state: Any = SimpleNamespace(
+        schedule=SimpleNamespace(spec=SimpleNamespace(workers=1, end_ms=98_000, acknowledges=True)),
+        folder=tmp_path,
+        inventory=SimpleNamespace(
+            hosts=[SimpleNamespace(vars={"supervisor_dir": "x"}, processes=["x-1", "x-2"])]
+        ),
+        at=lambda _: None,
+        note=lambda *_: None,
+    )
+    session: Any = Server(well_after=0)
+    with pytest.raises(UserError, match=r"x-2 could not be killed: supervisord says of no process"):
+        killing.kill(state, session, Console(quiet=True), 0)
+    assert did == []
+    assert not (tmp_path / run_folder.KILLED).exists()
 
 
 def test_hosts_of_their_own_are_refused() -> None:
