@@ -57,7 +57,8 @@ def kill(current: CurrentRun, session: Session, console: Console, after_s: float
     """
     assert current.schedule is not None  # there was a load
     spec, ended_s = current.schedule.spec, time.time()
-    arrived_s = _last_arrived(current.folder / run_folder.LOAD, spec.workers)
+    # Target local has one clock, the loaders' and ours.
+    arrived_s = outcomes.last_arrived(current.folder / run_folder.LOAD, spec.workers)
     folder = Path(current.inventory.hosts[0].vars["supervisor_dir"])
     names = {name for host in current.inventory.hosts for name in host.processes}
     since_s = ended_s if arrived_s is None else arrived_s
@@ -81,16 +82,6 @@ def kill(current: CurrentRun, session: Session, console: Console, after_s: float
     with live.stage(console, f"killed {told}{what}; until they serve again"):
         back_s = _back(session, BACK_S, began)
     run_folder.write_json(current.folder / run_folder.KILLED, {**record, "serving_s": back_s})
-
-
-def _last_arrived(load: Path, workers: int) -> float | None:
-    """When the last points of a load were acknowledged (where nothing is: were sent), epoch s, by
-    the workers that came to their end; None if none were.
-
-    Target local has one clock, theirs and ours.
-    """
-    said = (final["arrived_t"] for final in outcomes.finals(load, workers))
-    return max((t for t in said if t is not None), default=None)
 
 
 def _running(folder: Path, names: Collection[str]) -> dict[str, int]:

@@ -116,9 +116,10 @@ def _claimed(ledger: Mapping[str, Any] | None) -> tuple[int, int | None]:
 
 
 def _seconds(run: Run) -> float:
-    """Of the whole load, warm-up included."""
-    start, end = (run.manifest["load"][key] for key in ("start_ms", "end_ms"))
-    return float(end - start) / 1000
+    """Of the whole load, warm-up included: to the last acknowledgement, which may come long after
+    the last point was due, as what a server does not take is sent again."""
+    start_s, end_s = (run.manifest["load"][key] / 1000 for key in ("start_ms", "end_ms"))
+    return float(max(end_s, run.measurements.get("arrived_t") or 0.0) - start_s)
 
 
 def _killed(run: Run, ledger: Mapping[str, Any] | None) -> Killed | None:

@@ -28,6 +28,8 @@ FAIR = (
     "its cores.",
     f"A request has {PER_REQUEST} points, one each of as many sensors. Who takes thousands at once "
     "pays more for a point than it would.",
+    "Points a second are by the time to the last acknowledgement: what a system does not take in "
+    "the load's own time is sent again for a while.",
     "Series are there already when servers are killed, from the loads before: of a system that, by "
     "what its acknowledgement means, keeps points of new series in memory for longer, a kill takes "
     "more than is shown here.",

@@ -86,6 +86,7 @@ def measure(
             run.plan.experiment.cluster.replication_factor,
             (sum(w["cpu_s"] for w in workers), sum(w["sent"] for w in workers)),
         ),
+        "arrived_t": outcomes.last_arrived(run.load, spec.workers),
         "longest_silence": quiet.to_json() if quiet else None,
         "kairosdb_nodes": measurements.node_balance(run.kairosdb, schedule, found),
     }

@@ -177,6 +177,13 @@ def finals(folder: Path, workers: int) -> list[dict[str, Any]]:
     return [run_folder.read_object(path) for path in paths if path.exists()]
 
 
+def last_arrived(folder: Path, workers: int) -> float | None:
+    """When the last points of a load were acknowledged (where nothing is: were sent), epoch s by
+    the loaders' clocks, by the workers that came to their end; None if none were."""
+    said = (final.get("arrived_t") for final in finals(folder, workers))
+    return max((t for t in said if t is not None), default=None)
+
+
 _ANSWERS = ("sent", "not_sent", "right", "late", "wrong", "failed")
 _POINTS = ("points_checked", "points_late")
 

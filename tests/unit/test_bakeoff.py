@@ -581,6 +581,23 @@ def test_time_to_visible_lies_between_two_looks(tmp_path: Path) -> None:
     assert (cell.text, cell.value) == ("between 2.75 s and 7 s", 7.0)
 
 
+def test_points_a_second_are_by_the_time_to_the_last_acknowledgement(tmp_path: Path) -> None:
+    found = opened(tmp_path, [OURS])
+    run(found, [OURS], Target())
+    labels = ("accepted", "read back")
+
+    def shown() -> list[str]:
+        return [row.cells["laptop"].text for row in rows_of(found) if row.label in labels]
+
+    folder = found.folder / found.system(OURS)["steps"]["load"]
+    path = folder / run_folder.MEASUREMENTS
+    end_s = json.loads((folder / run_folder.MANIFEST).read_text())["load"]["end_ms"] / 1000
+    # The load is of 120 s; what it was not rid of until then was taken for 80 s more.
+    for arrived_t, rate in ((None, "8/s"), (end_s - 0.5, "8/s"), (end_s + 80, "5/s")):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"arrived_t": arrived_t}))
+        assert shown() == [f"{rate} (100 %)"] * 2
+
+
 def test_throughput_is_drawn_against_what_survives(tmp_path: Path) -> None:
     entrants, asked = [OURS, OTHER], Asked(100, 60, quick=False)
     titles = {one.name: one.title for one in entrants}

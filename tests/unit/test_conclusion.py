@@ -43,6 +43,14 @@ def test_a_run_in_which_all_went_well(tmp_path):
     assert not (tmp_path / "queries.json").exists()
 
 
+def test_when_the_last_acknowledgement_came_is_measured(tmp_path):
+    run = run_of(tmp_path)
+    for worker, t in ((0, 1_790_000_020.5), (1, None), (2, 1_790_000_031.25)):
+        run.change(f"load/worker-{worker}.json", arrived_t=t)
+    run.judge()
+    assert run.json("measurements.json")["arrived_t"] == 1_790_000_031.25
+
+
 @pytest.mark.parametrize(
     ("load", "per_s"),
     [
