@@ -1,19 +1,17 @@
-"""What a bake-off's runs came to, as rows of figures with a column for each system. Pure, of the
-run folders."""
+"""What a bake-off's runs came to, as rows of figures with a column for each system. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from kairoscope import run_folder
 from kairoscope.compare import runs
 from kairoscope.compare.runs import Run
-from kairoscope.errors import UserError
 from kairoscope.report import units
-from kairoscope.series import bakeoff_queries, record
+from kairoscope.series import bakeoff_queries
 from kairoscope.series.bakeoff import DURABLE, KILLS_S, LOAD, QUERIES, SEARCH, kill_name, spoiled
+from kairoscope.series.bakeoff_runs import System, claimed, seconds
 
 NOT_JUDGED = "not judged"
 NOT_RUN = "not run yet"
@@ -36,100 +34,6 @@ class Row:
     label: str
     cells: dict[str, Cell]
     less_is_better: bool | None = None
-
-
-@dataclass(frozen=True)
-class Killed:
-    """What a kill left: points claimed (acknowledged, or sent where nothing is), and those that
-    came back; seconds of the load; from the last acknowledgement to the kill (None: not told), and
-    from there until servers served again (None: they did not)."""
-
-    claimed: int
-    stored: int
-    seconds: float
-    after_s: float | None
-    serving_s: float | None
-
-    @property
-    def share(self) -> float:
-        """Of the claimed points that came back."""
-        return self.stored / self.claimed if self.claimed else 0.0
-
-
-@dataclass(frozen=True)
-class System:
-    """A system's document with its runs, by step, and the document of its search; `odd` are runs
-    that cannot be read."""
-
-    document: Mapping[str, Any]
-    runs: dict[str, Run]
-    ledgers: dict[str, dict[str, Any]]
-    killed: dict[str, Killed]
-    search: Mapping[str, Any]
-    odd: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def name(self) -> str:
-        """Of its experiment."""
-        return str(self.document["name"])
-
-    @property
-    def searched(self) -> Mapping[str, Any] | None:
-        """What its search came to."""
-        result: Mapping[str, Any] | None = self.search.get("result")
-        return result
-
-
-def read(folder: Path, document: Mapping[str, Any]) -> System:
-    """A system's runs of a bake-off's folder."""
-    found = System(document, {}, {}, {}, _search(folder, document))
-    for step, name in document["steps"].items():
-        if step == SEARCH:
-            continue
-        try:
-            run = runs.read(folder / name)
-        except UserError as error:
-            found.odd[step] = error.message
-            continue
-        found.runs[step] = run
-        if (run.folder / run_folder.LEDGER).exists():
-            found.ledgers[step] = run_folder.read_object(run.folder / run_folder.LEDGER)
-        if killed := _killed(run, found.ledgers.get(step)):
-            found.killed[step] = killed
-    return found
-
-
-def _search(folder: Path, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    made = document["steps"].get(SEARCH)
-    if not made or not (folder / made / record.FILE).exists():
-        return {}
-    return run_folder.read_object(folder / made / record.FILE)
-
-
-def _claimed(ledger: Mapping[str, Any] | None) -> tuple[int, int | None]:
-    """Points that must be in the store, and those that came back right; None if it is not known."""
-    if not ledger:
-        return 0, None
-    if ledger["acknowledges"]:
-        return int(ledger["acknowledged"]), ledger["stored"]
-    return int(ledger["unknown"]), ledger["unknown_stored"]
-
-
-def _seconds(run: Run) -> float:
-    """Of the whole load, warm-up included: to the last acknowledgement, which may come long after
-    the last point was due, as what a server does not take is sent again."""
-    start_s, end_s = (run.manifest["load"][key] / 1000 for key in ("start_ms", "end_ms"))
-    return float(max(end_s, run.measurements.get("arrived_t") or 0.0) - start_s)
-
-
-def _killed(run: Run, ledger: Mapping[str, Any] | None) -> Killed | None:
-    path = run.folder / run_folder.KILLED
-    claimed, stored = _claimed(ledger)
-    if not path.exists() or stored is None or not run.manifest.get("load"):
-        return None
-    told = run_folder.read_object(path)
-    after_s, serving_s = told.get("after_arrived_s"), told.get("serving_s")
-    return Killed(claimed, stored, _seconds(run), after_s, serving_s)
 
 
 def rows(systems: Sequence[System], sensors: int) -> list[Row]:
@@ -242,8 +146,8 @@ def throughput(system: System) -> tuple[float, bool] | None:
     sustained = _sustained(system).value
     if sustained:
         return sustained, True  # each sensor sends one a second
-    claimed, _ = _claimed(system.ledgers.get(LOAD))
-    return (claimed / _seconds(system.runs[LOAD]), False) if claimed else None
+    points, _ = claimed(system.ledgers.get(LOAD))
+    return (points / seconds(system.runs[LOAD]), False) if points else None
 
 
 def _rate(points: float, seconds: float, of: float) -> Cell:
@@ -254,17 +158,17 @@ def _rate(points: float, seconds: float, of: float) -> Cell:
 @_of_load
 def _accepted(system: System, run: Run) -> Cell | None:
     ledger = system.ledgers.get(LOAD)
-    claimed, _ = _claimed(ledger)
+    points, _ = claimed(ledger)
     if not ledger or not run.manifest.get("load"):
         return None
-    cell = _rate(claimed, _seconds(run), ledger["scheduled"])
+    cell = _rate(points, seconds(run), ledger["scheduled"])
     return cell if ledger["acknowledges"] else Cell(f"{cell.text} sent", cell.value)
 
 
 @_of_load
 def _read_back(system: System, run: Run) -> Cell | None:
-    claimed, stored = _claimed(system.ledgers.get(LOAD))
-    return None if stored is None else _rate(stored, _seconds(run), claimed)
+    points, stored = claimed(system.ledgers.get(LOAD))
+    return None if stored is None else _rate(stored, seconds(run), points)
 
 
 def _survival(step: str) -> Callable[[System], Cell]:

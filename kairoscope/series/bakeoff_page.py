@@ -20,7 +20,8 @@ from kairoscope.series.bakeoff import (
     Entrant,
     kill_name,
 )
-from kairoscope.series.bakeoff_figures import Row, System
+from kairoscope.series.bakeoff_figures import Row
+from kairoscope.series.bakeoff_runs import System, read
 
 FAIR = (
     "All systems got the same sensors, values and seconds, from the same loaders on the same "
@@ -54,7 +55,7 @@ def write(bakeoff: BakeOff, entrants: Sequence[Entrant], ours: str) -> Path:
 
     `ours` is the system that the page is about where others are better. OSError if they cannot be.
     """
-    systems = [figures.read(bakeoff.folder, bakeoff.system(entrant)) for entrant in entrants]
+    systems = [read(bakeoff.folder, bakeoff.system(entrant)) for entrant in entrants]
     context = _context(bakeoff, systems, ours)
     charts = (throughput(systems, context["titles"]), survival(systems, context["titles"]))
     html, text = (bakeoff.folder / name for name in ("report.html", "report.md"))

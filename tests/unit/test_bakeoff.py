@@ -16,7 +16,7 @@ from kairoscope.cli import bakeoff as command
 from kairoscope.cli import known
 from kairoscope.errors import UserError
 from kairoscope.run_folder import Facts
-from kairoscope.series import bakeoff, bakeoff_figures, bakeoff_page, driver
+from kairoscope.series import bakeoff, bakeoff_figures, bakeoff_page, bakeoff_runs, driver
 from kairoscope.series.bakeoff import Asked, BakeOff, Entrant
 from kairoscope.series.driver import Wanted
 
@@ -108,7 +108,7 @@ def run(
 
 def rows_of(found: BakeOff) -> list[bakeoff_figures.Row]:
     """Of ours, without another."""
-    return bakeoff_figures.rows([bakeoff_figures.read(found.folder, found.system(OURS))], 100)
+    return bakeoff_figures.rows([bakeoff_runs.read(found.folder, found.system(OURS))], 100)
 
 
 def test_each_system_has_its_turn_and_is_destroyed(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_the_page_says_where_others_are_better_and_what_is_not_judged(tmp_path: 
     page = bakeoff_page.write(found, entrants, OURS.name)
     assert "Under way, or interrupted" in page.read_text()
     run(found, entrants, Target())
-    systems = [bakeoff_figures.read(found.folder, found.system(one)) for one in entrants]
+    systems = [bakeoff_runs.read(found.folder, found.system(one)) for one in entrants]
     rows = {row.label: row.cells for row in bakeoff_figures.rows(systems, 100)}
     killed = rows["survives kill -9 as the load ends"]
     assert killed["victoriametrics"].text == "3/s (40 %) after 0.4 s"
@@ -308,17 +308,17 @@ def test_a_search_gives_an_interval(tmp_path: Path) -> None:
     run(found, [OURS], Target(), asked)
     (row,) = (
         row
-        for row in bakeoff_figures.rows([bakeoff_figures.read(found.folder, found.system(OURS))], 1)
+        for row in bakeoff_figures.rows([bakeoff_runs.read(found.folder, found.system(OURS))], 1)
         if row.label == "sensors sustained at most"
     )
     assert row.cells["laptop"].text == "500 (400 to 600)"
     # Also for who has only what was measured, elsewhere.
     assert found.system(OURS)["steps"]["search"] == "../series/search"
     moved = shutil.copytree(tmp_path, tmp_path.with_name("moved")) / found.folder.name
-    read = bakeoff_figures.read(moved, found.system(OURS))
+    read = bakeoff_runs.read(moved, found.system(OURS))
     assert read.searched == {"capacity": {"median": 500.0, "low": 400.0, "high": 600.0}}
     shutil.rmtree(tmp_path / "series")
-    assert bakeoff_figures.read(moved, found.system(OURS)).searched
+    assert bakeoff_runs.read(moved, found.system(OURS)).searched
 
 
 def test_a_deployment_that_is_not_its_own_is_left_alone(
@@ -352,7 +352,7 @@ def test_every_system_has_a_colour_of_its_own(tmp_path: Path) -> None:
         entrants.append(Entrant(str(file), f"System {number}", "", {}))
     found = opened(tmp_path / "bakeoff", entrants)
     run(found, entrants, Target())
-    systems = [bakeoff_figures.read(found.folder, found.system(one)) for one in entrants]
+    systems = [bakeoff_runs.read(found.folder, found.system(one)) for one in entrants]
     chart = bakeoff_page.survival(systems, {one.name: one.title for one in entrants})
     assert chart
     assert len({line.colour for line in chart.series}) == len(entrants) >= len(known.BAKE_OFF)
@@ -467,7 +467,7 @@ def test_a_figure_of_a_run_to_be_doubted_is_marked(
 ) -> None:
     found = opened(tmp_path, [OURS])
     run(found, [OURS], Target(words=words))
-    rows = bakeoff_figures.rows([bakeoff_figures.read(found.folder, found.system(OURS))], 100)
+    rows = bakeoff_figures.rows([bakeoff_runs.read(found.folder, found.system(OURS))], 100)
     (cell,) = (row.cells["laptop"] for row in rows if row.label.startswith(marked))
     word = why.partition(":")[0]
     assert cell.text.endswith(f", {word}") == bool(why)
@@ -539,7 +539,7 @@ def test_time_to_visible_is_that_of_followed_sensors_where_all_cannot_be_counted
     titles = {"laptop": "KairosDB", "victoriametrics": "VictoriaMetrics"}
 
     def shown() -> tuple[bakeoff_figures.Cell, list[str]]:
-        systems = [bakeoff_figures.read(found.folder, found.system(one)) for one in entrants]
+        systems = [bakeoff_runs.read(found.folder, found.system(one)) for one in entrants]
         rows = bakeoff_figures.rows(systems, 100)
         (cell,) = (row.cells["laptop"] for row in rows if row.label == label)
         return cell, [
@@ -566,7 +566,7 @@ def test_time_to_visible_is_that_of_followed_sensors_where_all_cannot_be_counted
     assert behind == [f"{label}: {cell.text}; VictoriaMetrics at most 500 ms"]
     # What was not run yet is neither.
     new = opened(tmp_path / "new", entrants)
-    system = [bakeoff_figures.read(new.folder, new.system(one)) for one in entrants]
+    system = [bakeoff_runs.read(new.folder, new.system(one)) for one in entrants]
     assert bakeoff_figures.behind(bakeoff_figures.rows(system, 100), "laptop", titles) == []
 
 
@@ -604,7 +604,7 @@ def test_throughput_is_drawn_against_what_survives(tmp_path: Path) -> None:
     found = opened(tmp_path, entrants, asked)
 
     def drawn() -> bakeoff_page.Chart | None:
-        systems = [bakeoff_figures.read(found.folder, found.system(one)) for one in entrants]
+        systems = [bakeoff_runs.read(found.folder, found.system(one)) for one in entrants]
         return bakeoff_page.throughput(systems, titles)
 
     assert drawn() is None
