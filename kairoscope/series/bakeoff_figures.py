@@ -15,6 +15,8 @@ from kairoscope.series.bakeoff_runs import System, claimed, seconds
 
 NOT_JUDGED = "not judged"
 NOT_RUN = "not run yet"
+_FAILED = {"lost": "points lost", "none sustained": "nothing sustained"}
+"""How a search may end without a figure, and what stands in its place."""
 
 
 @dataclass(frozen=True)
@@ -131,23 +133,28 @@ def _sustained(system: System) -> Cell:
     if found is None:
         asked = SEARCH in system.document["steps"] or system.document["error"]
         return _missing(system, SEARCH) if asked else _none("no search was made")
-    if capacity := found.get("capacity"):
-        low, high = (units.count(capacity[key]) for key in ("low", "high"))
-        return Cell(f"{units.count(capacity['median'])} ({low} to {high})", capacity["median"])
-    least = found.get("lower") or found.get("at_least")
-    if least:
-        return Cell(f"at least {units.count(least)}", float(least))
-    return _none(str(found["sentence"]))
+    how, sentence = found["how"], str(found["sentence"])
+    if how == "found":
+        median, low, high = (found["capacity"][key] for key in ("median", "low", "high"))
+        return Cell(f"{units.count(median)} ({units.count(low)} to {units.count(high)})", median)
+    # Of any other the interval is of trials that did not get to its end, or that lost points.
+    if how in _FAILED:
+        return Cell(_FAILED[how], why=sentence)
+    least = found["lower"] if how == "all sustained" else found["at_least"]
+    return (
+        Cell(f"at least {units.count(least)}", float(least), sentence) if least else _none(sentence)
+    )
 
 
-def throughput(system: System) -> tuple[float, bool] | None:
-    """Points/s that a system sustains at most, or else that were accepted of its load; whether it
-    is the first. None if neither is known."""
+def throughput(system: System) -> tuple[float, str] | None:
+    """Points/s that a system sustains at most, or else that were accepted of its load; and what is
+    to be said of them. None if neither is known."""
     sustained = _sustained(system).value
-    if sustained:
-        return sustained, True  # each sensor sends one a second
+    if sustained:  # each sensor sends one a second
+        found = system.searched or {}
+        return sustained, "" if found["how"] == "found" else "at least"
     points, _ = claimed(system.ledgers.get(LOAD))
-    return (points / seconds(system.runs[LOAD]), False) if points else None
+    return (points / seconds(system.runs[LOAD]), "accepted") if points else None
 
 
 def _rate(points: float, seconds: float, of: float) -> Cell:

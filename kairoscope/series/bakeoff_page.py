@@ -210,7 +210,7 @@ def throughput(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | 
         kept = {100 * killed.share for killed in kills if killed}
         rate = figures.throughput(system)
         if kept and rate:
-            label = titles[system.name] + ("" if rate[1] else ", accepted")
+            label = ", ".join(filter(None, (titles[system.name], rate[1])))
             colour = COLOURS[number % len(COLOURS)]
             found.append((label, rate[0], kept, colour))
     if not found:
@@ -224,7 +224,7 @@ def throughput(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | 
     return Chart(
         id="throughput",
         title="Throughput against survival",
-        summary="Points/s that each system sustains at most, or where no search was made those "
+        summary="Points/s that each system sustains at most, or where no search came to that those "
         "that were accepted, by the share of acknowledged points (sent ones, where nothing is "
         "acknowledged) that survives kill -9 as the load ends; where a durable setting keeps more, "
         f"a line to that. What the table marks is in it too. {told}.",

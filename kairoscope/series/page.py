@@ -77,7 +77,9 @@ def picture(vary: str, trials: Sequence[Trial], result: dict[str, Any]) -> Chart
         Series("at least", tuple(known), COLOURS[0], dashed=True),
     ]
     bands: tuple[Band, ...] = ()
-    if interval := result.get("capacity"):
+    # Of a search that ended otherwise the trials say nothing of what they did not get to.
+    if result.get("how") == "found":
+        interval = result["capacity"]
         low, high = ((interval[name],) * len(x) for name in ("low", "high"))
         bands = (Band(low, high, COLOURS[0]),)
     return Chart(

@@ -26,6 +26,15 @@ OURS = Entrant("laptop", "KairosDB", "in a file", {})
 OTHER = Entrant("victoriametrics", "VictoriaMetrics", "in memory", {"flush_interval_s": 1})
 LIMITS = {"p99_ms": 1000}
 
+SEARCHED = {
+    "how": "found",
+    "sentence": "420 sensors sustained, 480 not.",
+    "lower": 420.0,
+    "upper": 480.0,
+    "at_least": 420.0,
+    "capacity": {"median": 500.0, "low": 400.0, "high": 600.0},
+}
+
 
 class Target:
     """What a bake-off does with a target, and run folders as loads leave them."""
@@ -83,8 +92,7 @@ class Target:
         self.did.append(" ".join(("search", Path(wanted.experiment).name, *wanted.options)))
         folder = Path(wanted.experiment).parent.parent / "series" / "search"
         folder.mkdir(exist_ok=True, parents=True)
-        capacity = {"median": 500.0, "low": 400.0, "high": 600.0}
-        (folder / "search.json").write_text(json.dumps({"result": {"capacity": capacity}}))
+        (folder / "search.json").write_text(json.dumps({"result": SEARCHED}))
         return folder
 
     def destroy(self) -> None:
@@ -316,9 +324,38 @@ def test_a_search_gives_an_interval(tmp_path: Path) -> None:
     assert found.system(OURS)["steps"]["search"] == "../series/search"
     moved = shutil.copytree(tmp_path, tmp_path.with_name("moved")) / found.folder.name
     read = bakeoff_runs.read(moved, found.system(OURS))
-    assert read.searched == {"capacity": {"median": 500.0, "low": 400.0, "high": 600.0}}
+    assert read.searched == SEARCHED
     shutil.rmtree(tmp_path / "series")
     assert bakeoff_runs.read(moved, found.system(OURS)).searched
+
+
+@pytest.mark.parametrize(
+    ("how", "least", "text", "value"),
+    [
+        ("lost", 420.0, "points lost", None),
+        ("none sustained", None, "nothing sustained", None),
+        ("not judged", 420.0, "at least 420", 420.0),
+        ("not judged", None, "not judged", None),
+        ("all sustained", 480.0, "at least 480", 480.0),
+    ],
+)
+def test_a_search_that_did_not_find_it_gives_no_interval(
+    tmp_path: Path, how: str, least: float | None, text: str, value: float | None
+) -> None:
+    asked, entrants = Asked(100, 60, quick=False), [OURS]
+    found = opened(tmp_path, entrants, asked)
+    run(found, entrants, Target(), asked)
+    upper = None if how == "all sustained" else 600.0
+    ended = {"how": how, "sentence": "It is so.", "lower": least, "upper": upper}
+    path = tmp_path / "series" / "search" / "search.json"
+    # By all its trials together there is an interval all the same.
+    path.write_text(json.dumps({"result": SEARCHED | ended | {"at_least": least}}))
+    (row,) = (row for row in rows_of(found) if row.label == "sensors sustained at most")
+    assert row.cells["laptop"] == bakeoff_figures.Cell(text, value, "It is so.")
+    system = bakeoff_runs.read(found.folder, found.system(OURS))
+    assert bakeoff_figures.throughput(system) == (
+        (value, "at least") if value else (1000 / 120, "accepted")
+    )
 
 
 def test_a_deployment_that_is_not_its_own_is_left_alone(

@@ -1,10 +1,13 @@
 """The search as a whole: what it repeats, how it ends, and that it can be gone on with."""
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kairoscope.series import page
 from kairoscope.series.bounds import Bounds, Goal
 from kairoscope.series.search import (
     Interrupted,
@@ -95,6 +98,16 @@ def test_a_lost_point_anywhere_ends_the_search(at):
     searching, result = search(Machine(21_000, **{f"t{at}": lost}))
     assert (result.how, result.why) == ("lost", "readback: 3 missing")
     assert len(searching.trials) == at + 1
+
+
+def test_the_picture_has_an_interval_where_the_search_found_one():
+    lost = Outcome("run-x", "fail", False, "readback: 3 missing", lost=3, read_back=True)
+    for machine, shown in ((Machine(21_000), True), (Machine(21_000, t8=lost), False)):
+        searching, result = search(machine)
+        document = {"how": result.how, "capacity": asdict(result.capacity), "confidence": 0.9}
+        chart = page.picture("sensors", searching.trials, document)
+        assert bool(chart.bands) == shown
+        assert ("the band is the 90 % interval" in chart.summary) == shown
 
 
 def test_a_machine_that_sustains_nothing():
