@@ -1,7 +1,7 @@
 """What a bake-off's runs came to, as rows of figures with a column for each system. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,7 +11,7 @@ from kairoscope.compare.runs import Run
 from kairoscope.report import units
 from kairoscope.series import bakeoff_queries
 from kairoscope.series.bakeoff import DURABLE, KILLS_S, LOAD, QUERIES, SEARCH, kill_name, spoiled
-from kairoscope.series.bakeoff_runs import System, claimed, seconds
+from kairoscope.series.bakeoff_runs import Book, System
 
 NOT_JUDGED = "not judged"
 NOT_RUN = "not run yet"
@@ -153,29 +153,37 @@ def throughput(system: System) -> tuple[float, str] | None:
     if sustained:  # each sensor sends one a second
         found = system.searched or {}
         return sustained, "" if found["how"] == "found" else "at least"
-    points, _ = claimed(system.ledgers.get(LOAD))
-    return (points / seconds(system.runs[LOAD]), "accepted") if points else None
+    book = system.books.get(LOAD)
+    return (book.claimed / book.seconds, "accepted") if book and book.claimed else None
 
 
-def _rate(points: float, seconds: float, of: float) -> Cell:
-    share = points / of if of else 0.0
-    return Cell(f"{units.count(points / seconds)}/s ({units.percent(share)})", share)
+def _kept(book: Book | None) -> Cell | None:
+    """Of the points that must be in the store those that came back; None if nobody looked."""
+    if book is None or book.stored is None:
+        return None
+    if not book.claimed:
+        return _none(f"no point was {'acknowledged' if book.acknowledges else 'sent'}")
+    rate, share = f"{units.count(book.stored / book.seconds)}/s", units.percent(book.share)
+    if not book.queued:
+        return Cell(f"{rate} ({share})", book.share)
+    waited = f"{units.count(book.queued)} points still waited"
+    why = f"{waited} on its servers when all were read back: whether they are kept is not known"
+    return Cell(f"at least {rate} ({share}; {waited})", book.share, why)
 
 
 @_of_load
 def _accepted(system: System, run: Run) -> Cell | None:
-    ledger = system.ledgers.get(LOAD)
-    points, _ = claimed(ledger)
-    if not ledger or not run.manifest.get("load"):
+    book = system.books.get(LOAD)
+    if not book:
         return None
-    cell = _rate(points, seconds(run), ledger["scheduled"])
-    return cell if ledger["acknowledges"] else Cell(f"{cell.text} sent", cell.value)
+    share = book.claimed / book.scheduled
+    text = f"{units.count(book.claimed / book.seconds)}/s ({units.percent(share)})"
+    return Cell(text if book.acknowledges else f"{text} sent", share)
 
 
 @_of_load
 def _read_back(system: System, run: Run) -> Cell | None:
-    points, stored = claimed(system.ledgers.get(LOAD))
-    return None if stored is None else _rate(stored, seconds(run), points)
+    return _kept(system.books.get(LOAD))
 
 
 def _survival(step: str) -> Callable[[System], Cell]:
@@ -183,12 +191,12 @@ def _survival(step: str) -> Callable[[System], Cell]:
         if step.startswith(DURABLE) and not system.document["durable"]:
             return Cell(units.NONE)  # What is planned keeps as much as it can.
         killed = system.killed.get(step)
-        if not killed:
+        cell = _kept(killed.book) if killed else None
+        if not killed or not cell:
             return _missing(system, step)
-        cell = _rate(killed.stored, killed.seconds, killed.claimed)
-        if killed.after_s is not None:
+        if killed.after_s is not None and cell.value is not None:
             # As it was: loaders have to end before all servers can be killed.
-            cell = Cell(f"{cell.text} after {killed.after_s:.1f} s", cell.value)
+            cell = replace(cell, text=f"{cell.text} after {killed.after_s:.1f} s")
         return _marked(cell, system, step)
 
     return cell

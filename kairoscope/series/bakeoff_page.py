@@ -207,7 +207,7 @@ def throughput(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | 
     found = []
     for number, system in enumerate(systems):
         kills = [system.killed.get(prefix + kill_name(KILLS_S[0])) for prefix in ("", DURABLE)]
-        kept = {100 * killed.share for killed in kills if killed}
+        kept = {100 * k.share: k.shown for k in kills if k and k.share is not None}
         rate = figures.throughput(system)
         if kept and rate:
             label = ", ".join(filter(None, (titles[system.name], rate[1])))
@@ -216,7 +216,7 @@ def throughput(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | 
     if not found:
         return None
     x = tuple(sorted({0.0, 100.0}.union(*(kept for _, _, kept, _ in found))))
-    shares = (" and ".join(units.percent(at / 100) for at in sorted(kept)) for *_, kept, _ in found)
+    shares = (" and ".join(kept[at] for at in sorted(kept)) for *_, kept, _ in found)
     told = "; ".join(
         f"{label} {units.count(rate)}/s, {share}"
         for (label, rate, *_), share in zip(found, shares, strict=True)
@@ -251,13 +251,11 @@ def survival(systems: Sequence[System], titles: Mapping[str, str]) -> Chart | No
         colour = COLOURS[number % len(COLOURS)]
         for prefix, label in (("", ""), (DURABLE, ", durable")):
             found = [system.killed.get(prefix + kill_name(s)) for s in KILLS_S]
-            values = tuple(100 * k.share if k else None for k in found)
+            values = tuple(100 * k.share if k and k.share is not None else None for k in found)
             if any(v is not None for v in values):
                 name = titles[system.name] + label
                 shown.append(Series(name, values, colour, dashed=bool(prefix)))
-                told.append(
-                    f"{name} {' / '.join(units.percent(k.share if k else None) for k in found)}"
-                )
+                told.append(f"{name} {' / '.join(k.shown if k else units.NONE for k in found)}")
     if not shown:
         return None
     return Chart(

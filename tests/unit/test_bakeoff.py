@@ -71,7 +71,8 @@ class Target:
             Facts(incomplete=["the loader died"]).end(run)
         elif word == "killed":
             Facts().write(run)
-        ledger = {"scheduled": 1000, "acknowledges": True, "acknowledged": claimed, "stored": kept}
+        points = {"acknowledged": claimed, "stored": kept, "queued": 0}
+        ledger = {"scheduled": 1000, "acknowledges": True, **points}
         (run / run_folder.LEDGER).write_text(json.dumps(ledger))
         if wanted.options == ("--count-visible",):
             seen = {"wanted": 1000, "found": 1000, "looks": 1, "lacked_s": None, "after_due_s": 0.5}
@@ -605,6 +606,44 @@ def test_time_to_visible_is_that_of_followed_sensors_where_all_cannot_be_counted
     new = opened(tmp_path / "new", entrants)
     system = [bakeoff_runs.read(new.folder, new.system(one)) for one in entrants]
     assert bakeoff_figures.behind(bakeoff_figures.rows(system, 100), "laptop", titles) == []
+
+
+AS_IT_ENDS = "survives kill -9 as the load ends"
+
+
+@pytest.mark.parametrize(
+    ("step", "label", "after"),
+    [("load", "read back", ""), ("kill after 0 s", AS_IT_ENDS, " after 0.4 s")],
+)
+def test_what_still_waits_is_neither_kept_nor_lost(
+    tmp_path: Path, step: str, label: str, after: str
+) -> None:
+    found = opened(tmp_path, [OURS])
+    run(found, [OURS], Target())
+    ledger = found.folder / found.system(OURS)["steps"][step] / run_folder.LEDGER
+
+    def shown(**book: Any) -> bakeoff_figures.Cell:
+        ledger.write_text(json.dumps(json.loads(ledger.read_text()) | book))
+        (cell,) = (row.cells["laptop"] for row in rows_of(found) if row.label == label)
+        return cell
+
+    why = "300 points still waited on its servers when all were read back: whether they are kept "
+    assert shown(stored=600, queued=300) == bakeoff_figures.Cell(
+        f"at least 5/s (60 %; 300 points still waited){after}", 0.6, why + "is not known"
+    )
+    if step != "load":
+        page = bakeoff_page.write(found, [OURS], OURS.name).read_text()
+        assert "KairosDB at least 60 % / 100 % / 100 %" in page
+    # Of none there is no share.
+    for word, book in (
+        ("acknowledged", {"acknowledged": 0}),
+        ("sent", {"acknowledges": False, "unknown": 0, "unknown_stored": 0}),
+    ):
+        nothing = bakeoff_figures.Cell("not judged", why=f"no point was {word}")
+        assert shown(stored=0, queued=0, **book) == nothing
+    if step != "load":
+        page = bakeoff_page.write(found, [OURS], OURS.name).read_text()
+        assert "KairosDB – / 100 % / 100 %" in page
 
 
 def test_time_to_visible_lies_between_two_looks(tmp_path: Path) -> None:
