@@ -203,12 +203,19 @@ def _survival(step: str) -> Callable[[System], Cell]:
 
 
 def _serving(system: System) -> Cell:
-    known = [k.serving_s for k in system.killed.values() if k.serving_s is not None]
-    if not known:
+    if not system.killed:
         return _missing(system, kill_name(KILLS_S[0]))
-    least, most = (units.duration(round(pick(known), 2)) for pick in (min, max))
-    cell = Cell(least if least == most else f"{least} to {most}", max(known))
-    return _marked(cell, system, *system.killed)
+    known = [k.serving_s for k in system.killed.values() if k.serving_s is not None]
+    never = [step for step, k in system.killed.items() if k.serving_s is None]
+    text = ""
+    if known:
+        least, most = (units.duration(round(pick(known), 2)) for pick in (min, max))
+        text = least if least == most else f"{least} to {most}"
+    if never:
+        # Longer than any that is known.
+        told = f"not after {len(never)} of {len(system.killed)} kills"
+        return Cell("; ".join(filter(None, (text, told))), why=_missing(system, never[0]).why)
+    return _marked(Cell(text, max(known)), system, *system.killed)
 
 
 @_of_load

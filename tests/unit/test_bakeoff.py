@@ -646,6 +646,27 @@ def test_what_still_waits_is_neither_kept_nor_lost(
         assert "KairosDB – / 100 % / 100 %" in page
 
 
+def test_a_kill_after_which_nothing_served_again_is_told(tmp_path: Path) -> None:
+    found = opened(tmp_path, [OURS])
+    # The kill after 5 s, and when it is made once more.
+    run(found, [OURS], Target(words={4: "error", 5: "error"}))
+
+    def shown(*seconds: float | None) -> bakeoff_figures.Cell:
+        steps = found.system(OURS)["steps"]
+        for after_s, serving_s in zip((0, 5, 15), seconds, strict=True):
+            path = found.folder / steps[bakeoff.kill_name(after_s)] / run_folder.KILLED
+            told = json.loads(path.read_text()) | {"serving_s": serving_s}
+            path.write_text(json.dumps({k: v for k, v in told.items() if v is not None}))
+        label = "serves again after a kill"
+        (cell,) = (row.cells["laptop"] for row in rows_of(found) if row.label == label)
+        return cell
+
+    why = "its run says: It is error."
+    assert shown(3, None, 4) == bakeoff_figures.Cell("3 s to 4 s; not after 1 of 3 kills", why=why)
+    why = "its run says: It is pass."
+    assert shown(None, None, None) == bakeoff_figures.Cell("not after 3 of 3 kills", why=why)
+
+
 def test_time_to_visible_lies_between_two_looks(tmp_path: Path) -> None:
     found = opened(tmp_path, [OURS])
     run(found, [OURS], Target())
