@@ -302,7 +302,8 @@ def _followed(system: System) -> Cell:
 def _drained(system: System, run: Run) -> Cell | None:
     if why := _part(run, "drain"):
         return _none(why)
-    figure = run.figures.get("drain_s")
+    # Not as runs are compared by it, which is half a second at least.
+    figure = units.number(runs.at(run.verdict, "parts", "drain", "figure"))
     return Cell(units.duration(figure), figure) if figure is not None else None
 
 

@@ -667,6 +667,21 @@ def test_a_kill_after_which_nothing_served_again_is_told(tmp_path: Path) -> None
     assert shown(None, None, None) == bakeoff_figures.Cell("not after 3 of 3 kills", why=why)
 
 
+def test_the_time_to_drain_is_that_of_the_verdict(tmp_path: Path) -> None:
+    found = opened(tmp_path, [OURS])
+    run(found, [OURS], Target())
+    folder = found.folder / found.system(OURS)["steps"]["load"]
+    manifest = folder / run_folder.MANIFEST
+    manifest.write_text(
+        json.dumps(json.loads(manifest.read_text()) | {"captures": {"processes": []}})
+    )
+    verdict = {"verdict": "pass", "summary": "It is.", "parts": {"drain": {"figure": 0.125}}}
+    (folder / run_folder.VERDICT).write_text(json.dumps(verdict))
+    label = "nothing waits any more, after the last point was due"
+    (cell,) = (row.cells["laptop"] for row in rows_of(found) if row.label == label)
+    assert cell == bakeoff_figures.Cell("125 ms", 0.125)
+
+
 def test_time_to_visible_lies_between_two_looks(tmp_path: Path) -> None:
     found = opened(tmp_path, [OURS])
     run(found, [OURS], Target())
