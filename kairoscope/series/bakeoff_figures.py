@@ -22,11 +22,17 @@ _FAILED = {"lost": "points lost", "none sustained": "nothing sustained"}
 @dataclass(frozen=True)
 class Cell:
     """A figure as it is shown, and as a number where systems are compared by it; or `why` there
-    is none."""
+    is none. One that is `doubted` is of a run that says nothing of its system."""
 
     text: str
     value: float | None = None
     why: str = ""
+    doubted: bool = False
+
+    @property
+    def compared(self) -> float | None:
+        """The number that others are held against; None if there is none to rely on."""
+        return None if self.doubted else self.value
 
 
 @dataclass(frozen=True)
@@ -97,15 +103,18 @@ def doubt(step: str, run: Run) -> tuple[str, str] | None:
 
 
 def _marked(cell: Cell, system: System, *steps: str) -> Cell:
-    """A figure with the word of the first of its runs that is to be doubted."""
+    """A figure with the word of the first of its runs that says nothing of its system, or else of
+    the first that is to be doubted."""
     if cell.value is None:
         return cell
-    found = (doubt(step, system.runs[step]) for step in steps if step in system.runs)
-    word, why = next(filter(None, found), ("", ""))
-    if not word:
+    of = [(step, system.runs[step]) for step in steps if step in system.runs]
+    nothing = next(filter(None, (spoiled(run) for _, run in of)), None)
+    found = nothing or next(filter(None, (doubt(step, run) for step, run in of)), None)
+    if not found:
         return cell
+    word, why = found
     said = "; ".join(filter(None, (cell.why, f"its run is {word}: {why}")))
-    return Cell(f"{cell.text}, {word}", cell.value, said)
+    return Cell(f"{cell.text}, {word}", cell.value, said, cell.doubted or bool(nothing))
 
 
 def _of_load(get: Callable[[System, Run], Cell | None]) -> Callable[[System], Cell]:
@@ -339,25 +348,25 @@ def machine(about: Mapping[str, Any]) -> str:
 
 
 def behind(rows: Sequence[Row], ours: str, titles: Mapping[str, str]) -> list[str]:
-    """Where another system has a better figure than ours, or ours has none, a sentence each, the
-    best one named."""
+    """Where another system has a better figure than ours, or ours has none to rely on, a sentence
+    each, the best one named."""
     found = []
     for row in rows:
         own = row.cells.get(ours)
         others = {
-            name: cell
+            name: cell.compared
             for name, cell in row.cells.items()
-            if cell.value is not None and name != ours
+            if cell.compared is not None and name != ours
         }
         if row.less_is_better is None or own is None or not others:
             continue
-        if own.value is None and (not own.why or own.why == NOT_RUN):
+        if own.compared is None and (not own.why or own.why == NOT_RUN):
             continue
         pick = min if row.less_is_better else max
-        best = pick(others, key=lambda name: others[name].value or 0.0)
-        value = others[best].value or 0.0
-        if own.value is None:
-            found.append(f"{row.label}: {own.text} ({own.why}); {titles[best]} {others[best].text}")
-        elif value < own.value if row.less_is_better else value > own.value:
-            found.append(f"{row.label}: {own.text}; {titles[best]} {others[best].text}")
+        best = pick(others, key=others.__getitem__)
+        theirs, text = others[best], f"{titles[best]} {row.cells[best].text}"
+        if own.compared is None:
+            found.append(f"{row.label}: {own.text} ({own.why}); {text}")
+        elif theirs < own.compared if row.less_is_better else theirs > own.compared:
+            found.append(f"{row.label}: {own.text}; {text}")
     return found

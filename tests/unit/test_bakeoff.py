@@ -514,6 +514,48 @@ def test_a_figure_of_a_run_to_be_doubted_is_marked(
     assert any(text.endswith(f", {word}") for text in others) == (marked == "accepted")
 
 
+def test_a_figure_that_says_nothing_of_its_system_is_held_against_none() -> None:
+    cell, titles = bakeoff_figures.Cell, {name: name.upper() for name in "abc"}
+    doubted = cell("1 s, invalid", 1.0, "its run is invalid: it is so", doubted=True)
+
+    def behind(**cells: bakeoff_figures.Cell) -> list[str]:
+        return bakeoff_figures.behind([bakeoff_figures.Row("it", cells, True)], "a", titles)
+
+    # Neither is it better, nor does it hide one that is.
+    assert behind(a=cell("3 s", 3.0), b=doubted, c=cell("2 s", 2.0)) == ["it: 3 s; C 2 s"]
+    assert behind(a=cell("3 s", 3.0), b=doubted, c=cell("4 s", 4.0)) == []
+    # Ours is no figure, whatever it is.
+    said = ["it: 1 s, invalid (its run is invalid: it is so); C 2 s"]
+    assert behind(a=doubted, b=cell("4 s", 4.0), c=cell("2 s", 2.0)) == said
+    assert behind(a=doubted, b=doubted) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "label", "doubted"),
+    [
+        ({1: "invalid", 2: "invalid"}, "accepted", True),
+        ({1: "fail"}, "accepted", False),  # of its system, which did not hold its limits
+        ({3: "error", 4: "error"}, "serves again after a kill", True),
+        # The load's word, and the questions' run that says nothing.
+        ({1: "fail", 2: "invalid", 3: "invalid"}, "queries find all points, after the last", True),
+    ],
+)
+def test_what_is_doubted_is_of_a_run_that_says_nothing_of_its_system(
+    tmp_path: Path, words: dict[int, str], label: str, doubted: bool
+) -> None:
+    found = opened(tmp_path, [OURS])
+    run(found, [OURS], Target(words=words))
+    if "queries" in label:
+        steps = found.system(OURS)["steps"]
+        (found.folder / steps["load"] / run_folder.VISIBLE).unlink()
+        verdict = found.folder / steps["queries"] / run_folder.VERDICT
+        told = {"max_ms": 1250.0, "count": 480, "every_s": 1.02}
+        verdict.write_text(json.dumps(json.loads(verdict.read_text()) | {"followed": told}))
+    (cell,) = (row.cells["laptop"] for row in rows_of(found) if row.label.startswith(label))
+    assert cell.value is not None
+    assert cell.doubted == doubted
+
+
 def test_another_one_in_between_does_not_hide_what_is_not_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
