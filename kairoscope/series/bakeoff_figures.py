@@ -278,10 +278,11 @@ def _bytes(system: System, run: Run) -> Cell | None:
 
 @_of_load
 def _visible(system: System, run: Run) -> Cell | None:
-    path = run.folder / run_folder.VISIBLE
-    if not path.exists():
+    if not (run.folder / run_folder.VISIBLE).exists():
         return _followed(system)
-    told = run_folder.read_object(path)
+    told = system.visible.get(LOAD)
+    if not told:
+        return None
     if told["after_due_s"] is None:
         there = f"{units.count(told['found'])} of {units.count(told['wanted'])}"
         return _none(f"not all were found: {there}")

@@ -70,14 +70,15 @@ class Killed:
 
 @dataclass(frozen=True)
 class System:
-    """A system's document with its runs, by step, and the document of its search; `odd` are runs
-    that cannot be read."""
+    """A system's document with its runs, by step, and the document of its search; what they say of
+    when queries found all points; `odd`: which of their files cannot be read, and why."""
 
     document: Mapping[str, Any]
-    runs: dict[str, Run]
-    books: dict[str, Book]
-    killed: dict[str, Killed]
-    search: Mapping[str, Any]
+    runs: dict[str, Run] = field(default_factory=dict)
+    books: dict[str, Book] = field(default_factory=dict)
+    killed: dict[str, Killed] = field(default_factory=dict)
+    visible: dict[str, dict[str, Any]] = field(default_factory=dict)
+    search: dict[str, Any] = field(default_factory=dict)
     odd: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -93,55 +94,59 @@ class System:
 
 
 def read(folder: Path, document: Mapping[str, Any]) -> System:
-    """A system's runs of a bake-off's folder."""
-    found = System(document, {}, {}, {}, _search(folder, document))
+    """A system's runs of a bake-off's folder.
+
+    A file that cannot be read takes no more with it than its own figures.
+    """
+    found = System(document)
     for step, name in document["steps"].items():
         if step == SEARCH:
+            found.search.update(_file(found, step, folder / name / record.FILE))
             continue
         try:
-            run = runs.read(folder / name)
+            run = found.runs[step] = runs.read(folder / name)
         except UserError as error:
             found.odd[step] = error.message
             continue
-        found.runs[step] = run
-        if book := _book(run):
+        ledger, killed, visible = (
+            _file(found, step, run.folder / file)
+            for file in (run_folder.LEDGER, run_folder.KILLED, run_folder.VISIBLE)
+        )
+        book = _book(run, ledger)
+        if book:
             found.books[step] = book
-        if killed := _killed(run, book):
-            found.killed[step] = killed
+        if killed:
+            found.killed[step] = Killed(
+                book, killed.get("after_arrived_s"), killed.get("serving_s")
+            )
+        if visible:
+            found.visible[step] = visible
     return found
 
 
-def _search(folder: Path, document: Mapping[str, Any]) -> Mapping[str, Any]:
-    made = document["steps"].get(SEARCH)
-    if not made or not (folder / made / record.FILE).exists():
+def _file(found: System, step: str, path: Path) -> dict[str, Any]:
+    """A document of a step that may not be there; nothing, and why it is odd, if it is cut off."""
+    try:
+        return run_folder.read_object(path) if path.exists() else {}
+    except UserError as error:
+        found.odd[step] = error.message
         return {}
-    return run_folder.read_object(folder / made / record.FILE)
 
 
-def _book(run: Run) -> Book | None:
+def _book(run: Run, ledger: Mapping[str, Any]) -> Book | None:
     """None if it has no ledger, or the load never started."""
-    path, load = run.folder / run_folder.LEDGER, run.manifest.get("load")
-    if not load or not path.exists():
+    load = run.manifest.get("load")
+    if not load or not ledger:
         return None
-    ledger = run_folder.read_object(path)
     start_s, end_s = load["start_ms"] / 1000, load["end_ms"] / 1000
     names = ("acknowledged", "stored") if ledger["acknowledges"] else ("unknown", "unknown_stored")
     claimed, stored = (ledger[name] for name in names)
     arrived_s = run.measurements.get("arrived_t") or 0.0
-    seconds = max(end_s, arrived_s) - start_s
     return Book(
         ledger["scheduled"],
         ledger["acknowledges"],
         claimed,
         stored,
         ledger["queued"] or 0,
-        seconds,
+        max(end_s, arrived_s) - start_s,
     )
-
-
-def _killed(run: Run, book: Book | None) -> Killed | None:
-    path = run.folder / run_folder.KILLED
-    if not path.exists():
-        return None
-    told = run_folder.read_object(path)
-    return Killed(book, told.get("after_arrived_s"), told.get("serving_s"))

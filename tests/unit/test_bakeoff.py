@@ -724,6 +724,30 @@ def test_the_time_to_drain_is_that_of_the_verdict(tmp_path: Path) -> None:
     assert cell == bakeoff_figures.Cell("125 ms", 0.125)
 
 
+@pytest.mark.parametrize(
+    ("step", "file", "label"),
+    [
+        ("load", run_folder.LEDGER, "accepted"),
+        ("load", run_folder.VISIBLE, "queries find all points, after the last was due"),
+        ("kill after 0 s", run_folder.LEDGER, AS_IT_ENDS),
+        ("kill after 0 s", run_folder.KILLED, AS_IT_ENDS),
+        ("search", "search.json", "sensors sustained at most"),
+    ],
+)
+def test_a_file_that_was_cut_off_takes_its_own_figure_and_no_page(
+    tmp_path: Path, step: str, file: str, label: str
+) -> None:
+    asked = Asked(100, 60, quick=False)
+    found = opened(tmp_path, [OURS], asked)
+    run(found, [OURS], Target(), asked)
+    path = found.folder / found.system(OURS)["steps"][step] / file
+    path.write_text(path.read_text()[:-5])
+    rows = {row.label: row.cells["laptop"] for row in rows_of(found)}
+    assert f"{file}: cut off, or not JSON: " in rows[label].why
+    assert rows["CPU of its servers a point"].value == 25.0
+    assert "cut off" in bakeoff_page.write(found, [OURS], OURS.name).read_text()
+
+
 def test_time_to_visible_lies_between_two_looks(tmp_path: Path) -> None:
     found = opened(tmp_path, [OURS])
     run(found, [OURS], Target())
