@@ -805,6 +805,22 @@ def test_throughput_is_drawn_against_what_survives(tmp_path: Path) -> None:
     assert 'id="chart-throughput"' in page
 
 
+def test_what_systems_say_is_text_in_the_page_of_text_too(tmp_path: Path) -> None:
+    said = "<b>No</b> | none\n# of [it](x)"
+    ours = Entrant("laptop", "KairosDB", "", {}, fair=f"KairosDB: {said}")
+    entrants = [ours, OTHER]
+    found = opened(tmp_path, entrants)
+    run(found, entrants, Target())
+    manifest = found.folder / found.system(ours)["steps"]["load"] / run_folder.MANIFEST
+    told = json.loads(manifest.read_text())
+    told["captures"]["not_judged"] = {"latency": said}
+    manifest.write_text(json.dumps(told))
+    text = bakeoff_page.write(found, entrants, ours.name).with_name("report.md").read_text()
+    # Where it is behind, why a figure is not there, and what makes it fair.
+    assert text.count("\\<b>No\\</b> \\| none # of \\[it](x)") == 3
+    assert said not in text
+
+
 def test_each_stack_says_once_what_makes_it_fair(tmp_path: Path) -> None:
     entrants = command._entered(None, Asked(100, 90, quick=True))[0]
     found = opened(tmp_path, entrants)
