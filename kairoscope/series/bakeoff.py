@@ -344,6 +344,7 @@ class Making:
 
         Raises:
             KeyboardInterrupt: by the user; the step that was going on is made again next time.
+            UserError: a system could not be destroyed; the same command tries it again.
         """
         for entrant in entrants:
             self._remember(self._bakeoff.system(entrant))
@@ -367,11 +368,15 @@ class Making:
         return [s for s in steps(entrant, self._asked) if s.name not in document["steps"]]
 
     def _turn(self, entrant: Entrant, left: Sequence[Step]) -> bool:
-        """Make a system's steps, and destroy it; whether the time was enough."""
+        """Make a system's steps, and destroy it; whether the time was enough.
+
+        UserError if what is deployed cannot be destroyed, before it or after it: that is no fault
+        of this system's, and nothing can be measured beside it.
+        """
+        if self._bakeoff.document["deployed"] not in (None, entrant.name):
+            self._destroy()
         document, enough = self._bakeoff.system(entrant), True
         try:
-            if self._bakeoff.document["deployed"] not in (None, entrant.name):
-                self._destroy()
             deployed, ahead = "", list(left)
             while ahead and (enough := self._enough(ahead[0])):
                 self._bakeoff.note(deployed=entrant.name)

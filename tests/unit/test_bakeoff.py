@@ -164,6 +164,24 @@ def test_an_interrupted_one_goes_on_with_the_step_that_is_not_there(tmp_path: Pa
     assert opened(tmp_path / "other", entrants).folder != found.folder
 
 
+def test_what_cannot_be_destroyed_is_no_fault_of_the_next_system(tmp_path: Path) -> None:
+    entrants = [OURS, OTHER]
+    found = opened(tmp_path, entrants)
+
+    class Stuck(Target):
+        def destroy(self) -> None:
+            raise UserError("could not remove the folder")
+
+    for _ in range(2):  # as it ends, and before the next one
+        with pytest.raises(UserError, match="could not remove the folder"):
+            run(found, entrants, Stuck())
+        assert found.document["deployed"] == "laptop"
+        assert [found.system(one)["error"] for one in entrants] == [None, None]
+    target = Target()
+    assert run(opened(tmp_path, entrants), entrants, target) == 0
+    assert target.did[:2] == ["destroy", "deploy victoriametrics.yml"]
+
+
 def test_no_step_is_begun_for_which_there_is_no_time(tmp_path: Path) -> None:
     entrants = [OURS, OTHER]
     found, target = opened(tmp_path, entrants), Target()
