@@ -275,7 +275,8 @@ class BakeOff:
         for entrant in entrants:
             for name, text in experiments(entrant, asked, limits).items():
                 (folder / name).write_text(text)
-        document = {"format": FORMAT, "wanted": wanted, "deployed": None, "ended": None}
+        document = {"format": FORMAT, "wanted": wanted}
+        document |= {"deployed": None, "loaded": False, "ended": None}
         run_folder.write_json(folder / INDEX, document)
         return cls(folder, document)
 
@@ -293,7 +294,7 @@ class BakeOff:
 
     def system(self, entrant: Entrant) -> dict[str, Any]:
         """What is known of a system: its steps' folders, those of runs that were made once more,
-        and what went wrong."""
+        those of loads of which nothing is measured, and what went wrong."""
         path = self.folder / f"{entrant.name}.json"
         if path.exists():
             return run_folder.read_object(path)
@@ -305,6 +306,7 @@ class BakeOff:
             "fair": entrant.fair,
             "steps": {},
             "spoiled": {},
+            "unmeasured": [],
             "error": None,
         }
 
@@ -335,6 +337,7 @@ class Making:
         self._console, self._made = console, made
         self._until = time.monotonic() + for_s
         self._steps = 0
+        self._file = ""  # the experiment that was deployed last, by this call
         self._took_s: dict[str, float] = {}
 
     def __call__(self, entrants: Sequence[Entrant]) -> int:
@@ -377,10 +380,12 @@ class Making:
             self._destroy()
         document, enough = self._bakeoff.system(entrant), True
         try:
-            deployed, ahead = "", list(left)
+            ahead = list(left)
             while ahead and (enough := self._enough(ahead[0])):
                 self._bakeoff.note(deployed=entrant.name)
-                deployed = self._make(entrant, document, ahead[0], deployed)
+                if self._lacks_series(ahead[0]):
+                    self._bring_series(entrant, document)
+                self._make(entrant, document, ahead[0])
                 if ahead[0].name in document["steps"]:
                     ahead.pop(0)
         except UserError as error:
@@ -394,12 +399,34 @@ class Making:
 
     def _destroy(self) -> None:
         self._driver.destroy()
-        self._bakeoff.note(deployed=None)
+        self._file = ""
+        self._bakeoff.note(deployed=None, loaded=False)
 
-    def _make(self, entrant: Entrant, document: dict[str, Any], step: Step, deployed: str) -> str:
-        """Make one step; which experiment is deployed then.
+    def _lacks_series(self, step: Step) -> bool:
+        """Whether nothing was loaded into what is deployed: a step behind the first load would ask
+        for series that are new, or kill what keeps them, which those of other systems are not."""
+        return step.name not in (LOAD, SEARCH) and not self._bakeoff.document.get("loaded")
 
-        The step is left where its run says nothing of the system, and was the first one.
+    def _bring_series(self, entrant: Entrant, document: dict[str, Any]) -> None:
+        """Have the first load once more, for what it leaves in the store alone."""
+        self._console.print(f"\n[bold]{entrant.name}: {LOAD}[/], not measured: for its series")
+        made = self._load(Wanted(str(self._bakeoff.folder / f"{entrant.name}.yml")))
+        document["unmeasured"] = [*document.get("unmeasured", []), made.name]
+        self._bakeoff.keep(document)
+
+    def _load(self, wanted: Wanted) -> Path:
+        """Run a load on the settings of its own experiment; the run folder."""
+        if wanted.experiment != self._file:
+            self._driver.deploy(Wanted(wanted.experiment))
+            self._file = wanted.experiment
+        made = self._driver.load(wanted, self._bakeoff.folder)
+        self._bakeoff.note(loaded=True)
+        return made
+
+    def _make(self, entrant: Entrant, document: dict[str, Any], step: Step) -> None:
+        """Make one step.
+
+        It is left where its run says nothing of the system, and was the first one.
         """
         self._console.print(f"\n[bold]{entrant.name}: {step.name}[/]")
         began = time.monotonic()
@@ -411,9 +438,7 @@ class Making:
             # Among the searches: what is moved together still finds it.
             document["steps"][step.name] = os.path.relpath(made, folder)
         else:
-            if step.file != deployed:
-                self._driver.deploy(Wanted(wanted.experiment))
-            made = self._driver.load(wanted, folder)
+            made = self._load(wanted)
             if step.name not in document["spoiled"] and (why := self._spoiled(made)):
                 self._console.print(f"{why}: once more", markup=False)
                 document["spoiled"][step.name] = made.name
@@ -424,7 +449,6 @@ class Making:
         self._remember(document)
         self._bakeoff.keep(document)
         self._made()
-        return step.file
 
     def _spoiled(self, folder: Path) -> str:
         try:
@@ -441,7 +465,8 @@ class Making:
     def _enough(self, step: Step) -> bool:
         """Whether there is time for a step, by what the longest of its kind took. One is made in
         any case: else a time that is too short for one would never come to an end."""
-        usual_s = self._took_s.get(step.kind, self._asked.guessed_s(step))
+        due = [step, Step(LOAD, "")] if self._lacks_series(step) else [step]
+        usual_s = sum(self._took_s.get(s.kind, self._asked.guessed_s(s)) for s in due)
         return not self._steps or time.monotonic() + usual_s <= self._until
 
 

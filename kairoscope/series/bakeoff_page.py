@@ -49,6 +49,8 @@ FAIR = (
     "tells (ARGS=--anew).",
 )
 
+_UNMEASURED = "not measured: for its series, as it was deployed afresh"
+
 
 def write(bakeoff: BakeOff, entrants: Sequence[Entrant], ours: str) -> Path:
     """Write both pages into the bake-off's folder, as far as it is; the path of report.html.
@@ -190,6 +192,8 @@ def _runs(system: System, titles: Mapping[str, str]) -> list[tuple[str, ...]]:
     lines: list[tuple[str, ...]] = []
     for step, name in system.document["spoiled"].items():
         lines.append((titles[system.name], step, "made once more", units.NONE, name))
+    for name in system.document.get("unmeasured", ()):
+        lines.append((titles[system.name], LOAD, _UNMEASURED, units.NONE, name))
     for step, name in system.document["steps"].items():
         run, killed = system.runs.get(step), system.killed.get(step)
         word = run.word if run else system.odd.get(step, units.NONE)

@@ -74,7 +74,9 @@ class Target:
         points = {"acknowledged": claimed, "stored": kept, "queued": 0}
         ledger = {"scheduled": 1000, "acknowledges": True, **points}
         (run / run_folder.LEDGER).write_text(json.dumps(ledger))
-        if wanted.options == ("--count-visible",):
+        if not wanted.options:
+            pass
+        elif wanted.options == ("--count-visible",):
             seen = {"wanted": 1000, "found": 1000, "looks": 1, "lacked_s": None, "after_due_s": 0.5}
             (run / run_folder.VISIBLE).write_text(json.dumps(seen))
         elif wanted.options == ("--ask",):
@@ -195,9 +197,63 @@ def test_no_step_is_begun_for_which_there_is_no_time(tmp_path: Path) -> None:
     again, target = opened(tmp_path, entrants), Target()
     assert again.folder == found.folder
     assert run(again, entrants, target, for_s=60) == 11
-    assert target.did == ["deploy laptop.yml", "load laptop --ask", "destroy"]
+    # On servers that are new the series of the load before are there first.
+    assert target.did == ["deploy laptop.yml", "load laptop", "load laptop --ask", "destroy"]
     assert run(again, entrants, Target()) == 0
     assert again.document["ended"]
+
+
+def test_what_is_killed_has_its_series_from_a_load_before_also_when_it_is_deployed_afresh(
+    tmp_path: Path,
+) -> None:
+    entrants = [OURS, OTHER]
+    found = opened(tmp_path, entrants)
+    run(found, entrants, Target())
+    kills = [bakeoff.kill_name(s) for s in (0, 5, 15)]
+    for one in entrants:
+        document = found.system(one)
+        steps = {k: v for k, v in document["steps"].items() if k in ("load", "queries")}
+        took_s = dict.fromkeys(kills, 10.0) | {"load": 60.0}
+        found.keep(document | {"steps": steps, "took_s": took_s})
+    target = Target()
+    # The load is reckoned with: of the second system it and a kill would take 70 s.
+    assert run(found, entrants, target, for_s=50) == 6
+    own = ["deploy laptop.yml", "load laptop", "deploy laptop-killed.yml"]
+    killed = [f"load laptop-killed --kill-after {s}" for s in (0, 5, 15)]
+    assert target.did == [*own, *killed, "destroy"]
+    (name,) = found.system(OURS)["unmeasured"]
+    text = bakeoff_page.write(found, entrants, OURS.name).with_name("report.md").read_text()
+    why = "not measured: for its series, as it was deployed afresh"
+    assert f"| KairosDB | load | {why} | – | {name} |" in text
+    # Interrupted in that load, or in the deploy before it, it is made again, and not after it.
+    for stops_at, loads in ((1, 0), (2, 1)):
+        with pytest.raises(KeyboardInterrupt):
+            run(found, entrants, Target(stops_at=stops_at))
+        assert found.document["deployed"] == "victoriametrics"
+        assert len(found.system(OTHER)["unmeasured"]) == loads
+    target = Target()
+    assert run(found, entrants, target) == 0
+    assert target.did[:2] == [
+        *("deploy victoriametrics-killed.yml", "load victoriametrics-killed --kill-after 0"),
+    ]
+
+
+def test_after_an_error_the_first_load_comes_once_more(tmp_path: Path) -> None:
+    class Fails(Target):
+        def load(self, wanted: Wanted, into: Path) -> Path:
+            if "5" in wanted.options:
+                raise UserError("a bug of a system's")
+            return super().load(wanted, into)
+
+    found = opened(tmp_path, [OURS])
+    run(found, [OURS], Fails())
+    assert found.system(OURS)["error"] == "a bug of a system's"
+    target = Target()
+    assert run(opened(tmp_path, [OURS]), [OURS], target) == 0
+    assert target.did[:4] == [
+        *("deploy laptop.yml", "load laptop", "deploy laptop-killed.yml"),
+        "load laptop-killed --kill-after 5",
+    ]
 
 
 def test_a_search_begins_at_what_half_of_the_cores_would_do(tmp_path: Path) -> None:
