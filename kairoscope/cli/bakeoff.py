@@ -13,7 +13,7 @@ from kairoscope.cli.options import console, leave, target_option
 from kairoscope.errors import UserError
 
 if TYPE_CHECKING:
-    from kairoscope.series.bakeoff import Asked, Entrant
+    from kairoscope.series.bakeoff import Asked, BakeOff, Entrant
 
 SENSORS, DURATION_S, MINUTES = 5_000, 90, 60
 """By default: what all systems sustain on two cores; the least that tells of each whether its queue
@@ -76,7 +76,7 @@ def bakeoff(
     refusal = "Another bake-off runs here: each would destroy what the other measures."
     with operation.hold(into / "lock", refusal):
         found = bakeoffs.BakeOff.open(into, target, entrants, asked, limits, anew=anew)
-        _check_free(target, found.document["deployed"])
+        _check_free(target, found)
         console.print(f"bake-off: {found.folder}")
 
         def write() -> Path:
@@ -93,14 +93,16 @@ def bakeoff(
     leave(1 if failed else 2 if left else 0, "a system failed" if failed else "it is not whole yet")
 
 
-def _check_free(target: str, ours: str | None) -> None:
-    """UserError if the target is deployed with anything but `ours`: it would be destroyed."""
+def _check_free(target: str, found: BakeOff) -> None:
+    """UserError if the target is deployed with anything but what this bake-off left there: it
+    would be destroyed. What is not there any more was destroyed by hand, which is written down."""
     from kairoscope.hosts import deployed
 
     if not deployed.plan_file(target).exists():
+        found.gone()
         return
-    there = deployed.deployed_plan(target).experiment.name
-    if there != ours:
+    there = deployed.deployed_plan(target).experiment_file
+    if not found.owns(there):
         raise UserError(
             f"Target {target} is deployed with {there}, which a bake-off would destroy. First: "
             "make destroy"

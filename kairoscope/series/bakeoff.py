@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import yaml
 from rich.console import Console
 
-from kairoscope import __version__, run_folder
+from kairoscope import __version__, paths, run_folder
 from kairoscope.compare import runs
 from kairoscope.compare.runs import Run
 from kairoscope.errors import UserError
@@ -314,6 +314,16 @@ class BakeOff:
         """Write a system's document. OSError if it cannot be."""
         run_folder.write_json(self.folder / f"{document['name']}.json", dict(document))
 
+    def owns(self, experiment_file: str) -> bool:
+        """Whether a deployment's experiment, by its plan, is one of this folder's. The same system
+        of somebody else's is of another file."""
+        # Plans name it from where they are made: of a bake-off's that is the checkout.
+        return (paths.CHECKOUT / experiment_file).resolve().parent == self.folder.resolve()
+
+    def gone(self) -> None:
+        """Write down that nothing of it is deployed any more. OSError if it cannot be."""
+        self.note(deployed=None, loaded=False)
+
     def note(self, **more: Any) -> None:
         """Write down how far it is. OSError if it cannot be."""
         self.document |= more
@@ -400,7 +410,7 @@ class Making:
     def _destroy(self) -> None:
         self._driver.destroy()
         self._file = ""
-        self._bakeoff.note(deployed=None, loaded=False)
+        self._bakeoff.gone()
 
     def _lacks_series(self, step: Step) -> bool:
         """Whether nothing was loaded into what is deployed: a step behind the first load would ask

@@ -433,18 +433,37 @@ def test_a_search_that_did_not_find_it_gives_no_interval(
     )
 
 
+@pytest.mark.parametrize("below", [True, False])
 def test_a_deployment_that_is_not_its_own_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, below: bool
 ) -> None:
     monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
-    command._check_free("local", None)
+    if below:  # Plans name what is below the checkout, where verbs are called, from there.
+        monkeypatch.setattr(paths, "CHECKOUT", tmp_path)
+        monkeypatch.chdir(tmp_path)
     (tmp_path / "local").mkdir()
-    made = known.plan(experiments.load("influxdb"))
-    (tmp_path / "local" / "plan.json").write_text(made.to_json())
-    command._check_free("local", "influxdb")
-    for ours in (None, "laptop"):
-        with pytest.raises(UserError, match=r"is deployed with influxdb, which a bake-off would"):
-            command._check_free("local", ours)
+    found, other = (opened(tmp_path / name, [OURS]) for name in ("one", "other"))
+
+    def deploy(file: str) -> str:
+        made = known.plan(experiments.load(file))
+        (tmp_path / "local" / "plan.json").write_text(made.to_json())
+        return made.experiment_file
+
+    found.note(deployed="laptop", loaded=True)
+    for name in ("laptop.yml", "laptop-killed.yml", "laptop-searched.yml"):
+        assert deploy(str(found.folder / name)).startswith("one/" if below else "/")
+        command._check_free("local", found)
+    assert found.document["deployed"] == "laptop"
+    # The user's own of the same system, and another bake-off's.
+    for file in ("laptop", "influxdb", str(other.folder / "laptop.yml")):
+        deploy(file)
+        with pytest.raises(UserError, match=rf"is deployed with .*{Path(file).stem}\.yml, which"):
+            command._check_free("local", found)
+    # By somebody who has destroyed it there is nothing to go on with, nor series.
+    (tmp_path / "local" / "plan.json").unlink()
+    command._check_free("local", found)
+    kept = json.loads((found.folder / bakeoff.INDEX).read_text())
+    assert (kept["deployed"], kept["loaded"]) == (None, False)
 
 
 def test_systems_that_are_not_compared_are_refused() -> None:
