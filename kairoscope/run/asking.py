@@ -84,7 +84,7 @@ def _under(current: CurrentRun, session: Session) -> Iterator[None]:
         if process.returncode:
             said.seek(0)
             last = said.read().decode(errors="replace").strip().rpartition("\n")[2]
-            current.note("questions ended early", last or f"exit status {process.returncode}")
+            current.note(questions.ENDED_EARLY, last or f"exit status {process.returncode}")
 
 
 async def _ask_all(asks: Asks, wanted: Sequence[Question], file: Path) -> None:

@@ -244,7 +244,9 @@ def _asked(kind: str) -> Callable[[System], Cell]:
         if run is None:
             return Cell(bakeoff_queries.NOT_MEASURED, why=_missing(system, QUERIES).why)
         records = run_folder.records(run.folder / run_folder.ASKED)
-        return _marked(Cell(*bakeoff_queries.figure(records, kind)), system, QUERIES)
+        events = run_folder.records(run.folder / run_folder.EVENTS)
+        ended = bakeoff_queries.ended_early(events)
+        return _marked(Cell(*bakeoff_queries.figure(records, kind, ended)), system, QUERIES)
 
     return cell
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kairoscope.report import units
-from kairoscope.stacks.questions import HOUR, LAST, MEANS, SENSORS
+from kairoscope.stacks.questions import ENDED_EARLY, HOUR, LAST, MEANS, SENSORS
 
 NOT_MEASURED = "not measured"
 
@@ -20,10 +20,17 @@ def labels(sensors: int) -> list[tuple[str, str]]:
     ]
 
 
-def figure(records: Iterable[Mapping[str, Any]], kind: str) -> tuple[str, float | None, str]:
+def ended_early(events: Iterable[Mapping[str, Any]]) -> str:
+    """Why a run's questions did not come to their end, by its events; "" if they did."""
+    return next((str(event["detail"]) for event in events if event["what"] == ENDED_EARLY), "")
+
+
+def figure(
+    records: Iterable[Mapping[str, Any]], kind: str, ended: str = ""
+) -> tuple[str, float | None, str]:
     """The text of a kind's cell, its median (ms), and why there is none or what is to be said.
 
-    What failed or found nothing took longer than any answer.
+    What failed or found nothing took longer than any answer. `ended`: why questions ended early.
     """
     mine = [record for record in records if record["kind"] == kind]
     if why := next((str(record["why"]) for record in mine if "why" in record), ""):
@@ -38,6 +45,8 @@ def figure(records: Iterable[Mapping[str, Any]], kind: str) -> tuple[str, float 
         notes.append(
             f"{left_out} of {len(mine)} were due before the last answer came, and left out"
         )
+    if ended:
+        notes.append(f"{ENDED_EARLY}: {ended}")
     said = "; ".join(notes)
     if not answers:
         return NOT_MEASURED, None, said or "nothing was asked"

@@ -17,6 +17,8 @@ LAST, HOUR, MEANS = "last", "hour", "means"
 KINDS = (LAST, HOUR, MEANS)
 SENSORS = 100
 """Whose last point is asked for."""
+ENDED_EARLY = "questions ended early"
+"""The event of a run whose questions did not come to their end, with what is known of why."""
 EVERY_MS = 500
 """Between two questions of a kind: a hundred and twenty in a minute, so that one is beyond the 99th
 percentile."""

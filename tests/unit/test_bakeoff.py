@@ -841,6 +841,25 @@ def test_a_file_that_was_cut_off_takes_its_own_figure_and_no_page(
     assert "cut off" in bakeoff_page.write(found, [OURS], OURS.name).read_text()
 
 
+def test_questions_that_ended_early_say_why(tmp_path: Path) -> None:
+    found = opened(tmp_path, [OURS])
+    run(found, [OURS], Target())
+    folder = found.folder / found.system(OURS)["steps"]["queries"]
+    event = {"t": 1.0, "what": "questions ended early", "detail": "MemoryError"}
+    (folder / run_folder.EVENTS).write_text(json.dumps(event))
+
+    def why() -> str:
+        (cell,) = (
+            row.cells["laptop"] for row in rows_of(found) if row.label.startswith("last point")
+        )
+        return cell.why
+
+    assert why() == "1 of 1 failed: HTTP 404; questions ended early: MemoryError"
+    # At their start, before there was any of them.
+    (folder / run_folder.ASKED).unlink()
+    assert why() == "questions ended early: MemoryError"
+
+
 def test_time_to_visible_lies_between_two_looks(tmp_path: Path) -> None:
     found = opened(tmp_path, [OURS])
     run(found, [OURS], Target())
