@@ -61,6 +61,7 @@ def bakeoff(
     from kairoscope.hosts import operation
     from kairoscope.series import bakeoff as bakeoffs
     from kairoscope.series import bakeoff_page
+    from kairoscope.series.bakeoff_making import Making
     from kairoscope.series.driver import Verbs
 
     if target != "local":
@@ -84,7 +85,7 @@ def bakeoff(
 
         try:
             verbs = Verbs(target, console)
-            left = bakeoffs.Making(found, asked, verbs, console, write, 60 * minutes)(entrants)
+            left = Making(found, asked, verbs, console, write, 60 * minutes)(entrants)
         finally:
             console.print(f"page: {write()}")
     if left:

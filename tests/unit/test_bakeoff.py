@@ -16,7 +16,14 @@ from kairoscope.cli import bakeoff as command
 from kairoscope.cli import known
 from kairoscope.errors import UserError
 from kairoscope.run_folder import Facts
-from kairoscope.series import bakeoff, bakeoff_figures, bakeoff_page, bakeoff_runs, driver
+from kairoscope.series import (
+    bakeoff,
+    bakeoff_figures,
+    bakeoff_making,
+    bakeoff_page,
+    bakeoff_runs,
+    driver,
+)
 from kairoscope.series.bakeoff import Asked, BakeOff, Entrant
 from kairoscope.series.driver import Wanted
 
@@ -113,7 +120,7 @@ def run(
     asked: Asked = ASKED,
     for_s: float = 3600,
 ) -> int:
-    made = bakeoff.Making(found, asked, target, QUIET, lambda: None, for_s)
+    made = bakeoff_making.Making(found, asked, target, QUIET, lambda: None, for_s)
     return made(entrants)
 
 
@@ -259,28 +266,28 @@ def test_after_an_error_the_first_load_comes_once_more(tmp_path: Path) -> None:
 def test_a_search_begins_at_what_half_of_the_cores_would_do(tmp_path: Path) -> None:
     finished(tmp_path, "run", experiment="laptop")
     there, nothing = {"steps": {"load": "run"}}, {"steps": {}}
-    assert bakeoff.begin_at(tmp_path, there, ASKED) == 119
-    assert bakeoff.begin_at(tmp_path, nothing, ASKED) == 50
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 119
+    assert bakeoff_making.begin_at(tmp_path, nothing, ASKED) == 50
     verdict = tmp_path / "run" / run_folder.VERDICT
     measured = tmp_path / "run" / run_folder.MEASUREMENTS
     told = json.loads(measured.read_text())
     # Or what its processes took, if that is more.
     measured.write_text(json.dumps(told | {"cpu_cores": {"influxdb-1": 0.9, "loader": 0.1}}))
-    assert bakeoff.begin_at(tmp_path, there, ASKED) == 100
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 100
     measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": 0.0}))
-    assert bakeoff.begin_at(tmp_path, there, ASKED) == 50
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 50
     measured.write_text(
         json.dumps({**told, "cpu_cores": {"a": 0.04}, "machine_cpu_busy_fraction": 0})
     )
-    assert bakeoff.begin_at(tmp_path, there, ASKED) == 2500
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 2500
     # Of one that was busier already: no less than it has just passed.
     measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": 0.9}))
-    assert bakeoff.begin_at(tmp_path, there, ASKED) == 100
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 100
     measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": None}))
-    assert bakeoff.begin_at(tmp_path, there, ASKED) == 50
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 50
     measured.write_text(json.dumps(told))
     verdict.write_text(json.dumps({"verdict": "fail"}))
-    assert bakeoff.begin_at(tmp_path, there, ASKED) == 50
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 50
 
 
 def test_what_was_asked_for_otherwise_is_another_one(
