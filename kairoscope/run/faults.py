@@ -97,8 +97,10 @@ class _Carried(threading.Thread):
             time.sleep(_BETWEEN_TRIES_S)
 
     def _say_failed(self, how: str) -> None:
-        self.write("failed", how)
         self._failed(f"fault {self._number} ({self._fault.text}) {how}")
+        # Without room for it what was begun has to be undone all the same.
+        with contextlib.suppress(OSError):
+            self.write("failed", how)
 
 
 def _tried(act: Callable[[], None]) -> str:

@@ -14,7 +14,7 @@ from kairoscope.run import backlog as waiting
 from kairoscope.run import faults, load_spec, speeds, tell
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run.current import CurrentRun
-from kairoscope.run.samplers import HostProbes, Processes
+from kairoscope.run.samplers import HostProbes, Processes, look_for_room
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.stack import Backlog, Captures, Session
 from kairoscope.verdict import times
@@ -25,6 +25,8 @@ from loaders.schedule.spec import LoadSpec
 
 # Workers import numpy and aiohttp before they can send: on two busy cores that takes seconds.
 START_DELAY_S = 5
+
+_ROOM_EVERY_S = 2.0
 
 Until = Callable[[Path, LoadProgress], str | None]
 """Of a run folder and how its load goes: why the load is to end now; None if it is not to."""
@@ -67,14 +69,17 @@ def measured_load(
 
     def low_disk(message: str) -> None:
         if not current.stop.is_set():
+            # First, as the note needs room itself.
+            current.stop.set()
             current.facts.incomplete.append(message)
             current.note("low disk", message)
-            current.stop.set()
 
     backlog = session.backlog()
     samplers: list[Periodic | Followed] = [
         *(backlog.samplers if backlog else []),
         _processes(current, session, low_disk),
+        # It may be on another disk than the servers, and on another machine.
+        Periodic("run folder", _ROOM_EVERY_S, lambda: look_for_room(current.folder, low_disk)),
         *captures.samplers,
     ]
     for sampler in samplers:

@@ -119,16 +119,22 @@ def _run(
     except KeyboardInterrupt as interrupt:
         current.interrupted = True
         how = _SIGTERM if _SIGTERM in interrupt.args else "Ctrl-C"
-        current.facts.incomplete.insert(0, f"interrupted by the user ({how})")
-        current.note("interrupted", how)
+        _cut_short(current, f"interrupted by the user ({how})", "interrupted", how)
     except (UserError, OSError) as error:
         message = error.message if isinstance(error, UserError) else str(error)
-        current.facts.incomplete.insert(0, message)
-        current.note("error", message)
+        _cut_short(current, message, "error", message)
     except Exception as error:  # a bug of ours; what was captured must not be lost
-        current.facts.incomplete.insert(0, f"unexpected error in Kairoscope: {error!r}")
-        current.note("unexpected error", traceback.format_exc())
+        why = f"unexpected error in Kairoscope: {error!r}"
+        _cut_short(current, why, "unexpected error", traceback.format_exc())
     return Ran(current.folder, finish(current, console), current.interrupted)
+
+
+def _cut_short(current: CurrentRun, why: str, event: str, detail: str) -> None:
+    """Have it said why the run ends before its time."""
+    current.facts.incomplete.insert(0, why)
+    # Its disk may be full: the run has to come to its verdict all the same.
+    with contextlib.suppress(OSError):
+        current.note(event, detail)
 
 
 def until_there(plan: Plan, file: Path) -> Until:

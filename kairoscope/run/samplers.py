@@ -116,11 +116,14 @@ class Processes:
             cpu_ours_s=self._ours.seconds(pids, everything),
             mem_available_bytes=host_probe.available_bytes(),
         )
-        free = shutil.disk_usage(self._supervisor_dir).free
-        if free < MIN_FREE_BYTES:
-            self._low_disk(
-                f"the disk is nearly full: {free / 1e6:,.0f} MB left at {self._supervisor_dir}"
-            )
+        look_for_room(self._supervisor_dir, self._low_disk)
+
+
+def look_for_room(folder: Path, low_disk: Callable[[str], None]) -> None:
+    """`low_disk` gets a message when the disk of a folder on this machine is nearly full."""
+    free = shutil.disk_usage(folder).free
+    if free < MIN_FREE_BYTES:
+        low_disk(f"the disk is nearly full: {free / 1e6:,.0f} MB left at {folder}")
 
 
 class HostProbes(Followed):

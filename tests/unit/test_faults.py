@@ -283,6 +283,27 @@ def test_a_fault_that_cannot_be_done_makes_the_run_incomplete(tmp_path: Path) ->
     assert state.facts.incomplete == [why]
 
 
+def test_what_was_begun_is_undone_where_that_it_failed_cannot_be_noted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full(JsonLines):
+        def write(self, **record: Any) -> None:
+            if record["event"] == "failed":
+                raise OSError("No space left on device")
+            super().write(**record)
+
+    monkeypatch.setattr(carrying, "JsonLines", Full)
+    # What could not be done whole may be done in part.
+    levers = Levers(begin=UserError("storage-2 does not answer"))
+    state = run_with(tmp_path, levers, {"at": "10s", "kill": "storage-2"})
+    with carrying.under(state, time.time() - 20):
+        while not levers.did:
+            time.sleep(0.01)
+    assert [what for what, _, _ in levers.did] == ["begin", "undo"]
+    why = "fault 1 (kill storage-2) was not carried out: storage-2 does not answer"
+    assert state.facts.incomplete == [why]
+
+
 def test_undoing_is_tried_again_and_what_stays_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

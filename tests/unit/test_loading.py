@@ -1,0 +1,83 @@
+"""How the load of a run is stopped, and what looks at it beside it."""
+
+import io
+import shutil
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+from run_samples import Run, run_of
+
+from kairoscope.hosts.sampling import Periodic
+from kairoscope.run import loading, samplers
+
+
+class Captures:
+    """Of a store that nobody looks at."""
+
+    def __init__(self) -> None:
+        self.samplers: list[Periodic] = []
+
+    def before(self) -> list[str]:
+        return []
+
+    def stored_bytes(self) -> int:
+        return 0
+
+    def start(self, *_: float) -> None:
+        pass
+
+    def loaded(self) -> None:
+        pass
+
+    def stop(self) -> list[str]:
+        return []
+
+    def after(self) -> None:
+        pass
+
+
+@pytest.fixture
+def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A run that is about to load a server that is not looked at."""
+    monkeypatch.setattr(loading, "_after", lambda *_: None)
+    monkeypatch.setattr(loading, "_processes", lambda *_: Periodic("processes", 60, lambda: None))
+    return run_of(tmp_path)
+
+
+def load(made: Run, captures: Captures, run: Any) -> None:
+    """Load it; `run` is what the loaders do, given what stops them."""
+    session = SimpleNamespace(
+        captures=lambda: captures,
+        backlog=lambda: None,
+        endpoints=lambda: (made.schedule.spec.nodes, made.schedule.spec.telnet),
+        store=lambda: None,
+        credentials=None,
+    )
+
+    def fleet(_: Any, folder: Path, show: Any, stop: threading.Event, **__: Any) -> list[Any]:
+        run(stop)
+        return []
+
+    loaders = SimpleNamespace(run=fleet, readers_died=[])
+    quiet = Console(file=io.StringIO())
+    loading.measured_load(made.state, session, loaders, quiet, None, None, None)
+
+
+@pytest.mark.parametrize("room_for_a_note", [True, False])
+def test_a_load_stops_before_the_disk_of_its_folder_is_full(made, monkeypatch, room_for_a_note):
+    """Wherever the servers have theirs."""
+    free = shutil.disk_usage(made.folder)._replace(free=samplers.MIN_FREE_BYTES - 1)
+    monkeypatch.setattr(samplers.shutil, "disk_usage", lambda _: free)
+
+    def full(**_: object) -> None:
+        raise OSError("No space left on device")
+
+    if not room_for_a_note:
+        monkeypatch.setattr(made.state.events, "write", full)
+    load(made, Captures(), lambda stop: stop.wait(60))
+    assert made.state.stop.is_set()
+    assert made.facts.incomplete[0] == (f"the disk is nearly full: 300 MB left at {made.folder}")
