@@ -15,6 +15,7 @@ from kairoscope.errors import UserError
 from kairoscope.experiment.faults import Fault, hosts_of
 from kairoscope.hosts.inventory import Host
 from kairoscope.run.current import CurrentRun
+from kairoscope.run.uninterrupted import uninterrupted
 from kairoscope.run_folder import JsonLines
 
 UNDO_TRIES = 3
@@ -140,14 +141,19 @@ def under(current: CurrentRun, start_s: float) -> Iterator[None]:
         )
         for number, fault in enumerate(planned, 1)
     ]
-    for each in carried:
-        each.start()
-    try:
-        yield
-    finally:
+
+    def end() -> None:
         over.set()
         for each in carried:
-            each.join()
+            if each.is_alive():
+                each.join()
+
+    try:
+        for each in carried:
+            each.start()
+        yield
+    finally:
+        uninterrupted(end)
 
 
 def filled(current: CurrentRun) -> set[str]:

@@ -6,7 +6,7 @@ import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.run.agent import Agent, LostError
 from kairoscope.run.collecting import STOP_S
+from kairoscope.run.uninterrupted import uninterrupted
 from loaders import emulator
 from loaders.credentials import Credentials
 from loaders.emulator import Progress, WorkerResult
@@ -108,7 +109,7 @@ class Fleet:
                 agent.send(wanted | agent.watched)
             self._follow(look, stop or threading.Event())
         finally:
-            _uninterrupted(settle)
+            uninterrupted(settle)
         show()
         self.readers_died = [how for agent in self._agents for how in agent.readers_died()]
         return [
@@ -233,7 +234,7 @@ def connect(hosts: list[Host], clock_limit_ms: float) -> Iterator[Fleet]:
             )
         yield Fleet(agents)
     finally:
-        _uninterrupted(lambda: _close(agents))
+        uninterrupted(lambda: _close(agents))
 
 
 def _close(agents: list[Agent]) -> None:
@@ -252,18 +253,3 @@ def _clock_problem(agent: Agent, limit_ms: float) -> str:
 
 def _lines(problems: list[str]) -> str:
     return "The load cannot be started:" + "".join(f"\n  {problem}" for problem in problems)
-
-
-def _uninterrupted(work: Callable[[], None]) -> None:
-    """Do something to its end; a Ctrl-C meanwhile counts afterwards."""
-    interrupt: KeyboardInterrupt | None = None
-    with ThreadPoolExecutor(1) as pool:
-        done = pool.submit(work)
-        while not done.done():
-            try:
-                wait([done])
-            except KeyboardInterrupt as error:
-                interrupt = error
-    done.result()
-    if interrupt:
-        raise interrupt

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from kairoscope.run import faults, load_spec, speeds, tell
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run.current import CurrentRun
 from kairoscope.run.samplers import HostProbes, Processes, look_for_room
+from kairoscope.run.uninterrupted import uninterrupted
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.stack import Backlog, Captures, Session
 from kairoscope.verdict import times
@@ -82,9 +83,9 @@ def measured_load(
         Periodic("run folder", _ROOM_EVERY_S, lambda: look_for_room(current.folder, low_disk)),
         *captures.samplers,
     ]
-    for sampler in samplers:
-        sampler.start()
     try:
+        for sampler in samplers:
+            sampler.start()
         if backlog:
             waiting.wait(current, console, backlog)
         current.at("starting")
@@ -113,11 +114,17 @@ def measured_load(
         if backlog:
             _watch_drain(current, console, backlog)
     finally:
-        for sampler in samplers:
-            sampler.stop()
-        ended = [*(sampler.error for sampler in samplers if sampler.error), *captures.stop()]
-        current.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
+        # What still wrote while the run is judged would be another file than was judged.
+        uninterrupted(lambda: _stop(current, samplers, captures))
     _after(current, session, fleet, captures, console)
+
+
+def _stop(current: CurrentRun, samplers: Sequence[Periodic | Followed], captures: Captures) -> None:
+    """End all that looks, and note what had ended before."""
+    for sampler in samplers:
+        sampler.stop()
+    ended = [*(sampler.error for sampler in samplers if sampler.error), *captures.stop()]
+    current.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
 
 
 def _after(

@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import signal
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -270,6 +272,22 @@ def test_what_was_begun_is_undone_however_the_load_ends(tmp_path: Path) -> None:
     assert state.facts.incomplete == [
         "fault 2 (kill kairosdb-1) was not carried out: the load ended before"
     ]
+
+
+def test_what_is_being_undone_is_waited_for_though_ctrl_c_is_pressed_again(tmp_path: Path) -> None:
+    class Slow(Levers):
+        def undo(self, action: str, hosts: Sequence[Host]) -> None:
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            time.sleep(0.2)
+            super().undo(action, hosts)
+
+    levers = Slow()
+    state = run_with(tmp_path, levers, {"at": "10s", "freeze": "storage", "for": "300s"})
+    with pytest.raises(KeyboardInterrupt), carrying.under(state, time.time() - 20):
+        while not levers.did:
+            time.sleep(0.01)
+        raise KeyboardInterrupt
+    assert (1, "undone") in noted(tmp_path)
 
 
 def test_a_fault_that_cannot_be_done_makes_the_run_incomplete(tmp_path: Path) -> None:

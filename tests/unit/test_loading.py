@@ -2,7 +2,9 @@
 
 import io
 import shutil
+import signal
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -81,3 +83,30 @@ def test_a_load_stops_before_the_disk_of_its_folder_is_full(made, monkeypatch, r
     load(made, Captures(), lambda stop: stop.wait(60))
     assert made.state.stop.is_set()
     assert made.facts.incomplete[0] == (f"the disk is nearly full: 300 MB left at {made.folder}")
+
+
+def test_all_captures_have_ended_though_ctrl_c_is_pressed_again_meanwhile(made):
+    """One that went on wrote while the run was judged, which could not be judged again then."""
+    looks: list[int] = []
+
+    def look_slowly() -> None:
+        looks.append(1)
+        if made.state.stop.is_set():
+            return
+        while not made.state.stop.is_set():
+            time.sleep(0.01)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.2)
+
+    captures = Captures()
+    captures.samplers = [Periodic("first", 0.01, look_slowly), Periodic("second", 0.01, list)]
+
+    def interrupted(stop: threading.Event) -> None:
+        while not looks:
+            time.sleep(0.01)
+        stop.set()
+        raise KeyboardInterrupt("the first")
+
+    with pytest.raises(KeyboardInterrupt):
+        load(made, captures, interrupted)
+    assert not any(sampler.is_alive() for sampler in captures.samplers)
