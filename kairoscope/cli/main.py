@@ -4,14 +4,13 @@ What a command needs it imports itself: all of it takes seconds to load, and rol
 commands once for every host.
 """
 
-import signal
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from kairoscope import __version__, paths, ready
+from kairoscope import __version__, interrupts, paths, ready
 from kairoscope.cli.bakeoff import bakeoff
 from kairoscope.cli.compare import compare_commands
 from kairoscope.cli.demo import demo, deploy, load
@@ -43,20 +42,16 @@ from kairoscope.errors import UserError
 class _Group(Verbs):
     """Ends an interrupted command with status 2 and a sentence (click: status 1 and "Aborted!").
 
-    By SIGTERM as by Ctrl-C: else what a command waits for (Maven, pip, apt) would go on without it.
+    By SIGTERM and SIGHUP as by Ctrl-C: else what a command waits for (Maven, pip, apt) would go on
+    without it.
     """
 
     def invoke(self, ctx: click.Context) -> Any:
-        ours = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        if ours:
-            signal.signal(signal.SIGTERM, signal.default_int_handler)
         try:
-            return super().invoke(ctx)
+            with interrupts.as_ctrl_c():
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise UserError("interrupted; what was done stays, the same command goes on") from None
-        finally:
-            if ours:
-                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

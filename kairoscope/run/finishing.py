@@ -1,7 +1,6 @@
 """The end of a run: its verdict and its report, whatever has happened."""
 
 import multiprocessing
-import signal
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
@@ -9,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kairoscope import live, paths, report, run_folder
+from kairoscope import interrupts, live, paths, report, run_folder
 from kairoscope.compare import history
 from kairoscope.errors import UserError
 from kairoscope.run.current import CurrentRun
@@ -20,8 +19,8 @@ from kairoscope.verdict import conclude
 def finish(current: CurrentRun, console: Console) -> str:
     """Judge what there is, write it, and tell where it is; the verdict."""
     # A second Ctrl-C now would lose what the first one left; this takes seconds.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    interrupts.ignore()
+    interrupts.let_go_of_deaf()
     current.at("judging")
     try:
         with live.stage(console, "judging, and drawing the report", usual="some seconds"):

@@ -4,15 +4,14 @@ Everything goes to the run folder as it happens; whatever ends the run, the fold
 """
 
 import contextlib
-import signal
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
 
-from kairoscope import live, paths, ready
+from kairoscope import interrupts, live, paths, ready
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation
 from kairoscope.plan import Plan
@@ -29,12 +28,13 @@ from kairoscope.verdict import conclude, sustained
 NOT_READ_BACK = "not read back, as the load cannot pass"
 """Begins the reason for which such a run is incomplete."""
 
-_SIGTERM = "SIGTERM"
+terminated_as_interrupted = interrupts.as_ctrl_c
+"""For who makes one run after the other."""
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A run that has ended: where it is, its verdict, whether Ctrl-C or SIGTERM interrupted it."""
+    """A run that has ended: where it is, its verdict, whether Ctrl-C or a signal interrupted it."""
 
     folder: Path
     verdict: str
@@ -80,7 +80,7 @@ def load(
     refusal = f"Another load runs on target {plan.target}: each would measure the other."
     with operation.hold(operation.load_lock(plan.target), refusal):
         limit_ms = plan.experiment.limits.clock_offset_ms
-        with terminated_as_interrupted(), contextlib.ExitStack() as ways:
+        with interrupts.as_ctrl_c(), contextlib.ExitStack() as ways:
             # Before there is a run folder: a host that is not fit leaves no run.
             with live.stage(console, "servers, loader hosts, and how fast the machines are"):
                 session = ways.enter_context(stack.connect(plan, hosts))
@@ -118,7 +118,7 @@ def _run(
             probe_published(current, session, console)
     except KeyboardInterrupt as interrupt:
         current.interrupted = True
-        how = _SIGTERM if _SIGTERM in interrupt.args else "Ctrl-C"
+        how = interrupts.name(interrupt)
         _cut_short(current, f"interrupted by the user ({how})", "interrupted", how)
     except (UserError, OSError) as error:
         message = error.message if isinstance(error, UserError) else str(error)
@@ -146,22 +146,3 @@ def until_there(plan: Plan, file: Path) -> Until:
     if not file.parent.is_dir():
         raise UserError(f"--until: there is no folder {file.parent} in which it could appear.")
     return lambda *_: f"{file} is there" if file.exists() else None
-
-
-@contextlib.contextmanager
-def terminated_as_interrupted() -> Iterator[None]:
-    """Within the block a SIGTERM does what Ctrl-C does: the run is judged as far as it got.
-
-    Both are as before after it, though a run that is being judged ignores them.
-    """
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt(_SIGTERM)
-
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -4,6 +4,8 @@ import errno
 import io
 import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -11,26 +13,75 @@ import pytest
 from rich.console import Console
 from run_samples import Run, run_of
 
+from kairoscope import interrupts, paths
 from kairoscope.run import finishing, run
 
 
-def test_a_sigterm_interrupts_within_the_run_only():
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt, match="SIGTERM"), run.terminated_as_interrupted():
-        os.kill(os.getpid(), signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_interrupts_within_the_run_only(number):
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt) as caught, interrupts.as_ctrl_c():
+        os.kill(os.getpid(), number)
         time.sleep(60)  # it does not come to its end
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert interrupts.name(caught.value) == number.name
+    assert signal.getsignal(number) is before
 
 
-def test_signals_are_as_before_once_a_run_has_ended(monkeypatch):
+def test_what_nohup_started_goes_on_without_its_terminal():
+    mine = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interrupts.as_ctrl_c():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, mine)
+
+
+def test_signals_are_as_before_once_a_run_has_ended():
     """A series goes on with the next load, and Ctrl-C must end it."""
     mine = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with run.terminated_as_interrupted():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # as while a run is judged
+        with interrupts.as_ctrl_c():
+            interrupts.ignore()  # as while a run is judged
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, mine)
+
+
+# As a run does: it is interrupted, and then says what it came to.
+AT_A_TERMINAL = """
+import os
+import time
+from pathlib import Path
+from kairoscope import interrupts
+os.open(os.ttyname(0), os.O_RDWR)  # by which it is the terminal of this session
+try:
+    with interrupts.as_ctrl_c():
+        print("up", flush=True)
+        time.sleep(60)
+except KeyboardInterrupt as interrupt:
+    print("the verdict", flush=True)
+    Path("ended").write_text(interrupts.name(interrupt))
+"""
+
+
+def test_a_run_whose_terminal_is_closed_comes_to_its_end(tmp_path):
+    """It was gone at once, with faults in force, and what it says at its end was an error."""
+    ours, its = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", AT_A_TERMINAL],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(paths.CHECKOUT)},
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+    ) as process:
+        os.close(its)
+        assert os.read(ours, 100).strip() == b"up"
+        os.close(ours)
+        assert process.wait(60) == 0
+    assert (tmp_path / "ended").read_text() == "SIGHUP"
 
 
 # The disk of the run folder
@@ -69,7 +120,7 @@ def test_a_run_comes_to_its_verdict_where_no_event_can_be_written(loaded, monkey
 
     monkeypatch.setattr(run.watched, "look", fail)
     quiet = Console(file=io.StringIO())
-    with run.terminated_as_interrupted():
+    with interrupts.as_ctrl_c():
         ran = run._run(loaded.state, None, None, quiet, True, None, None, None, None, False)
     assert ran.status == 2
     assert why in loaded.json("verdict.json")["reasons"][0]
