@@ -210,6 +210,29 @@ def _check_request_size(values: Values) -> Iterator[Problem]:
         )
 
 
+def _check_requests_of_steps(values: Values) -> Iterator[Problem]:
+    """Each step is judged by the requests that are due in it, after the warm-up."""
+    steps, together, replay = (
+        _resolved(values),
+        values["load.points_per_request"],
+        values["load.replay"],
+    )
+    if values["load.steps"] is None or steps is None or replay:
+        return
+    warm = timing.ticks_within(steps, timing.warmup_s(values["load.warmup_s"], replay))
+    end, last = 0, sum(ticks for _, ticks in steps)
+    for number, (_, ticks) in enumerate(steps, 1):
+        begin, end = max(end, warm), end + ticks
+        # What is left over at the end of the load is a request, too.
+        if begin < end != last and begin // together == end // together:
+            yield Problem(
+                (f"load.steps[{number}].duration_s", "load.points_per_request"),
+                f"no request of {together:,} points of each sensor (load.points_per_request) would "
+                f"be due in what is measured of this step, which has {end - begin:,}: it could not "
+                "be judged. Lower points_per_request to at most that, or make the step longer",
+            )
+
+
 def _check_connections(values: Values) -> Iterator[Problem]:
     protocol = values["load.protocol"]
     if values["load.connection_per_request"] and protocol not in ONE_WAY:
@@ -417,6 +440,7 @@ _CHECKS = (
     _check_jitter,
     _check_lifetime,
     _check_request_size,
+    _check_requests_of_steps,
     _check_connections,
     _check_replay,
     _check_queries,

@@ -1,6 +1,7 @@
 """The end of a run: its verdict and its report, whatever has happened."""
 
 import multiprocessing
+import traceback
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from datetime import UTC, datetime
@@ -25,7 +26,7 @@ def finish(current: CurrentRun, console: Console) -> str:
     try:
         with live.stage(console, "judging, and drawing the report", usual="some seconds"):
             current.end()
-            conclusion = conclude.judge(current.folder)
+            conclusion = _judge(current.folder)
             conclusion.write()
             manifest = run_folder.read_object(current.folder / run_folder.MANIFEST)
             manifest["ended"] = datetime.now(UTC).isoformat()
@@ -44,6 +45,19 @@ def finish(current: CurrentRun, console: Console) -> str:
     told = html or f"what draws it was killed; kairoscope report {current.folder} draws it"
     console.print(f"report: {told}", soft_wrap=True)
     return conclusion.verdict.verdict
+
+
+def _judge(folder: Path) -> conclude.Conclusion:
+    """Its verdict. UserError if a bug of ours is in the way: by a traceback alone its exit status
+    would be that of a verdict that failed."""
+    try:
+        return conclude.judge(folder)
+    except conclude.ODD as error:
+        traceback.print_exc()
+        raise UserError(
+            f"The run could not be judged: {error!r}. That is a bug of Kairoscope; what was "
+            f"captured stays in {folder}."
+        ) from error
 
 
 def _draw(folder: Path) -> Path | None:

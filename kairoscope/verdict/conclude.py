@@ -30,6 +30,9 @@ from kairoscope.verdict.settlement import Gap
 from kairoscope.verdict.times import measured_window, times_of_load
 from kairoscope.verdict.usage import Usage
 
+ODD = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+"""What judging raises of a folder with what no run writes; of a run's own, a bug of ours."""
+
 _KILLED = "the run did not come to its end: it was killed, or still goes on"
 
 
@@ -80,7 +83,7 @@ def again(folder: Path) -> Conclusion:
         conclusion = judge(folder)
     except OSError as error:
         raise UserError(f"{folder}: cannot be judged, as it cannot be read: {error}") from error
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except ODD as error:
         raise UserError(
             f"{folder}: cannot be judged, as a file in it is not what a run writes: {error!r}"
         ) from error

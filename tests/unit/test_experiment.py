@@ -513,6 +513,12 @@ def test_a_warmup_and_ramp_that_reach_into_a_later_step() -> None:
         ),
         (STEPS + "  lifetime_s: 30\n", "17: load.lifetime_s: needs one rate"),
         (STEPS + "  jitter_ms: 401\n", "17: load.jitter_ms: load.jitter_ms must be ≤ 400"),
+        (
+            STEPS + "  points_per_request: 80\n",
+            "13: load.steps[1].duration_s: no request of 80 points of each sensor (load.points_per_"
+            "request) would be due in what is measured of this step, which has 45: it could not be "
+            "judged. Lower points_per_request to at most that",
+        ),
         (STEPS + "  rate: 1\n", "17: load.rate: cannot be combined with load.steps"),
         (STEPS + "  points: 9\n", "17: load.points: cannot be combined with load.steps"),
     ],

@@ -12,13 +12,13 @@ import load_samples
 import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
-from run_samples import Run, run_of
+from run_samples import NODES, Run, run_of
 
 from kairoscope import run_folder
 from kairoscope.cli.main import main
 from kairoscope.compare import history
 from kairoscope.run import finishing
-from kairoscope.run_folder import Facts
+from kairoscope.run_folder import Facts, JsonLines
 from kairoscope.verdict import conclude
 from kairoscope.verdict.settlement import FailedPoint
 
@@ -338,6 +338,20 @@ def test_a_document_is_written_whole_or_not_at_all(tmp_path):
     with pytest.raises(ValueError, match=r"^$"):
         run_folder.write_lines(path, records())
     assert json.loads(path.read_text()) == {"a": 1}
+
+
+def test_a_step_in_which_no_request_was_due_is_refused(tmp_path):
+    """As a plan refuses it by now."""
+    lengths = [{"rate": 1.0, "duration_s": seconds} for seconds in (60, 50, 30)]
+    run = run_of(tmp_path / "run", rate=None, duration_s=None, steps=lengths)
+    (run.folder / run_folder.QUEUE).unlink()
+    queue = JsonLines(run.folder / run_folder.QUEUE)
+    for second in range(150):
+        for node in NODES:
+            queue.write(t=run.began_s + second, node=node, waiting=7)
+    run.change(run_folder.LOAD_SPEC, points_per_request=60)
+    run.end()
+    assert "cannot be judged" in refused(run.folder)
 
 
 def test_a_history_that_cannot_be_written_leaves_a_run_that_can_be_judged_again(

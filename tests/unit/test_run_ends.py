@@ -14,6 +14,7 @@ from rich.console import Console
 from run_samples import Run, run_of
 
 from kairoscope import interrupts, paths
+from kairoscope.errors import UserError
 from kairoscope.run import finishing, run
 
 
@@ -124,3 +125,16 @@ def test_a_run_comes_to_its_verdict_where_no_event_can_be_written(loaded, monkey
         ran = run._run(loaded.state, None, None, quiet, True, None, None, None, None, False)
     assert ran.status == 2
     assert why in loaded.json("verdict.json")["reasons"][0]
+
+
+def test_a_run_that_cannot_be_judged_ends_with_a_sentence(loaded, monkeypatch):
+    def odd(_: Path) -> None:
+        raise ZeroDivisionError("division by zero")
+
+    monkeypatch.setattr(finishing.conclude, "judge", odd)
+    with (
+        pytest.raises(UserError, match="could not be judged: ZeroDivisionError") as caught,
+        interrupts.as_ctrl_c(),
+    ):
+        finishing.finish(loaded.state, Console(file=io.StringIO()))
+    assert caught.value.exit_code == 2
