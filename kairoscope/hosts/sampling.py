@@ -99,7 +99,12 @@ class Followed:
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
         self._running: dict[str, subprocess.Popen[str]] = {}
-        self.error: str | None = None
+        self._errors: list[str] = []
+
+    @property
+    def error(self) -> str | None:
+        """On which hosts it ended early, and why; None if it did on none."""
+        return "; ".join(self._errors) or None
 
     def start(self) -> None:
         """Start a program on every host."""
@@ -117,6 +122,12 @@ class Followed:
             thread.join()
 
     def _follow(self, host: Host) -> None:
+        try:
+            self._read(host)
+        except Exception as error:
+            self._errors.append(f"{self._what} of {host.name}: {type(error).__name__}: {error}")
+
+    def _read(self, host: Host) -> None:
         """Read a host's program; one that ends (the host restarts) is started again."""
         while not self._ended.is_set():
             with subprocess.Popen(
@@ -131,8 +142,12 @@ class Followed:
                 if self._ended.is_set():  # `stop` may have looked before it was there.
                     popen.terminate()
                 assert popen.stdout is not None  # for the type checker
-                for line in popen.stdout:
-                    self._record(host, line)
+                try:
+                    for line in popen.stdout:
+                        self._record(host, line)
+                except Exception:
+                    popen.terminate()  # Or it would be waited for, and nobody reads what it says.
+                    raise
             if not self._ended.wait(1):
                 if self._removed(host):
                     self._events.write(t=time.time(), what="host removed", detail=host.name)

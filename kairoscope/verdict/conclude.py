@@ -23,7 +23,12 @@ from kairoscope.verdict import (
 )
 from kairoscope.verdict.disturbed import disturbances, on_the_machines, under_faults
 from kairoscope.verdict.figures import measure, merged_latency, queries_document, settled
-from kairoscope.verdict.incomplete import not_captured, only_server_ended, stopped_workers
+from kairoscope.verdict.incomplete import (
+    machines_unseen,
+    not_captured,
+    only_server_ended,
+    stopped_workers,
+)
 from kairoscope.verdict.loader_limits import other_limits, sent_late
 from kairoscope.verdict.parts import five_parts
 from kairoscope.verdict.settlement import Gap
@@ -158,6 +163,7 @@ def judge(folder: Path) -> Conclusion:
         asked_for = remarks.of_queries(documents[run_folder.QUERIES]["answers"])
     if run.facts.captured:
         incomplete += not_captured(run, schedule, window, measured)
+        incomplete += machines_unseen(run, window, sampled)
     parts, of_steps = five_parts(run, schedule, window, latency, found, book, seen)
     # What is lost is lost, whoever ended the server.
     if parts["readback"].outcome != "fail":

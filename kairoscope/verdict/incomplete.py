@@ -1,5 +1,6 @@
 """What makes a run incomplete whatever its figures are, of what the folder has and lacks."""
 
+from collections.abc import Iterable
 from typing import Any
 
 from kairoscope import run_folder
@@ -51,6 +52,35 @@ def not_captured(
         measurements.looked_twice(run_folder.records(run.folder / run_folder.COUNTERS), *window),
         run_folder.read_object(counted).get("nodes", {}) if counted.exists() else (),
     )
+
+
+def machines_unseen(
+    run: Inputs, window: tuple[float, float], sampled: Iterable[dict[str, Any]]
+) -> list[str]:
+    """Machines that nobody looked at any more at the end of the measured time.
+
+    What is known of the time before stands for the rest in every figure, so none of them shows it.
+    Not those that were taken away, or that a fault was for.
+
+    Args:
+        run: of the folder.
+        window: the measured time, epoch s.
+        sampled: records of processes.jsonl.
+    """
+    last: dict[str, float] = {}
+    for look in sampled:
+        if look["role"] in ("machine", "host"):
+            name = look["name"].removeprefix("host ")
+            last[name] = max(last.get(name, 0.0), look["t"])
+    excused = set(run.facts.removed).union(*(fault.hosts for fault in run.carried))
+    grace_s = max(completeness.GRACE_S, 2 * run.plan.experiment.capture.processes_every_s)
+    return [
+        f"{'the machine' if name == 'machine' else name} was not looked at in the last "
+        f"{window[1] - t:,.0f} s of the measured time: what servers and others used there is not "
+        "known"
+        for name, t in last.items()
+        if window[1] - t > grace_s and name not in excused
+    ]
 
 
 def only_server_ended(run: Inputs, schedule: Schedule, window: tuple[float, float]) -> list[str]:

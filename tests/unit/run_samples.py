@@ -160,9 +160,10 @@ def run_of(
     _loaded(run)
     queue = JsonLines(folder / run_folder.QUEUE)
     processes = JsonLines(folder / run_folder.PROCESSES)
-    for second in range(30):
+    load_s = 20 if spec.replay else round(spec.duration_s)
+    for second in range(load_s + 10):
         for node in NODES:
-            queue.write(t=began_s + second, node=node, waiting=7 if second < 20.5 else 0)
+            queue.write(t=began_s + second, node=node, waiting=7 if second <= load_s else 0)
         for name in (*NODES, *STORAGE):
             cpu = {"role": name[:-2], "pid": 7, "cpu_s": second / 10, "rss_bytes": 1000}
             processes.write(t=began_s + second, name=name, **cpu)

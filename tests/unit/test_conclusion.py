@@ -51,6 +51,40 @@ def test_when_the_last_acknowledgement_came_is_measured(tmp_path):
     assert run.json("measurements.json")["arrived_t"] == 1_790_000_031.25
 
 
+UNSEEN = "was not looked at in the last 16 s of the measured time"
+
+
+@pytest.mark.parametrize(
+    ("machines", "ends", "excused", "why"),
+    [
+        (["machine"], [], (), ""),
+        (["machine"], ["machine"], (), f"the machine {UNSEEN}"),
+        (["host storage-1", "host storage-2"], ["host storage-2"], (), f"storage-2 {UNSEEN}"),
+        (["host storage-1", "host storage-2"], ["host storage-2"], ("storage-2",), ""),
+    ],
+)
+def test_a_machine_that_nobody_looked_at_to_the_end(tmp_path, machines, ends, excused, why):
+    """Its part of the time passed for alike, whoever had ended the look."""
+    run = run_of(tmp_path, duration_s=40)
+    path = tmp_path / run_folder.PROCESSES
+    seen = [look for look in run_folder.records(path) if look["name"] != "machine"]
+    if "machine" in ends:
+        seen = [look for look in seen if look["t"] <= run.began_s + 24]
+    for second in range(50):
+        seen += [
+            {"t": run.began_s + second, "name": name, "role": name.split()[0], "cpu_busy_s": second}
+            for name in machines
+            if second <= 24 or name not in ends
+        ]
+    run_folder.write_lines(path, seen)
+    run.captured(*((node, when) for node in STORAGE for when in ("before", "during", "after")))
+    run.facts.removed = list(excused)
+    run.read_back()
+    judged = run.judge()
+    assert judged.verdict == ("incomplete" if why else "pass"), judged.reasons
+    assert why in " ".join(judged.reasons)
+
+
 @pytest.mark.parametrize(
     ("load", "per_s"),
     [

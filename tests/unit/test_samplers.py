@@ -2,13 +2,15 @@
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
-from kairoscope.hosts import supervisor
+from kairoscope.hosts import ssh, supervisor
 from kairoscope.hosts.inventory import Host
+from kairoscope.hosts.sampling import Followed
 from kairoscope.run import host_probe, samplers
 from kairoscope.run_folder import JsonLines
 
@@ -42,3 +44,33 @@ def test_a_servers_children_are_its_own(tmp_path: Path, monkeypatch: pytest.Monk
     # Counted as on hosts: a link is not what it leads to.
     assert of_pool["disk_bytes"] < 1_000_000
     assert of_pool["rss_bytes"] == sum(usage["rss_bytes"] for usage in alone if usage)
+
+
+def test_a_host_whose_lines_cannot_be_kept_is_not_followed_in_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread died of it, and the run went on as if all had been seen."""
+    monkeypatch.setattr(ssh, "command", lambda _, program, **__: program)
+    kept: list[str] = []
+
+    def keep(host: Host, line: str) -> None:
+        if host.name == "storage-2":
+            raise OSError("No space left on device")
+        kept.append(line)
+
+    followed = Followed(
+        [Host(f"storage-{n}", "storage", {}) for n in (1, 2)],
+        "probe",
+        lambda host: ["sh", "-c", f"echo {host.name}; exec sleep 600"],
+        keep,
+        JsonLines(tmp_path / "events.jsonl"),
+        lambda _: False,
+    )
+    assert followed.error is None
+    followed.start()
+    deadline = time.monotonic() + 10
+    while not (followed.error and kept) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    followed.stop()
+    assert kept == ["storage-1\n"]
+    assert followed.error == "probe of storage-2: OSError: No space left on device"
