@@ -184,6 +184,20 @@ def last_arrived(folder: Path, workers: int) -> float | None:
     return max((t for t in said if t is not None), default=None)
 
 
+def in_time_by_step(schedule: Schedule, folder: Path) -> list[int] | None:
+    """Of each step, how many of the points that were due in it were in time, whenever that was.
+
+    None if a worker did not say so.
+    """
+    said = finals(folder, schedule.spec.workers)
+    if len(said) < schedule.spec.workers or not all("in_time_by_step" in each for each in said):
+        return None
+    return [
+        sum(each["in_time_by_step"][step] for each in said)
+        for step in range(len(schedule.spec.steps))
+    ]
+
+
 _ANSWERS = ("sent", "not_sent", "right", "late", "wrong", "failed")
 _POINTS = ("points_checked", "points_late")
 

@@ -62,12 +62,12 @@ def five_parts(
         grown = _grown(run, schedule, each, told)
         steady = steps.worst(None, each, grown) if len(each) > 1 else grown[0]
         if len(each) > 1:
-            timed = steps.timely_parts(schedule, each, run.folder, limits)
-            arrived = steps.worst(arrived, each, [in_time for in_time, _ in timed])
-            fast = steps.worst(fast, each, [quick for _, quick in timed])
-            names = ("schedule", "latency", "queue")
-            lists = ([in_time for in_time, _ in timed], [quick for _, quick in timed], grown)
-            of_steps = steps.documents(each, dict(zip(names, lists, strict=True)))
+            in_time = outcomes.in_time_by_step(schedule, run.load)
+            timed = steps.in_time_parts(each, in_time, limits)
+            quick = steps.latency_parts(schedule, each, run.folder, limits)
+            arrived = steps.worst(arrived, each, timed)
+            fast = steps.worst(fast, each, quick)
+            of_steps = steps.documents(each, {"schedule": timed, "latency": quick, "queue": grown})
     wrong_answers = 0
     if spec.queries is not None:
         answers = outcomes.answers(run.load, spec.hosts)

@@ -13,7 +13,7 @@ from typing import Any
 from kairoscope import run_folder
 from kairoscope.experiment.schema.limits import Limits
 from kairoscope.verdict.queue import UNIT, Asked
-from kairoscope.verdict.sustained import Part
+from kairoscope.verdict.sustained import Outcome, Part
 from loaders.record import histograms
 from loaders.schedule.due import Schedule
 
@@ -104,10 +104,34 @@ def queue_parts(
     return found
 
 
-def timely_parts(
+def in_time_parts(
+    steps: Sequence[Step], in_time: Sequence[int] | None, limits: Limits
+) -> list[Part]:
+    """Share in time of each step: of the points that were due in it, whenever they arrived.
+
+    `in_time`: of each step of the load; see `outcomes.in_time_by_step`.
+    """
+    unit = "fraction in time"
+    if in_time is None:
+        text = (
+            "how many of its points were in time is not known, as a worker left no such count (it "
+            "died, or this run was made by an older Kairoscope)"
+        )
+        return [Part(None, limits.in_time, unit, "unknown", text) for _ in steps]
+    found = []
+    for step in steps:
+        count = in_time[step.number - 1]
+        share = count / step.due
+        text = f"{count:,} of {step.due:,} points within {limits.p99_ms:,.0f} ms"
+        outcome: Outcome = "pass" if share >= limits.in_time else "fail"
+        found.append(Part(share, limits.in_time, unit, outcome, text))
+    return found
+
+
+def latency_parts(
     schedule: Schedule, steps: Sequence[Step], folder: Path, limits: Limits
-) -> list[tuple[Part, Part]]:
-    """Share in time and 99th percentile of each step.
+) -> list[Part]:
+    """99th percentile of each step.
 
     By the second in which a point was acknowledged or given up: what a step leaves undone for long
     is late in the next one.
@@ -115,26 +139,20 @@ def timely_parts(
     logs = run_folder.histogram_logs(folder, "worker")
     begins = [step.window[0] - schedule.spec.start_ms / 1000 for step in steps]
     found = []
-    for step, histogram in zip(steps, histograms.from_on(logs, begins), strict=True):
-        in_time = histograms.up_to(histogram, round(limits.p99_ms * 1000))
-        share = min(1.0, in_time / step.due) if step.due else 0.0
+    for histogram in histograms.from_on(logs, begins):
         count = histogram.get_total_count()
-        timely = Part(
-            share,
-            limits.in_time,
-            "fraction in time",
-            "pass" if share >= limits.in_time else "fail",
-            f"{in_time:,} of {step.due:,} points within {limits.p99_ms:,.0f} ms",
-        )
         p99_ms = histogram.get_value_at_percentile(99) / 1000 if count else None
-        fast = Part(
-            p99_ms,
-            limits.p99_ms,
-            "ms",
-            "unknown" if p99_ms is None else "pass" if p99_ms <= limits.p99_ms else "fail",
-            f"99th percentile {p99_ms:,.1f} ms over {count:,} points" if count else "no latency",
+        found.append(
+            Part(
+                p99_ms,
+                limits.p99_ms,
+                "ms",
+                "unknown" if p99_ms is None else "pass" if p99_ms <= limits.p99_ms else "fail",
+                f"99th percentile {p99_ms:,.1f} ms over {count:,} points"
+                if count
+                else "no latency",
+            )
         )
-        found.append((timely, fast))
     return found
 
 

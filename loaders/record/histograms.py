@@ -227,16 +227,6 @@ def from_on(paths: Iterable[Path], begins_s: Sequence[float]) -> list[HdrHistogr
     return found
 
 
-def up_to(histogram: HdrHistogram, limit_us: int) -> int:
-    """How many were recorded up to a limit, to the resolution of the histogram."""
-    filled = np.frombuffer(histogram.counts, dtype=np.uint64)
-    return sum(
-        int(filled[index])
-        for index in np.flatnonzero(filled)
-        if histogram.get_value_from_index(int(index)) <= limit_us
-    )
-
-
 def by_tag(path: Path) -> dict[str, HdrHistogram]:
     """One interval log, merged for each tag; half a line at the end is ignored.
 

@@ -31,10 +31,11 @@ class Tally:
     as an attempt may have reached the server. When all is settled, scheduled = sent + not_sent and
     sent = acknowledged + rejected + unknown.
 
-    `in_time` are points after the warm-up that were acknowledged (over telnet: handed over) within
-    the latency limit of their planned time. `untimed` are those that have no latency: refused, or
-    never begun as the worker was stopped. Those by node are of the node that a request was sent to
-    last. `arrived_us` (epoch) is when the latest ones were acknowledged (over telnet: handed over).
+    `in_time_by_step` are points after the warm-up that were acknowledged (over telnet: handed over)
+    within the latency limit of their planned time, by the step in which they were due, whenever
+    that was. `untimed` are those that have no latency: refused, or never begun as the worker was
+    stopped. Those by node are of the node that a request was sent to last. `arrived_us` (epoch) is
+    when the latest ones were acknowledged (over telnet: handed over).
     """
 
     taken: int = 0
@@ -42,13 +43,18 @@ class Tally:
     settled: dict[Outcome, int] = field(default_factory=lambda: dict.fromkeys(Outcome, 0))
     sent_by_node: Counter[int] = field(default_factory=Counter)
     acknowledged_by_node: Counter[int] = field(default_factory=Counter)
-    in_time: int = 0
+    in_time_by_step: Counter[int] = field(default_factory=Counter)
     untimed: int = 0
     arrived_us: int | None = None
     silences: Silences = field(default_factory=Silences)
     retries: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     first_errors: list[str] = field(default_factory=list)
+
+    @property
+    def in_time(self) -> int:
+        """Those of all steps."""
+        return self.in_time_by_step.total()
 
     @property
     def in_flight(self) -> int:

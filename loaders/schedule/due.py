@@ -141,9 +141,13 @@ class Schedule:
         """Data points of a group over the whole run."""
         return len(group.slots) * (self.spec.ticks - group.first_tick)
 
+    def step_of(self, tick: int) -> int:
+        """Index of the step that a tick is in."""
+        return bisect.bisect_right(self._step_first, tick) - 1
+
     def timestamp_ms(self, rank: int, tick: int) -> int:
         """Timestamp of the points of a group (by its rank) at a tick, epoch ms."""
-        step = bisect.bisect_right(self._step_first, tick) - 1
+        step = self.step_of(tick)
         period_ms = self.spec.steps[step].period_ms
         phase = rank * period_ms // self._count if self.spec.pacing == SPREAD else 0
         return self._step_start_ms[step] + (tick - self._step_first[step]) * period_ms + phase
@@ -240,7 +244,7 @@ class Schedule:
     def _planned_us(self, ranks: Int64s, tick: int) -> Int64s:
         """When groups (by rank) send what ends with a tick, epoch µs: its timestamp and jitter."""
         spec = self.spec
-        step = bisect.bisect_right(self._step_first, tick) - 1
+        step = self.step_of(tick)
         period_ms = spec.steps[step].period_ms
         base_ms = self._step_start_ms[step] + (tick - self._step_first[step]) * period_ms
         planned: Int64s = (base_ms + self._phases_ms(ranks, period_ms)) * 1000

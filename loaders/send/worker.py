@@ -277,7 +277,7 @@ class Worker:
         if arrived:
             self._tally.arrived_us = ending.at_us
         if arrived and measured and latency_us <= self._limit_us:
-            self._tally.in_time += points
+            self._tally.in_time_by_step[self._schedule.step_of(batch.last)] += points
         if not arrived and ending.refused:
             # No acknowledgement, and a quick one must not look like a fast one.
             self._tally.untimed += points
@@ -340,6 +340,9 @@ class Worker:
             "host": self._index // self._spec.workers_per_host,
             "scheduled": self._scheduled,
             **tally.counters(),
+            "in_time_by_step": [
+                tally.in_time_by_step[step] for step in range(len(self._spec.steps))
+            ],
             "untimed": tally.untimed,
             "sent_by_node": [tally.sent_by_node[node] for node in nodes],
             "acknowledged_by_node": [tally.acknowledged_by_node[node] for node in nodes],

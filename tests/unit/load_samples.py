@@ -98,16 +98,14 @@ def write_worker_files(schedule: Schedule, folder: Path, became: Became) -> None
         counts: Counter[str] = Counter()
         by_node = [[0] * len(spec.nodes), [0] * len(spec.nodes)]
         lines: list[dict[str, Any]] = []
-        in_time = 0
+        in_time = [0] * len(spec.steps)
         for group in schedule.groups(worker):
             for tick in range(group.first_tick, spec.ticks):
                 word, points = became[worker, group.index, tick], len(group.slots)
                 counts[word] += points
-                if (
-                    word == usual
-                    and last_of_round(spec, group.first_tick, tick) >= spec.warmup_ticks
-                ):
-                    in_time += points
+                last_tick = last_of_round(spec, group.first_tick, tick)
+                if word == usual and last_tick >= spec.warmup_ticks:
+                    in_time[schedule.step_of(last_tick)] += points
                 by_node[0][group.node] += points * (word != "not_sent")
                 by_node[1][group.node] += points * (word == "acknowledged")
                 if word == usual:
@@ -127,7 +125,8 @@ def write_worker_files(schedule: Schedule, folder: Path, became: Became) -> None
             "scheduled": scheduled,
             "sent": sent,
             **{word: counts[word] for word in WORDS},
-            "in_time": in_time,
+            "in_time": sum(in_time),
+            "in_time_by_step": in_time,
             "untimed": counts["rejected"],
             "stopped_early": False,
             "silence": {**QUIET, "by_node": [QUIET] * len(spec.nodes)},

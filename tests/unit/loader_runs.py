@@ -66,6 +66,8 @@ def check(spec: LoadSpec, outdir: Path, result: dict[str, Any]) -> None:
     assert result["scheduled"] == result["sent"] + result["not_sent"]
     assert result["sent"] == result["acknowledged"] + result["rejected"] + result["unknown"]
     assert result["in_time"] <= result["sent"]
+    assert sum(result["in_time_by_step"]) == result["in_time"]
+    assert len(result["in_time_by_step"]) == len(spec.steps)
     # The fifth equation: all that was sent and settled has a latency, and nothing else has.
     logged = histograms.count(files.histogram_path(outdir, worker))
     assert logged == result["scheduled"] - result["untimed"]

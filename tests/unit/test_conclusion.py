@@ -169,6 +169,34 @@ def test_a_slow_step_is_not_hidden_behind_fast_ones(tmp_path):
     assert said == ["fail", "pass"]
 
 
+@pytest.mark.parametrize(("late_in", "outcomes"), [(0, ["fail", "pass"]), (1, ["pass", "fail"])])
+def test_a_step_answers_for_the_points_that_were_due_in_it(tmp_path, late_in, outcomes):
+    """Whenever their answers came: what a slow step left was counted for the next one."""
+    run = run_of(tmp_path, **steps_of((1.0, 20), (1.0, 20)))
+    for worker in range(4):
+        due = [75, 100]
+        due[late_in] -= 25
+        run.change(f"load/worker-{worker}.json", in_time_by_step=due, in_time=sum(due))
+    run.limit(in_time=0.8)
+    run.read_back()
+    assert run.judge().parts["schedule"].outcome == "fail"
+    said = [step["parts"]["schedule"] for step in run.json("verdict.json")["steps"]]
+    assert [part["outcome"] for part in said] == outcomes
+    assert said[late_in]["text"].startswith(("200 of 300", "300 of 400")[late_in])
+
+
+def test_a_step_of_a_run_that_did_not_count_it_is_not_known(tmp_path):
+    run = run_of(tmp_path, **steps_of((1.0, 20), (2.0, 20)))
+    path = tmp_path / "load" / "worker-1.json"
+    said = json.loads(path.read_text())
+    del said["in_time_by_step"]
+    path.write_text(json.dumps(said))
+    run.read_back()
+    part = run.judge().parts["schedule"]
+    assert part.outcome == "unknown"
+    assert part.text.startswith("step 1 (1 points/s): how many of its points were in time is not")
+
+
 def test_a_drain_counts_from_the_last_point(tmp_path):
     """The loader had to send again for 40 s: the queue was empty soon after that."""
     run = run_of(tmp_path)

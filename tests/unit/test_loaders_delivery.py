@@ -521,6 +521,21 @@ async def test_late_acknowledgement_is_not_in_time(tmp_path: Path) -> None:
     assert result["in_time"] == 0
 
 
+async def test_a_point_is_in_time_in_the_step_in_which_it_was_due(tmp_path: Path) -> None:
+    """And not in the next one, in which its answer came."""
+    async with Sink() as sink:
+        steps = [Step(PERIOD_MS, 4), Step(PERIOD_MS, 8)]
+        spec = make(sink, steps=steps, latency_limit_ms=60_000)
+
+        async def stall() -> None:
+            sink.stall()
+            await asyncio.sleep(0.7)
+            sink.resume()
+
+        result = await work(spec, tmp_path, stall)
+    assert result["in_time_by_step"] == [20 * (4 - 2), 20 * 8]
+
+
 async def test_waiting_for_a_connection_is_told_from_being_served(tmp_path: Path) -> None:
     """A server that answers in 40 ms looked as if it took seconds, with no word of why."""
     async with Sink() as sink:
