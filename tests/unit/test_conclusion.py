@@ -197,6 +197,37 @@ def test_a_step_of_a_run_that_did_not_count_it_is_not_known(tmp_path):
     assert part.text.startswith("step 1 (1 points/s): how many of its points were in time is not")
 
 
+@pytest.mark.parametrize(
+    ("silent_s", "late", "verdict"),
+    [
+        # Late by itself for as long as nothing came; at another time; by less than it is too long.
+        (7.0, (17.9, 6900), "invalid"),
+        (7.0, (3.0, 6900), "fail"),
+        (15.0, (17.9, 2000), "fail"),
+    ],
+)
+def test_a_silence_of_the_loaders_own_is_not_the_servers(tmp_path, silent_s, late, verdict):
+    """A pause of a few seconds in a long load is not late in its 99th percentile."""
+    run = run_of(tmp_path)
+    limit_s = run.state.plan.experiment.limits.longest_silence_s
+    assert limit_s < 7
+    at_s, behind_ms = late
+    silence = run.json("load/worker-2.json")["silence"]
+    silence |= {"longest_s": silent_s, "from_t": run.began_s + 17.5 - silent_s}
+    run.change("load/worker-2.json", silence=silence)
+    progress = JsonLines(tmp_path / "load" / "worker-2.jsonl")
+    for t, behind in ((1.0, 3), (at_s, behind_ms), (19.9, 5)):
+        progress.write(t=run.began_s + t, behind_ms=behind)
+    run.read_back()
+    judged = run.judge()
+    assert judged.verdict == verdict, judged.reasons
+    if verdict == "invalid":
+        assert judged.reasons[0] == (
+            "loader: worker 2 on loader-2 stood still: when none of its points was acknowledged "
+            f"for 7.0 s (limit {limit_s:g} s) it sent up to 6.9 s late by itself"
+        )
+
+
 def test_a_drain_counts_from_the_last_point(tmp_path):
     """The loader had to send again for 40 s: the queue was empty soon after that."""
     run = run_of(tmp_path)
