@@ -7,6 +7,8 @@ histogram, not a mean of the workers'.
 from __future__ import annotations
 
 import bisect
+import heapq
+import itertools
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -251,6 +253,9 @@ def count(path: Path) -> int:
 def intervals(paths: Iterable[Path]) -> list[dict[str, Any]]:
     """Latency over time, merged over workers per second, warm-up included.
 
+    Args:
+        paths: interval logs as `LogWriter` writes them, each in order of time.
+
     Returns:
         Ascending by "t": {"t": whole seconds since the start of the schedule, "p50", "p95",
         "p99", "max": milliseconds, "count": points, "warmup_count": how many of them belong to
@@ -261,16 +266,16 @@ def intervals(paths: Iterable[Path]) -> list[dict[str, Any]]:
         OSError: a file cannot be read.
         ValueError: a file is not an interval log.
     """
-    seconds: dict[int, HdrHistogram] = {}
-    warmups: dict[int, int] = {}
-    for path in paths:
-        for start_s, histogram in _read(path):
-            second = round(start_s)
-            seconds.setdefault(second, new_histogram()).add(histogram)
-            if histogram.get_tag() == WARMUP:
-                warmups[second] = warmups.get(second, 0) + histogram.get_total_count()
+    # All logs in step, as each is in order of time: the histograms of all seconds of a long load
+    # would take gigabytes.
+    in_step = heapq.merge(*map(_by_second, paths), key=lambda each: each[0])
     rows = []
-    for second, histogram in sorted(seconds.items()):
+    for second, found in itertools.groupby(in_step, key=lambda each: each[0]):
+        histogram, warmup = new_histogram(), 0
+        for _, interval in found:
+            histogram.add(interval)
+            if interval.get_tag() == WARMUP:
+                warmup += interval.get_total_count()
         at = histogram.get_percentile_to_value_dict([50, 95, 99])
         rows.append(
             {
@@ -280,10 +285,15 @@ def intervals(paths: Iterable[Path]) -> list[dict[str, Any]]:
                 "p99": at[99] / 1000,
                 "max": histogram.get_max_value() / 1000,
                 "count": histogram.get_total_count(),
-                "warmup_count": warmups.get(second, 0),
+                "warmup_count": warmup,
             }
         )
     return rows
+
+
+def _by_second(path: Path) -> Iterator[tuple[int, HdrHistogram]]:
+    """Each interval of a log with the whole second of the schedule that it began in."""
+    return ((round(start_s), histogram) for start_s, histogram in _read(path))
 
 
 @dataclass(frozen=True)

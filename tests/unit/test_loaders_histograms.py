@@ -1,6 +1,7 @@
 """Interval logs: written with tags, read by hdrh's own reader, merged exactly."""
 
 import tempfile
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,18 @@ def test_intervals_are_merged_per_second(
                 }
             )
     assert rows == expected
+
+
+def test_a_long_load_is_merged_in_the_memory_of_a_short_one(tmp_path: Path) -> None:
+    """A histogram with all its buckets is 230 KB, and there were as many as seconds."""
+    paths = write(tmp_path, [[(False, [(10, 1)])] * 800])
+    tracemalloc.start()
+    rows = histograms.intervals(paths)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [row["count"] for row in rows] == [1] * 800
+    # Some wait for the collector, as each refers to itself: 30 MB, and 200 MB of all of them.
+    assert most < 80_000_000
 
 
 def test_the_standard_reader_sees_tags_and_times(tmp_path: Path) -> None:
