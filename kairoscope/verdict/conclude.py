@@ -27,6 +27,7 @@ from kairoscope.verdict.incomplete import (
     machines_unseen,
     not_captured,
     only_server_ended,
+    stopped_readers,
     stopped_workers,
 )
 from kairoscope.verdict.loader_limits import other_limits, sent_late
@@ -129,7 +130,7 @@ def judge(folder: Path) -> Conclusion:
     incomplete = [*([] if run.facts.ended else [_KILLED]), *run.facts.incomplete]
     schedule = run.schedule
     if schedule is not None:
-        incomplete += stopped_workers(run, schedule)
+        incomplete += [*stopped_workers(run, schedule), *stopped_readers(run, schedule)]
     if schedule is None:
         reasons = incomplete or ["the load never started"]
         return Conclusion(folder, sustained.verdict_of({}, [], reasons))

@@ -121,3 +121,12 @@ def stopped_workers(run: Inputs, schedule: Schedule) -> list[str]:
         f"loader worker{'s' * (len(early) > 1)} {which} stopped before the end of the schedule: "
         f"{left:,} points not sent"
     ]
+
+
+def stopped_readers(run: Inputs, schedule: Schedule) -> list[str]:
+    """The same of the readers: what was not asked may have been wrong."""
+    if schedule.spec.queries is None:
+        return []
+    early = outcomes.answers(run.load, schedule.spec.hosts)["hosts_stopped_early"]
+    names = [run.loader_names[host] for host in early]
+    return [f"the reader of {name} stopped before the end of the schedule" for name in names]

@@ -206,13 +206,14 @@ def answers(folder: Path, hosts: int) -> dict[str, Any]:
     """What became of the queries of all loader hosts, from queries-<host>.json.
 
     `hosts_without_final_counts` are those (by index) that left none; of them it is what their last
-    record says.
+    record says. `hosts_stopped_early`: those whose reader somebody ended before its schedule did.
     """
     total: Counter[str] = Counter()
     kinds: dict[str, Counter[str]] = {}
     errors: Counter[str] = Counter()
     first_errors: list[str] = []
     without: list[int] = []
+    stopped: list[int] = []
     for host in range(hosts):
         final = query_files.result_path(folder, host)
         if not final.exists():
@@ -223,6 +224,8 @@ def answers(folder: Path, hosts: int) -> dict[str, Any]:
             total.update({k: last[k] for k in _ANSWERS if k in last})
             continue
         said = run_folder.read_object(final)
+        if said["stopped_early"]:
+            stopped.append(host)
         total.update({k: said[k] for k in (*_ANSWERS, *_POINTS)})
         for kind, counts in said["kinds"].items():
             kinds.setdefault(kind, Counter()).update(counts)
@@ -234,4 +237,5 @@ def answers(folder: Path, hosts: int) -> dict[str, Any]:
         "errors": dict(errors),
         "first_errors": first_errors[:10],
         "hosts_without_final_counts": without,
+        "hosts_stopped_early": stopped,
     }

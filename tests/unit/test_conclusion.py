@@ -514,7 +514,7 @@ def test_wrong_answers_to_queries_fail_and_late_ones_above_their_limit(tmp_path)
     run.read_back()
     kind = {"sent": 5, "not_sent": 0, "right": 3, "late": 2, "wrong": 0, "failed": 0}
     final = {**kind, "kinds": {"raw": kind}, "points_checked": 500, "points_late": 4}
-    final |= {"errors": {}, "first_errors": []}
+    final |= {"errors": {}, "first_errors": [], "stopped_early": False}
     for host in range(2):
         (tmp_path / "load" / f"queries-{host}.json").write_text(json.dumps(final))
         with (tmp_path / "load" / f"queries-{host}.hlog").open("w") as file:
@@ -528,7 +528,14 @@ def test_wrong_answers_to_queries_fail_and_late_ones_above_their_limit(tmp_path)
     # Reads do not get into the latency of the writes.
     assert run.json("latency/merged.json")["count"] == 4 * 75
 
-    run.change("load/queries-1.json", points_late=7)
+    run.change("load/queries-1.json", stopped_early=True)
+    judged = run.judge()
+    assert (judged.verdict, judged.reasons) == (
+        "incomplete",
+        ["the reader of loader-2 stopped before the end of the schedule"],
+    )
+
+    run.change("load/queries-1.json", points_late=7, stopped_early=False)
     judged = run.judge()
     assert (judged.verdict, judged.parts["schedule"].figure) == ("fail", 0.011)
     assert (

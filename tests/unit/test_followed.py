@@ -257,7 +257,7 @@ def test_a_run_in_which_a_point_vanished_fails_whatever_was_read_back(tmp_path: 
     spec = run.schedule.spec
     kind = {"sent": 5, "not_sent": 0, "right": 5, "late": 0, "wrong": 0, "failed": 0}
     final = {**kind, "kinds": {"raw": kind}, "points_checked": 500, "points_late": 0}
-    final |= {"errors": {}, "first_errors": []}
+    final |= {"errors": {}, "first_errors": [], "stopped_early": False}
     for host in range(spec.hosts):
         (load / f"queries-{host}.json").write_text(json.dumps(final))
     write(load, {tick: NOW_S + tick for tick in range(20)}, [read(NOW_S + 25, NOW_S + 25.5)])

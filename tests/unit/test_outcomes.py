@@ -131,6 +131,7 @@ def test_answers_of_all_hosts_and_the_last_words_of_one_that_died(tmp_path):
         "points_late": 2,
         "errors": {"timeout": 1},
         "first_errors": ["no answer within 10 s"],
+        "stopped_early": True,
     }
     (tmp_path / "queries-0.json").write_text(json.dumps(final))
     last = json.dumps({"sent": 3, "right": 2, "wrong": 1})
@@ -140,3 +141,4 @@ def test_answers_of_all_hosts_and_the_last_words_of_one_that_died(tmp_path):
     assert found["kinds"]["raw"]["checked"] == 50
     assert found["errors"] == {"timeout": 1}
     assert found["hosts_without_final_counts"] == [1, 2]
+    assert found["hosts_stopped_early"] == [0]
