@@ -37,8 +37,10 @@ print(conclude.again(Path(sys.argv[1])).verdict.verdict)
 
 
 def passing(folder: Path) -> Run:
-    """A run in which all went well, judged."""
+    """A run in which all went well, judged; its servers were killed after it."""
     run = run_of(folder)
+    run_folder.write_json(folder / run_folder.STORE_WINDOW, {"nodes": {}})
+    run_folder.write_json(folder / run_folder.KILLED, {"t": run.began_s + 25})
     run.read_back()
     assert run.judge().verdict == "pass"
     return run
@@ -205,7 +207,8 @@ def test_no_needed_file_can_be_missing(tmp_path, made):
         kinds = ("readback.json", "readback-gaps.jsonl", "failed.jsonl", "queue.jsonl")
         load = ("load/spec.json", "load/hosts.json", "load/worker-3.json", "load/worker-0.jsonl")
         others = ("events.jsonl", "processes.jsonl", run_folder.CAPTURES, "latency/worker-1.hlog")
-        assert {*kinds, *load[:3], *others} <= set(names)
+        decide = (run_folder.STORE_WINDOW, run_folder.KILLED)
+        assert {*kinds, *load[:3], *others, *decide} <= set(names)
         assert not set(run_folder.RESULTS) & set(names)
     for name in names:
         path = run.folder / name
