@@ -1,15 +1,21 @@
 """The local target's supervisord: which processes it keeps, and ending them all."""
 
 import contextlib
+import socket
 import time
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from xmlrpc.client import Fault, ServerProxy
+from xmlrpc.client import Error, ServerProxy
 
 import psutil
 from supervisor.xmlrpc import SupervisorTransport
 
 from kairoscope import paths
+from kairoscope.errors import UserError
+
+_ANSWERS_WITHIN_S = 30.0
+"""supervisord does nothing that takes long."""
 
 
 @dataclass(frozen=True)
@@ -22,20 +28,47 @@ class Process:
     started: float
 
 
+class _Connection(HTTPConnection):
+    """To supervisord's socket; its own transport waits for ever for one that stands still."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=_ANSWERS_WITHIN_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
 def proxy(supervisor_dir: Path) -> ServerProxy:
-    """What supervisord is spoken to through. For one thread: it keeps a connection."""
+    """What supervisord is spoken to through. For one thread: it keeps a connection.
+
+    A call raises OSError (TimeoutError where supervisord stands still), or an Error of XML-RPC.
+    """
     # The host in the URL is a formality of XML-RPC; the transport goes through the socket.
-    transport = SupervisorTransport("", "", serverurl=f"unix://{supervisor_dir / 'sock'}")
+    path = supervisor_dir / "sock"
+    transport = SupervisorTransport("", "", serverurl=f"unix://{path}")
+    transport._get_connection = lambda: _Connection(path)
     return ServerProxy("http://127.0.0.1", transport=transport)
 
 
 def processes(supervisor_dir: Path) -> list[Process] | None:
-    """What supervisord says of its processes; None if it does not run."""
+    """What supervisord says of its processes; None if it does not run.
+
+    UserError if it runs and does not answer: what it would say is not known, and None would be a
+    reason to end what it keeps.
+    """
     if not (supervisor_dir / "sock").exists():
         return None
     try:
         infos = proxy(supervisor_dir).supervisor.getAllProcessInfo()
-    except (OSError, Fault):
+    except TimeoutError:
+        raise UserError(
+            f"supervisord has not answered for {_ANSWERS_WITHIN_S:g} s at {supervisor_dir}: it "
+            "stands still, or this machine is too busy for it"
+        ) from None
+    except (OSError, HTTPException, Error):
         return None
     assert isinstance(infos, list)
     return [

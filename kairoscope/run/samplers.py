@@ -14,6 +14,7 @@ from typing import Any
 
 import psutil
 
+from kairoscope.errors import UserError
 from kairoscope.hosts import supervisor
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed
@@ -71,14 +72,16 @@ class Processes:
         self._samples = 0
         self._ours = host_probe.Ours()
         self._keepers: set[int] = set()
+        self._told: dict[str, supervisor.Process] = {}
 
     def sample(self) -> None:
         """One record for every process and one for the machine."""
-        found = {p.name: p for p in supervisor.processes(self._supervisor_dir) or []}
+        found = self._ask()
         everything = host_probe.processes()
         with_disk = self._samples % DISK_EVERY == 0
         self._samples += 1
-        for host in self._hosts:
+        # Before it has told anything for once, what is first seen would be a restart.
+        for host in self._hosts if found else ():
             disk = host_probe.folder_bytes(str(host.home)) if with_disk else None
             for name, role in host.processes.items():
                 process = found.get(name)
@@ -97,6 +100,15 @@ class Processes:
                     usage = host_probe.with_children(child.pid, everything)
                     self._one(f"loader-worker-{index}", "loader", usage, None)
         self._machine({process.pid for process in found.values()} - {0}, everything)
+
+    def _ask(self) -> dict[str, supervisor.Process]:
+        """The servers' processes by name; as they were last told while supervisord tells nothing,
+        as they live on without it, and whether one does is seen by its process."""
+        with contextlib.suppress(UserError):
+            told = supervisor.processes(self._supervisor_dir)
+            if told is not None:
+                self._told = {process.name: process for process in told}
+        return self._told
 
     def _one(self, name: str, role: str, usage: dict[str, Any] | None, disk: int | None) -> None:
         if usage is None:  # It ended between two looks; the next one notes it.

@@ -1,6 +1,8 @@
 """What is sampled of the servers of this machine."""
 
+import contextlib
 import json
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -8,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kairoscope import run_folder
+from kairoscope.errors import UserError
 from kairoscope.hosts import ssh, supervisor
 from kairoscope.hosts.inventory import Host
 from kairoscope.hosts.sampling import Followed
@@ -74,3 +78,46 @@ def test_a_host_whose_lines_cannot_be_kept_is_not_followed_in_silence(
     followed.stop()
     assert kept == ["storage-1\n"]
     assert followed.error == "probe of storage-2: OSError: No space left on device"
+
+
+def test_a_server_lives_on_while_supervisord_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All had ended and started again, by which a run of one server was incomplete."""
+    events = tmp_path / "events.jsonl"
+    host = Host("x-1", "kairosdb", {"home": str(tmp_path), "processes": {"pool": "pool"}})
+    files = [JsonLines(tmp_path / "processes.jsonl"), JsonLines(events)]
+    looks = samplers.Processes([host], tmp_path, *files, lambda _: None)
+
+    def fail() -> None:
+        raise UserError("supervisord has not answered")
+
+    with subprocess.Popen(["sleep", "600"]) as server, contextlib.ExitStack() as at_the_end:
+        at_the_end.callback(server.kill)
+        told = supervisor.Process("pool", "RUNNING", server.pid, 0.0)
+        for answer in (fail, lambda: None, lambda: [told], lambda: None, fail, lambda: [told]):
+            monkeypatch.setattr(supervisor, "processes", lambda _, answer=answer: answer())
+            looks.sample()
+        records = list(run_folder.records(tmp_path / "processes.jsonl"))
+        assert [r["pid"] for r in records if r["name"] == "pool"] == [server.pid] * 4
+        assert events.read_text() == ""
+        server.kill()
+        server.wait()
+        monkeypatch.setattr(supervisor, "processes", lambda _: None)
+        looks.sample()
+    (event,) = map(json.loads, events.read_text().splitlines())
+    assert event["what"] == "process ended"
+
+
+def test_a_supervisord_that_stands_still_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is it taken for one that does not run, of which all that it kept is ended."""
+    monkeypatch.setattr(supervisor, "_ANSWERS_WITHIN_S", 0.1)
+    assert supervisor.processes(tmp_path) is None
+    with socket.socket(socket.AF_UNIX) as still:
+        still.bind(str(tmp_path / "sock"))
+        still.listen()
+        with pytest.raises(UserError, match=r"has not answered for 0\.1 s"):
+            supervisor.processes(tmp_path)
+    assert supervisor.processes(tmp_path) is None
