@@ -128,7 +128,7 @@ class Fleet:
                 old.unlink()
         for agent in self._agents:
             agent.workers = shard.host_workers(spec.hosts, spec.workers_per_host, agent.index)
-        (folder / Path(run_folder.LOAD_SPEC).name).write_text(spec.to_json())
+        _write_spec(folder, spec)
         hosts = [_about(agent) for agent in self._agents]
         run_folder.write_json(folder / Path(run_folder.LOAD_HOSTS).name, hosts)
 
@@ -160,7 +160,7 @@ class Fleet:
         shorter = spec.cut_at(time.time_ns() // 1_000_000 + cut.AHEAD_MS)
         if shorter is not spec:
             # First: whatever happens now, what the workers were told is what the folder says.
-            (folder / Path(run_folder.LOAD_SPEC).name).write_text(shorter.to_json())
+            _write_spec(folder, shorter)
             for agent in self._agents:
                 agent.send({"cut": shorter.ticks})
         return shorter
@@ -173,6 +173,11 @@ class Fleet:
             time.sleep(_POLL_S)
         for agent in self._agents:
             agent.kill(f"did not stop within {STOP_S:.0f} s")
+
+
+def _write_spec(folder: Path, spec: LoadSpec) -> None:
+    """Whole or not at all, as nothing can be judged without it. OSError if it cannot be."""
+    run_folder.replace({folder / Path(run_folder.LOAD_SPEC).name: [spec.to_json()]})
 
 
 def _about(agent: Agent) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import fcntl
 import itertools
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -22,6 +23,7 @@ import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from loads import load_spec
 from ssh_server import SshServer, new_key
 
 from kairoscope.errors import UserError
@@ -702,6 +704,21 @@ def test_a_load_that_is_to_end_now(sink: SinkProcess, tmp_path: Path) -> None:
     assert not any(result["stopped_early"] for result in results)
     assert sum(result["acknowledged"] for result in results) == Schedule(shorter).points
     assert sum(result["scheduled"] for result in results) == Schedule(shorter).points
+
+
+def test_a_load_that_cannot_be_cut_is_what_it_was(tmp_path: Path) -> None:
+    """On a disk that is full its specification was emptied, and nothing could be judged."""
+    spec = load_spec(steps=[Step(1000, 10_000)], start_ms=time.time_ns() // 1_000_000)
+    path = tmp_path / "spec.json"
+    path.write_text(spec.to_json())
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            loader_hosts.Fleet([])._cut(spec, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert LoadSpec.from_json(path.read_text()) == spec
 
 
 def test_ctrl_c_stops_and_collects(sink: SinkProcess, tmp_path: Path) -> None:
