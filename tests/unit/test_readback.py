@@ -237,6 +237,29 @@ def test_another_node_is_asked_if_one_is_down():
     assert len(results) == 120
 
 
+def test_another_node_is_asked_if_one_answers_with_an_error():
+    """One that has lost its way to the store says 500 for as long as it lives."""
+
+    class Broken(Store):
+        async def answer(self, request: web.Request) -> web.StreamResponse:
+            return web.Response(status=500, text="no host available")
+
+    nodes = [f"http://127.0.0.1:{port}" for port in (1, 2)]
+    schedule = Schedule(load_samples.spec_of(sensors=20, nodes=nodes, telnet=[]))
+    results: list[SeriesResult] = []
+
+    async def go(*stores: Store) -> None:
+        async with contextlib.AsyncExitStack() as served:
+            urls = [await served.enter_async_context(store.serving()) for store in stores]
+            spec = dataclasses.replace(schedule.spec, nodes=urls)
+            await queries.read_all(Schedule(spec), lambda _: False, results.append)
+
+    asyncio.run(go(Broken([]), Store(all_points(schedule))))
+    assert [r.right.all() for r in results] == [True] * 20
+    with pytest.raises(UserError, match="read-back query answered 500: no host available"):
+        asyncio.run(go(Broken([]), Broken([])))
+
+
 def test_no_node_answers():
     spec = load_samples.spec_of(nodes=["http://127.0.0.1:1"], telnet=[])
 

@@ -158,16 +158,20 @@ def _parse(
 async def _ask(
     http: aiohttp.ClientSession, nodes: list[str], document: dict[str, Any]
 ) -> dict[str, Any]:
-    """The answer of the first of these nodes that gives one: any can answer for any series."""
+    """The answer of the first of these nodes that gives one: any can answer for any series.
+
+    UserError, with what was wrong with the first, if none does.
+    """
     problem = ""
     for node in nodes:
         try:
             async with http.post(f"{node}/api/v1/datapoints/query", json=document) as answer:
-                if answer.status != 200:
-                    body = (await answer.text())[:300]
-                    raise UserError(f"{node}: read-back query answered {answer.status}: {body}")
-                found: dict[str, Any] = await answer.json()
-                return found
+                if answer.status == 200:
+                    found: dict[str, Any] = await answer.json()
+                    return found
+                body = (await answer.text())[:300]
+                said = f"{node}: read-back query answered {answer.status}: {body}"
+                problem = problem or said
         except (aiohttp.ClientError, TimeoutError) as error:
             problem = problem or f"{node}: read-back failed: {error!r}"
     raise UserError(problem)
