@@ -116,13 +116,19 @@ class Failover:
             state.unhealthy_since_us = self._clock.now_us()
 
     async def watch(self) -> None:
-        """Look for nodes that went down or came back, until cancelled."""
-        checks = asyncio.create_task(self._watch_health(self._healthy)) if self._healthy else None
-        try:
+        """Look for nodes that went down or came back, until cancelled or one of the looks fails."""
+        if self._healthy is None:
             await self._watch_silence()
+            return
+        looks = [
+            asyncio.create_task(self._watch_silence()),
+            asyncio.create_task(self._watch_health(self._healthy)),
+        ]
+        try:
+            await asyncio.gather(*looks)
         finally:
-            if checks:
-                checks.cancel()
+            for look in looks:
+                look.cancel()
 
     async def _watch_health(self, healthy: Callable[[int], Awaitable[bool | None]]) -> None:
         async def check(node: int) -> None:

@@ -320,6 +320,19 @@ async def test_a_node_that_is_well_for_probes_alone_is_left_for_longer_each_time
     watching.cancel()
 
 
+async def test_a_health_check_that_fails_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a bug of ours: nobody would have looked at any node's health any more."""
+    monkeypatch.setattr(failover, "_HEALTH_EVERY_S", 0)
+
+    async def healthy(_: int) -> bool:
+        raise LookupError("no such node")
+
+    rule = Rule(2)
+    watched = Failover(2, 5.0, rule.clock, rule.probe, rule.seen.append, healthy)
+    with pytest.raises(LookupError):
+        await asyncio.wait_for(watched.watch(), 5)
+
+
 @pytest.mark.parametrize("answered", [True, False])
 async def test_a_loader_that_was_held_up_first_reads_the_answers(
     monkeypatch: pytest.MonkeyPatch, answered: bool
