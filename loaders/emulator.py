@@ -99,18 +99,17 @@ class _Process:
             # numpy's linear algebra, which is not used, would start a thread that spins.
             "OPENBLAS_NUM_THREADS": "1",
         }
-        with _blocked(STOP_SIGNALS):
-            self._popen = subprocess.Popen(
-                # -P: a folder named "loaders" where the user happens to be is not ours.
-                [sys.executable, "-P", "-m", module, outdir / _SPEC, str(index), outdir],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                errors="replace",
-                env=environment,
-                pass_fds=keep_open,
-            )
+        self._popen = subprocess.Popen(
+            # -P: a folder named "loaders" where the user happens to be is not ours.
+            [sys.executable, "-P", "-m", module, outdir / _SPEC, str(index), outdir],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
+            pass_fds=keep_open,
+        )
         assert self._popen.stdin is not None
         # Broken: it has ended already, and its result says how.
         with contextlib.suppress(BrokenPipeError), self._popen.stdin as stdin:
@@ -277,12 +276,17 @@ def run_hosts(
     workers: list[_Process] = []
     readers: list[_Process] = []
     try:
-        for worker in numbers:
-            paths = files.progress_path(outdir, worker), files.result_path(outdir, worker)
-            workers.append(_Process("loaders.send.worker", worker, *paths, keep_open, given))
-        for host in hosts if spec.queries else ():
-            paths = query_files.progress_path(outdir, host), query_files.result_path(outdir, host)
-            readers.append(_Process("loaders.query.reader", host, *paths, keep_open, given))
+        # Until all are known: what a Ctrl-C between left out would go on.
+        with _blocked(STOP_SIGNALS):
+            for worker in numbers:
+                paths = files.progress_path(outdir, worker), files.result_path(outdir, worker)
+                workers.append(_Process("loaders.send.worker", worker, *paths, keep_open, given))
+            for host in hosts if spec.queries else ():
+                paths = (
+                    query_files.progress_path(outdir, host),
+                    query_files.result_path(outdir, host),
+                )
+                readers.append(_Process("loaders.query.reader", host, *paths, keep_open, given))
         _follow(workers, readers, on_records, stop)
     finally:
         _end([*workers, *readers])

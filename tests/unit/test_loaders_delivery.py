@@ -1041,6 +1041,24 @@ def test_stopped_in_mid_run(served: Sink, tmp_path: Path, how: str) -> None:
     assert sum(result["acknowledged"] for result in results) > 0
 
 
+def test_no_process_outlives_a_ctrl_c_that_came_while_it_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[subprocess.Popen[str]] = []
+    start = subprocess.Popen
+
+    def interrupted(*arguments: Any, **how: Any) -> subprocess.Popen[str]:
+        started.append(start(*arguments, **how))
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        return started[-1]
+
+    monkeypatch.setattr(emulator.subprocess, "Popen", interrupted)
+    spec = make("http://127.0.0.1:9", workers_per_host=2, start_in_ms=600_000)
+    with pytest.raises(KeyboardInterrupt):
+        emulator.run(spec, tmp_path)
+    assert [process.poll() for process in started] == [0, 0]
+
+
 def test_stopped_before_python_is_up(tmp_path: Path) -> None:
     """Ctrl-C right after the start must not cost a worker its report."""
     spec = make("http://127.0.0.1:9", workers_per_host=2, start_in_ms=60_000)
