@@ -27,10 +27,10 @@ def write(path: Path, content: bytes, mode: int = 0o666) -> None:
         raise
 
 
-def record(path: Path, text: str) -> None:
+def record(path: Path, text: str, mode: int = 0o666) -> None:
     """The same of text. UserError if it cannot be written."""
     try:
-        write(path, text.encode())
+        write(path, text.encode(), mode)
     except OSError as error:
         raise UserError(
             f"{path} cannot be written ({error.strerror}); what it was before is there still"

@@ -6,9 +6,12 @@ as `read` needs it: variables of all hosts and of each, no others.
 
 from __future__ import annotations
 
+import functools
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,10 @@ GRAFANA_PORT = 3000
 LOADER_METRICS_PORT = 9105
 NODE_EXPORTER_PORT = 9100
 GROUPS = ("storage", "kairosdb", "loader", "monitoring")
+# The login's own: a way to a host may have its password.
+MODE = 0o600
+# Variables of hosts that no role is told of: the playbooks' and ours.
+_BESIDE_ROLES = ("certificate_names", "metrics_port", "storage_serial")
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ def write(path: Path, data: dict[str, Any], origin: str) -> None:
     """Write an inventory, which says where it comes from: how its nodes began is nowhere else."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = f"# Made by `kairoscope deploy` {origin}; changes are overwritten.\n"
-    whole.record(path, text + yaml.safe_dump(data, sort_keys=False))
+    whole.record(path, text + yaml.safe_dump(data, sort_keys=False), MODE)
 
 
 def file(target: str) -> Path:
@@ -144,6 +151,37 @@ def read(path: Path) -> Inventory:
         )
     except (OSError, yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path}: not an inventory that a deploy wrote: {error!r}") from error
+
+
+@functools.cache
+def known_variables() -> frozenset[str]:
+    """Names of what a host may be told: by the roles' specifications and defaults, mostly."""
+    names = set(_BESIDE_ROLES)
+    for file in paths.ANSIBLE.glob("roles/*/meta/argument_specs.yml"):
+        for specs in yaml.load(file.read_text(), yaml.CSafeLoader)["argument_specs"].values():
+            names |= specs.get("options", {}).keys()
+    for file in paths.ANSIBLE.glob("roles/*/defaults/main.yml"):
+        names |= yaml.load(file.read_text(), yaml.CSafeLoader).keys()
+    return frozenset(names)
+
+
+def named_in_templates(value: Any) -> set[str]:
+    """Every word that Ansible has yet to resolve in a value: names of variables among them."""
+    templates = re.findall(r"\{\{.*?\}\}|\{%.*?%\}", str(value), re.DOTALL)
+    return {word for template in templates for word in re.findall(r"\w+", template)}
+
+
+def of_use(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a host's variables in an inventory of the user's those that are for us.
+
+    These are how it is reached, what roles know, and what is named in such a one. An inventory is
+    for other things too, and secrets of those have no place in ours.
+    """
+    known = known_variables()
+    used = {k: v for k, v in variables.items() if k.startswith("ansible_") or k in known}
+    while more := (variables.keys() - used.keys()) & named_in_templates(used):
+        used |= {name: variables[name] for name in more}
+    return used
 
 
 def read_own(path: Path) -> Inventory:

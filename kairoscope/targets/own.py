@@ -72,10 +72,11 @@ def _file(options: Options) -> Path:
 
 
 def given(plan: Plan, file: Path) -> Machines:
-    """The machines that an inventory has, with all that it says of them.
+    """The machines that an inventory has, with all that it says of them for us.
 
     It has the groups storage, kairosdb and loader (and monitoring), as many hosts in each as the
-    experiment says, and Ansible's variables to reach them. Its other variables win over ours.
+    experiment says, and Ansible's variables to reach them. Its other variables that roles know win
+    over ours.
 
     Raises:
         UserError: it is no inventory, or does not fit the experiment.
@@ -102,8 +103,9 @@ def given(plan: Plan, file: Path) -> Machines:
 def _machine(host: Host) -> Machine:
     """A host as its inventory has it."""
     way = {"ansible_user": "root"}
-    way |= {k: v for k, v in host.vars.items() if k.startswith("ansible_")}
-    address = str(host.vars.get("address") or way.get("ansible_host") or host.name)
+    told = inventory.of_use(host.vars)
+    way |= {k: v for k, v in told.items() if k.startswith("ansible_")}
+    address = str(told.get("address") or way.get("ansible_host") or host.name)
     way.setdefault("ansible_host", address)
-    more = {k: v for k, v in host.vars.items() if not k.startswith("ansible_")}
+    more = {k: v for k, v in told.items() if not k.startswith("ansible_")}
     return Machine(host.name, host.role, address, way, more)

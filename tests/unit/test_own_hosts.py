@@ -2,7 +2,8 @@
 
 import re
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import yaml
@@ -12,6 +13,8 @@ from kairoscope import experiment, paths, plan
 from kairoscope.cli import known
 from kairoscope.deploy import deploy, inventory_vars, members
 from kairoscope.deploy.deploy import Deployment
+from kairoscope.deploy.operate import evidence
+from kairoscope.deploy.operate.deployed import Deployed
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, ssh
 from kairoscope.hosts.deployed import finished_file, plan_file
@@ -115,6 +118,55 @@ def test_what_the_sample_only_suggests_is_understood(tmp_path: Path) -> None:
     assert "kairosdb.example.org" in node.known_as
     assert node.vars["firewall_admin_cidrs"] == ["198.51.100.0/24"]
     assert node.vars["firewall_extra"][0]["to"] == "kairosdb"
+
+
+def with_secrets(path: Path) -> Path:
+    """An inventory that is for other things too, as a company's is, and a password for sudo."""
+    file = given(path)
+    said = yaml.safe_load(file.read_text())
+    said["all"]["vars"] |= {
+        "ansible_become_password": "{{ vaulted.sudo }}",
+        "ansible_ssh_private_key_file": "~/.ssh/id",
+        "vaulted": {"sudo": "hunter2sudo"},
+        "payroll_password": "hunter2payroll",
+        "note": "hunter2note",
+        "kairosdb_start_seconds": 77,
+    }
+    file.write_text(yaml.safe_dump(said))
+    return file
+
+
+def test_of_an_inventory_only_what_is_for_us_is_taken_over(tmp_path: Path) -> None:
+    brought(with_secrets(tmp_path / "mine.yml"))
+    text = inventory.file("hosts").read_text()
+    assert "hunter2payroll" not in text and "hunter2note" not in text
+    found = inventory.load("hosts").kairosdb[0].vars
+    # What is for us may name what is not.
+    assert "{{ vaulted.sudo }}" in found.values()
+    assert found["vaulted"] == {"sudo": "hunter2sudo"}
+    assert found["kairosdb_start_seconds"] == 77
+    # And nobody else reads it.
+    assert inventory.file("hosts").stat().st_mode & 0o077 == 0
+
+
+def test_evidence_has_no_secret_of_the_user_s_inventory(tmp_path: Path) -> None:
+    brought(with_secrets(tmp_path / "mine.yml"))
+    text = inventory.file("hosts").read_text()
+    literal = text.replace("'{{ vaulted.sudo }}'", "hunter2word")
+    assert "hunter2word" in literal
+    for written in (text, literal.replace("vaulted", "my_token")):
+        inventory.file("hosts").write_text(written)
+        before = yaml.safe_load(written)["all"]["children"]["storage"]["hosts"]["storage-2"]
+        (paths.target_dir("hosts") / "before-upgrade.yml").write_text(written)
+        host = SimpleNamespace(name="hosts", inventory=SimpleNamespace(kairosdb=[]))
+        files = evidence._known_here(cast(Deployed, host))
+        for name in ("inventory.yml", "before-upgrade.yml"):
+            assert b"hunter2" not in files[name]
+            told = yaml.safe_load(files[name])["all"]["children"]["storage"]["hosts"]["storage-2"]
+            # All the rest is worth having.
+            changed = {key for key in before if told[key] != before[key]}
+            assert changed <= {"ansible_become_password", "vaulted", "my_token"}
+            assert told["ansible_ssh_private_key_file"] == "~/.ssh/id"
 
 
 # A storage node keeps its name and its address

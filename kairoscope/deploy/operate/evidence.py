@@ -7,10 +7,14 @@ import tempfile
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from kairoscope import __version__, paths
 from kairoscope.deploy.operate.deployed import Deployed
 from kairoscope.errors import UserError
+from kairoscope.hosts import inventory
 from kairoscope.hosts.secret_files import Access
 from kairoscope.run_folder import stamp
 from kairoscope.stacks.kairosdb.servers import client
@@ -24,6 +28,9 @@ _PATTERNS = (
     re.compile(rb"\$[0-9a-z]{1,3}\$[./0-9A-Za-z,=$-]{20,}"),
     re.compile(rb"(?<=Basic )[A-Za-z0-9+/=]{8,}"),
 )
+# Variables of an inventory that are secrets of the user's, by their names.
+_SECRET_NAME = re.compile("pass|secret|token|key", re.IGNORECASE)
+_OF_PATH = ("_file", "_dir", "_path")
 
 
 def secrets_of(access: Access | None) -> list[bytes]:
@@ -45,6 +52,32 @@ def redact(content: bytes, secrets: Iterable[bytes]) -> bytes:
     for pattern in _PATTERNS:
         content = pattern.sub(REMOVED, content)
     return content
+
+
+def of_inventory(text: str) -> bytes:
+    """An inventory without what looks like a secret of the user's: a password of sudo, say.
+
+    That is told by the variable's name, if the value is no path and the variable not one of ours;
+    or the variable is only there as another's value names it.
+    """
+    data = yaml.load(text, yaml.CSafeLoader)
+    known = inventory.known_variables()
+    named = inventory.named_in_templates(data)
+
+    def cleared(value: Any) -> Any:
+        if isinstance(value, list):
+            return [cleared(each) for each in value]
+        if not isinstance(value, dict):
+            return value
+        return {k: REMOVED.decode() if secret(str(k), v) else cleared(v) for k, v in value.items()}
+
+    def secret(name: str, value: Any) -> bool:
+        if name in known or not value:
+            return False
+        path = name.endswith(_OF_PATH) or str(value).startswith(("/", "~", "."))
+        return name in named or (bool(_SECRET_NAME.search(name)) and not path)
+
+    return yaml.safe_dump(cleared(data), sort_keys=False).encode()
 
 
 def pack(to: Path, archives: Iterable[Path], files: dict[str, bytes], secrets: list[bytes]) -> None:
@@ -107,9 +140,12 @@ def _known_here(target: Deployed) -> dict[str, bytes]:
     folder = paths.target_dir(target.name)
     files = {
         name: (folder / name).read_bytes()
-        for name in ("inventory.yml", "plan.json", "operation.json", "before-upgrade.yml")
+        for name in ("plan.json", "operation.json")
         if (folder / name).exists()
     }
+    for name in ("inventory.yml", "before-upgrade.yml"):
+        if (folder / name).exists():
+            files[name] = of_inventory((folder / name).read_text())
     files["version.txt"] = f"kairoscope {__version__}\n".encode()
     for host in here.kairosdb:
         for path in (

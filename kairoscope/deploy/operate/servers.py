@@ -109,7 +109,7 @@ def upgrade(target: Deployed, rollback: bool) -> None:
         if not unfinished or unfinished.way:
             target.build()
         if not unfinished:
-            whole.record(kept, target.inventory.path.read_text())
+            whole.record(kept, target.inventory.path.read_text(), inventory.MODE)
         operation.begin(target.name, replace(wanted, memory=tag))
         target.prepare(plan)
         # On from the way back of an upgrade that had ended: its snapshots are there, and nodes that
