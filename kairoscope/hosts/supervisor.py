@@ -91,7 +91,8 @@ def owned(state: Path) -> list[psutil.Process]:
         # Only what runs from the folder: supervisord and the servers name a file in it as an
         # argument of their own. An editor with such a file open is not ours to end.
         ours = any(part.startswith((marker, f"@{marker}")) for part in command[1:]) and (
-            any("supervisord" in part or part.endswith("/java") for part in command[:3])
+            is_supervisord(command)
+            or any(part.endswith("/java") for part in command[:3])
             or is_scylla(command)
         )
         # Of programs that we brought, and run where they are, with files in it. Some make one title
@@ -108,6 +109,12 @@ def owned(state: Path) -> list[psutil.Process]:
     return found
 
 
+def is_supervisord(command: list[str]) -> bool:
+    """Whether a command line is supervisord's, by itself or by its interpreter; not that of who
+    reads its log or its settings."""
+    return any(Path(part).name == "supervisord" for part in command[:2])
+
+
 def is_scylla(command: list[str]) -> bool:
     """Whether a command line is a ScyllaDB server's, by itself or by the loader that it brings."""
     by_loader = command[0].endswith("/ld.so") and "--library-path" in command[1:2]
@@ -121,12 +128,12 @@ def end_all(state: Path, patience_s: float = 60) -> list[int]:
     """
     ended = owned(state)
     # supervisord first: it would start again what is ended under it.
-    for process in sorted(ended, key=lambda p: "supervisord" not in " ".join(_cmdline(p))):
-        if "supervisord" in " ".join(_cmdline(process)):
+    for process in ended:
+        if is_supervisord(_cmdline(process)):
             _signal(process, "terminate")
     deadline = time.monotonic() + patience_s
     while (left := owned(state)) and time.monotonic() < deadline:
-        if not any("supervisord" in " ".join(_cmdline(p)) for p in left):
+        if not any(is_supervisord(_cmdline(p)) for p in left):
             for process in left:
                 _signal(process, "terminate")
         time.sleep(0.5)
