@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from kairoscope.compare import comparable
 from kairoscope.deploy import deploy, inventory_vars
 from kairoscope.deploy.verify.answers import Firewall
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, provenance, ssh
+from kairoscope.hosts import inventory, operation, provenance, ssh
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machine, Machines
@@ -123,8 +124,9 @@ def test_where_no_deploy_has_finished_the_refusal_names_destroy(
     monkeypatch.setattr(Terraform, "plan", lambda _: lost)
 
     def refused(**options: Any) -> str:
-        with pytest.raises(UserError) as error:
-            target._planned(Terraform(fake), planned(), Options(fake, **options))
+        of = Options(fake, **options)
+        with pytest.raises(UserError) as error, target._planned(Terraform(fake), planned(), of):
+            pass
         return error.value.message
 
     assert "LIMIT=storage-2" in refused()
@@ -133,7 +135,8 @@ def test_where_no_deploy_has_finished_the_refusal_names_destroy(
     finished_file("aws").touch()
     assert "destroy" not in refused()
     # It has not joined yet, and holds nothing.
-    target._planned(Terraform(fake), planned(), Options(fake, without=("storage-2",)))
+    with target._planned(Terraform(fake), planned(), Options(fake, without=("storage-2",))):
+        pass
 
 
 def test_where_the_bastion_is_gone_too_the_way_in_comes_first() -> None:
@@ -419,7 +422,8 @@ def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     script = folder / "terraform"
     script.write_text(
         f'#!/bin/sh\necho "$*" >> {tmp_path}/calls\n'
-        f"[ -e {tmp_path}/does ] && . {tmp_path}/does\nexit 0\n"
+        f"if [ -e {tmp_path}/does ]; then . {tmp_path}/does\n"
+        'elif [ "$1" = output ]; then echo "{}"; fi\nexit 0\n'
     )
     script.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -469,6 +473,135 @@ def test_the_backend_is_chosen_once(fake: Path) -> None:
     backend.write_text('bucket = "two"\n')
     with pytest.raises(UserError, match=r"backend.hcl: the target's state is kept elsewhere"):
         mine.prepare({}, account(fake), backend)
+
+
+def files(folder: Path) -> dict[str, str]:
+    """All that Terraform would read in a folder."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "tfplan")
+    return {str(path.relative_to(folder)): path.read_text() for path in found}
+
+
+@pytest.fixture
+def stands(fake: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, dict[str, str]]:
+    """A target that an older checkout has deployed: its Terraform's folder, and what is in it."""
+    folder = fake / "home" / "aws" / "terraform"
+    (folder / "modules" / "older").mkdir(parents=True)
+    for name in ("main.tf", "override.tf", "modules/older/main.tf", "terraform.tfstate"):
+        (folder / name).write_text("as it was\n")
+    (folder / "account.auto.tfvars").write_text('region = "eu-central-1"\n')
+    (folder / "experiment.auto.tfvars.json").write_text('{"storage_nodes": 3}\n')
+    (fake / "told").write_text('{"region": {"value": "us-east-1"}}')
+    (fake / "planned").write_text('{"resource_changes": []}')
+    (fake / "does").write_text(
+        f'[ "$1" = output ] && cat {fake}/told\n[ "$1" = show ] && cat {fake}/planned\n'
+    )
+    return folder, files(folder)
+
+
+def test_a_look_leaves_what_destroy_works_with(
+    fake: Path, stands: tuple[Path, dict[str, str]]
+) -> None:
+    """Else destroy may be refused by what was never applied, as another name of the owner's."""
+    folder, before = stands
+    (fake / "planned").write_text('{"resource_changes": []}')
+    target.show(planned(), account(fake), None, lambda _: None)
+    assert "plan -input=false -out=tfplan" in (fake / "calls").read_text()
+    assert files(folder) == before
+    assert sorted(path.name for path in folder.parent.iterdir()) == ["change.lock", "terraform"]
+
+
+def test_no_look_while_a_deploy_changes_the_folder(
+    fake: Path, stands: tuple[Path, dict[str, str]]
+) -> None:
+    with (
+        operation.alone("aws"),
+        pytest.raises(UserError, match="Target aws is being changed"),
+    ):
+        target.show(planned(), account(fake), None, lambda _: None)
+    assert files(stands[0]) == stands[1]
+
+
+@pytest.mark.parametrize("fails", ["init", "plan", "guard", "begin"])
+def test_a_deploy_that_is_refused_leaves_what_destroy_works_with(
+    fake: Path, stands: tuple[Path, dict[str, str]], fails: str
+) -> None:
+    folder, before = stands
+    lost = {"resource_changes": [change(STORAGE, "aws_instance", ["delete"])]}
+    (fake / "planned").write_text(json.dumps(lost if fails == "guard" else {}))
+    with (fake / "does").open("a") as does:
+        does.write(f'[ "$1" = {fails} ] && exit 1\n')
+
+    def begin() -> None:
+        raise UserError("The disk is full.")
+
+    options = Options(account(fake))
+    with pytest.raises(UserError):
+        target.Aws().provision(planned(), options, lambda _: None, begin)
+    assert files(folder) == before
+
+
+def test_what_is_applied_stays_also_where_it_fails(
+    fake: Path, stands: tuple[Path, dict[str, str]]
+) -> None:
+    folder, before = stands
+    with (fake / "does").open("a") as does:
+        does.write('[ "$1" = apply ] && exit 1\n')
+    with pytest.raises(UserError, match="terraform apply failed"):
+        target.Aws().provision(planned(), Options(account(fake)), lambda _: None, lambda: None)
+    now = files(folder)
+    assert now["account.auto.tfvars"] == 'region = "us-east-1"\n'
+    assert json.loads(now["experiment.auto.tfvars.json"]) == planned().terraform
+    assert now["terraform.tfstate"] == before["terraform.tfstate"]
+    assert not (folder / "modules" / "older").exists()
+
+
+def test_destroy_after_a_look_that_was_killed(
+    fake: Path, stands: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, before = stands
+    monkeypatch.setattr(shutil, "copytree", interrupted(shutil.copytree, folder))
+    monkeypatch.setattr(Terraform, "put_back", lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        target.show(planned(), account(fake), None, lambda _: None)
+    assert not (folder / "modules").exists()
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", f"{fake}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(fake / "home"))
+    assert target.Aws().typed_to_destroy() == "aws"
+    assert files(folder) == before
+
+
+def interrupted(copytree: Any, to: Path) -> Any:
+    """Copies all but what is copied to a folder, before which it is interrupted."""
+
+    def copy(source: Path, wanted: Path, *more: Any, **options: Any) -> Any:
+        if wanted == to:
+            raise KeyboardInterrupt
+        return copytree(source, wanted, *more, **options)
+
+    return copy
+
+
+def test_an_interrupt_leaves_modules_that_destroy_can_read(
+    stands: tuple[Path, dict[str, str]], fake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, before = stands
+    monkeypatch.setattr(shutil, "copytree", interrupted(shutil.copytree, folder))
+    with pytest.raises(KeyboardInterrupt):
+        target.show(planned(), account(fake), None, lambda _: None)
+    assert files(folder) == before
+
+
+def test_another_region_is_refused_where_something_stands(
+    fake: Path, stands: tuple[Path, dict[str, str]]
+) -> None:
+    """Terraform would find nothing there, and make all anew beside what is paid for."""
+    folder, before = stands
+    (fake / "told").write_text('{"region": {"value": "eu-central-1"}}')
+    with pytest.raises(UserError, match="region is us-east-1, and the target stands in eu-central"):
+        target.show(planned(), account(fake), None, lambda _: None)
+    assert files(folder) == before
+    assert "plan" not in (fake / "calls").read_text()
 
 
 @pytest.mark.parametrize("missing", ["account.tfvars", "backend.hcl"])
@@ -730,7 +863,7 @@ INTERRUPTED = """
 """
 
 
-def test_terraform_is_interrupted_once_and_waited_for(fake: Path) -> None:
+def test_terraform_is_interrupted_and_waited_for(fake: Path) -> None:
     """It must end what is under way and write its state; a second interrupt would cut that off."""
     (fake / "does").write_text(
         f"n=0; trap 'n=$((n+1)); echo interrupt $n >> {fake}/heard' INT\n"

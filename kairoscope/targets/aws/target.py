@@ -1,13 +1,14 @@
 """Target `aws`: what it is to a plan, and the verbs on it: plan, deploy and destroy."""
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from kairoscope import paths
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory
+from kairoscope.hosts import inventory, operation
 from kairoscope.hosts.deployed import finished_file, plan_file
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.machines import Machines
@@ -67,15 +68,16 @@ class Aws(Reached):
     ) -> Machines:
         """Bring the account to the plan."""
         terraform = working_folder()
-        found = _planned(terraform, plan, options)
-        if guards := guard.in_the_way(found, _known(), options.without):
-            for address in guards:
-                terraform.forget(address)
-            say("Planned once more, without guards of hosts that are gone or hold nothing:")
-            found = _checked(terraform, options)
-        _tell(found, plan, say)
-        begin()
-        terraform.apply()
+        with _planned(terraform, plan, options) as first:
+            found = first
+            if guards := guard.in_the_way(found, _known(), options.without):
+                for address in guards:
+                    terraform.forget(address)
+                say("Planned once more, without guards of hosts that are gone or hold nothing:")
+                found = _checked(terraform, options)
+            _tell(found, plan, say)
+            begin()
+            terraform.apply()
         outputs = terraform.outputs()
         made = machines.of_outputs(outputs, plan)
         reached = {str(m.way["ansible_host"]): str(m.more["instance_id"]) for m in made.machines}
@@ -103,8 +105,7 @@ class Aws(Reached):
     def check_leaves(self, here: Inventory, host: Host, options: Options, verb: str) -> None:
         """Terraform ends the last one, if the target is not protected."""
         super().check_leaves(here, host, options, verb)
-        terraform = working_folder()
-        terraform.initialise()
+        terraform = _initialised()
         _check_unprotected(terraform, f"To end {host.name}", "the same command again")
 
     def give_back(self, host: str, say: Say) -> None:
@@ -113,8 +114,7 @@ class Aws(Reached):
         Of a host that leaves in good order there is none by then, see `check_leaves`; of one that
         never held anything there is nothing that it protects.
         """
-        terraform = working_folder()
-        terraform.initialise()
+        terraform = _initialised()
         role, _, _ = host.rpartition("-")
         terraform.forget(f"{_node(role, host)}.module.protection[0].terraform_data.guard")
 
@@ -126,8 +126,7 @@ class Aws(Reached):
         with it. `protect` is against losing data, and whoever calls this knows that there is none:
         the host's guard is taken from the state, and a new one made with the instance.
         """
-        terraform = working_folder()
-        terraform.initialise()
+        terraform = _initialised()
         terraform.forget(f"{_node(host.role, host.name)}.module.protection[0].terraform_data.guard")
         terraform.taint(f"{_node(host.role, host.name)}.aws_instance.host")
         say(f"{host.name}: its instance, if there still is one, will end; a new one takes its name")
@@ -137,8 +136,7 @@ class Aws(Reached):
 
         Its guard comes back with the next apply.
         """
-        terraform = working_folder()
-        terraform.initialise()
+        terraform = _initialised()
         instance = f"{_node(host.role, host.name)}.aws_instance.host"
         if terraform.tainted().get(instance) == host.vars["instance_id"]:
             terraform.untaint(instance)
@@ -149,8 +147,8 @@ class Aws(Reached):
         terraform = working_folder()
         if not terraform.exists:
             return None
-        terraform.initialise()
-        return str(terraform.outputs().get("name", self.name))
+        with operation.alone(self.name):
+            return str(_initialised().outputs().get("name", self.name))
 
     def destroy(self, say: Say) -> None:
         """Destroy everything that Terraform made for the target, but a bucket with backups.
@@ -161,7 +159,7 @@ class Aws(Reached):
         if not terraform.exists:
             say("target aws: nothing is provisioned from here")
             return
-        terraform.initialise()
+        terraform = _initialised()
         _check_unprotected(terraform, "To destroy it with all its data", "destroy")
         outputs = terraform.outputs()
         bucket = outputs.get("results_bucket")
@@ -199,16 +197,35 @@ def working_folder() -> Terraform:
     return Terraform(paths.target_dir("aws") / "terraform")
 
 
-def show(plan: Plan, account: Path, backend: Path | None, say: Say) -> None:
-    """Show what a deploy would change in the account, and change nothing."""
+def _initialised() -> Terraform:
+    """The same, with what stands, ready for what needs no plan. For who is alone on the target."""
     terraform = working_folder()
-    found = _planned(terraform, plan, Options(account, backend))
-    _tell(found, plan, say)
+    terraform.put_back()
+    terraform.initialise()
+    return terraform
 
 
-def _planned(terraform: Terraform, plan: Plan, options: Options) -> dict[str, Any]:
+def show(plan: Plan, account: Path, backend: Path | None, say: Say) -> None:
+    """Show what a deploy would change in the account, and change nothing.
+
+    UserError if a deploy would be refused, and while something changes the target.
+    """
+    with (
+        operation.alone("aws"),
+        _planned(working_folder(), plan, Options(account, backend)) as found,
+    ):
+        _tell(found, plan, say)
+
+
+@contextlib.contextmanager
+def _planned(terraform: Terraform, plan: Plan, options: Options) -> Iterator[dict[str, Any]]:
+    """What Terraform would do, as of `_checked`; its folder is as before after the block, unless
+    that was applied there."""
     terraform.prepare(plan.terraform, options.account, options.backend)
-    return _checked(terraform, options)
+    try:
+        yield _checked(terraform, options)
+    finally:
+        terraform.put_back()
 
 
 def _checked(terraform: Terraform, options: Options) -> dict[str, Any]:

@@ -7,10 +7,11 @@ there that is not from here stays, so an `override.tf` of one's own is possible.
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ MIRROR_VARIABLE = "KAIROSCOPE_TF_MIRROR"
 # Where an unpacked provider mirror is usually put; Terraform itself looks into the first two.
 _MIRROR_ROOTS = ("~/.terraform.d", "/usr/local/share/terraform", "/opt", "/srv", "/var/lib")
 _MIRROR_DEPTH = 4
+# What `prepare` writes beside the repository's.
+_WRITTEN = ("account.auto.tfvars", "experiment.auto.tfvars.json", "backend.hcl", "backend.tf")
 _NOT_COPIED = shutil.ignore_patterns("tests", ".terraform", "*.tfstate*", "*.example", "*.tfvars")
 
 
@@ -99,19 +102,77 @@ class Terraform:
     def __init__(self, folder: Path) -> None:
         """`folder` may not exist yet; see `prepare`."""
         self.folder = folder
+        # What the folder was of which something stands, while it is only tried what would change.
+        self._before = folder.with_name(f"{folder.name}-before")
 
     @property
     def exists(self) -> bool:
         """Whether the folder has been prepared."""
-        return (self.folder / "main.tf").exists()
+        return (self.folder / "main.tf").exists() or self._before.exists()
 
     def prepare(self, values: Mapping[str, Any], account: Path, backend: Path | None) -> None:
         """Bring the folder to the repository's Terraform and the given variables, and initialise.
 
         `account` is the person's variables file, `backend` the settings of an S3 backend for the
-        state; without one the state is a file in the folder. UserError as of `check_given`.
+        state; without one the state is a file in the folder. UserError as of `check_given`,
+        and if the account's region is not that of what stands.
+
+        What the folder was is kept until `apply`, for `put_back`: with what was never applied
+        `destroy` may fail, or look for everything in another region.
         """
         self.check_given(account, backend)
+        self.put_back()
+        if self.exists:
+            aside = self._before.with_name(f"{self._before.name}.partial")
+            shutil.rmtree(aside, ignore_errors=True)
+            _copy(self._ours(), self.folder, aside)
+            aside.rename(self._before)
+        try:
+            self._write(values, account, backend)
+            self.initialise()
+            self._check_region(account)
+        except BaseException:
+            self.put_back()
+            raise
+
+    def _check_region(self, account: Path) -> None:
+        # In another one Terraform finds nothing of it, and forgets that it is there and paid for.
+        told = re.search(r'^\s*region\s*=\s*"([^"]+)"', account.read_text(), re.MULTILINE)
+        stands = self.outputs().get("region") if self._before.exists() else None
+        if told and stands and told[1] != stands:
+            raise UserError(
+                f"{account}: region is {told[1]}, and the target stands in {stands}. Put that "
+                "back, or first: make destroy TARGET=aws. A second deployment beside it has a "
+                "KAIROSCOPE_HOME of its own."
+            )
+
+    def put_back(self) -> None:
+        """Have the folder as it was before `prepare`, unless that was applied since.
+
+        Also of a `prepare` that was killed. Where there was none before it, it stays: nothing
+        stands of it, and the backend has been chosen.
+        """
+        if not self._before.exists():
+            return
+        _copy(
+            self._ours() | {path.name for path in self._before.iterdir()}, self._before, self.folder
+        )
+        self._drop_before()
+
+    def _drop_before(self) -> None:
+        # At once: half of it would be put back as if it were all.
+        if self._before.exists():
+            gone = self._before.with_name(f"{self._before.name}.partial")
+            shutil.rmtree(gone, ignore_errors=True)
+            self._before.rename(gone)
+            shutil.rmtree(gone)
+
+    def _ours(self) -> set[str]:
+        """Names of all in the folder that `prepare` writes."""
+        names = {path.name for path in paths.TERRAFORM.iterdir()}
+        return names - _NOT_COPIED(str(paths.TERRAFORM), list(names)) | {*_WRITTEN}
+
+    def _write(self, values: Mapping[str, Any], account: Path, backend: Path | None) -> None:
         if (self.folder / "modules").exists():  # a module that was removed must not linger
             shutil.rmtree(self.folder / "modules")
         shutil.copytree(paths.TERRAFORM, self.folder, dirs_exist_ok=True, ignore=_NOT_COPIED)
@@ -122,7 +183,6 @@ class Terraform:
         (self.folder / "experiment.auto.tfvars.json").write_text(
             json.dumps(values, indent=2) + "\n"
         )
-        self.initialise()
 
     def check_given(self, account: Path, backend: Path | None) -> None:
         """UserError if a file is missing, or if the backend is another one than the folder's."""
@@ -160,6 +220,7 @@ class Terraform:
 
     def apply(self) -> None:
         """Carry out the plan that `plan` made, and nothing else."""
+        self._drop_before()  # From now on what stands is of this.
         try:
             self._run(["apply", "-input=false", "tfplan"])
         finally:
@@ -245,6 +306,20 @@ class Terraform:
             told = f":\n{output.strip()}" if quiet and output else "; its message is above"
             raise UserError(f"terraform {arguments[0]} failed in {self.folder}{told}")
         return output or ""
+
+
+def _copy(names: Collection[str], source: Path, to: Path) -> None:
+    """Have these files and folders in one folder as they are in another, or not at all."""
+    to.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if (to / name).is_dir():
+            shutil.rmtree(to / name)
+        else:
+            (to / name).unlink(missing_ok=True)
+        if (source / name).is_dir():
+            shutil.copytree(source / name, to / name)
+        elif (source / name).exists():
+            shutil.copy2(source / name, to / name)
 
 
 def passthrough(arguments: Sequence[str]) -> None:
