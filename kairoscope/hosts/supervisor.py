@@ -78,10 +78,11 @@ def processes(supervisor_dir: Path) -> list[Process] | None:
     ]
 
 
-def owned(state: Path) -> list[psutil.Process]:
+def owned(state: Path, bundles: Path = paths.BUNDLES) -> list[psutil.Process]:
     """Every live process of this deployment: its folder stands in the command line.
 
-    The calling process and its ancestors are never among them.
+    `bundles`: where the programs that we brought are, of which some run there. The calling process
+    and its ancestors are never among them.
     """
     mine = {psutil.Process().pid, *(p.pid for p in psutil.Process().parents())}
     marker = f"{state}/"
@@ -97,7 +98,7 @@ def owned(state: Path) -> list[psutil.Process]:
         )
         # Of programs that we brought, and run where they are, with files in it. Some make one title
         # of all that, with words before it.
-        brought = command[:1] and f"{paths.BUNDLES}/" in command[0]
+        brought = command[:1] and f"{bundles}/" in command[0]
         ours |= bool(brought) and any(marker in part for part in command)
         # Monitoring's programs are in it themselves.
         watches = any(
@@ -121,25 +122,25 @@ def is_scylla(command: list[str]) -> bool:
     return any(part.endswith("/scylla") for part in (command[3:4] if by_loader else command[:1]))
 
 
-def end_all(state: Path, patience_s: float = 60) -> list[int]:
+def end_all(state: Path, patience_s: float = 60, *, bundles: Path = paths.BUNDLES) -> list[int]:
     """End supervisord (which ends its processes) and whatever else is left; returns their pids.
 
     SIGTERM first; what is still there after `patience_s` seconds is killed.
     """
-    ended = owned(state)
+    ended = owned(state, bundles)
     # supervisord first: it would start again what is ended under it.
     for process in ended:
         if is_supervisord(_cmdline(process)):
             _signal(process, "terminate")
     deadline = time.monotonic() + patience_s
-    while (left := owned(state)) and time.monotonic() < deadline:
+    while (left := owned(state, bundles)) and time.monotonic() < deadline:
         if not any(is_supervisord(_cmdline(p)) for p in left):
             for process in left:
                 _signal(process, "terminate")
         time.sleep(0.5)
-    for process in owned(state):
+    for process in owned(state, bundles):
         _signal(process, "kill")
-    psutil.wait_procs(owned(state), timeout=10)
+    psutil.wait_procs(owned(state, bundles), timeout=10)
     return [p.pid for p in ended]
 
 

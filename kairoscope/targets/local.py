@@ -1,5 +1,6 @@
 """Target `local`: the servers are processes of this machine, on loopback addresses."""
 
+import contextlib
 import os
 import re
 import sys
@@ -27,6 +28,21 @@ def local_net() -> str:
             "e.g. 127.0.7"
         )
     return net
+
+
+def _moved() -> tuple[Path, Path] | None:
+    """Where the target's folder, and that of its bundles, were when it was deployed, if they have
+    been moved since: its processes were started by these names."""
+    if not inventory.file("local").exists():
+        return None
+    # What cannot be read does not keep a person from destroying.
+    with contextlib.suppress(UserError, LookupError):
+        told = inventory.load("local").all[0].vars
+        state = Path(told["supervisor_dir"]).parent
+        # Of a copy the first one is there still, and what runs is its own.
+        if not (state / "inventory.yml").exists():
+            return state, Path(told["bundles_dir"])
+    return None
 
 
 class Local(Target):
@@ -107,4 +123,6 @@ class Local(Target):
     def destroy(self, say: Say) -> None:
         """End all processes."""
         ended = supervisor.end_all(paths.target_dir(self.name))
+        if moved := _moved():
+            ended += supervisor.end_all(moved[0], bundles=moved[1])
         say(f"target {self.name}: {len(ended)} processes ended, folder removed")

@@ -16,6 +16,7 @@ from kairoscope.cli.main import main
 from kairoscope.errors import UserError
 from kairoscope.hosts import operation, secret_files
 from kairoscope.targets.lab import Lab, LabHost, check, host, image, system
+from kairoscope.targets.lab.kept import Kept
 from kairoscope.targets.lab.network import Faults
 
 NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,8}[a-z0-9]", fullmatch=True)
@@ -90,6 +91,19 @@ def test_labs_of_different_folders_have_different_names(tmp_path):
     assert Lab(tmp_path / "a").id == Lab(tmp_path / "x" / ".." / "a").id
     # vb- before it, - and an octet behind it: at most 15 in all.
     assert len(Lab(tmp_path).id) == 7
+
+
+def test_a_lab_that_was_moved_keeps_its_name(tmp_path):
+    """Its hosts and their network go on by it, and nobody would end them."""
+    (tmp_path / "a").mkdir()
+    was = Lab(tmp_path / "a").id
+    Kept(tmp_path / "a").note()
+    shutil.copytree(tmp_path / "a", tmp_path / "copy")
+    # What runs is not the copy's.
+    assert Lab(tmp_path / "copy").id != was
+    assert Lab(tmp_path / "a").id == was
+    (tmp_path / "a").rename(tmp_path / "b c")
+    assert Lab(tmp_path / "b c").id == was
 
 
 def test_inventory_survives_folders_with_odd_names(tmp_path):

@@ -20,7 +20,9 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         """Name the lab by its folder; nothing is made."""
         self.folder = folder.resolve()
-        self.id = "ks" + hashlib.sha256(str(self.folder).encode()).hexdigest()[:5]
+        self._id_file = self.folder / "id"
+        by_folder = "ks" + hashlib.sha256(str(self.folder).encode()).hexdigest()[:5]
+        self.id = self._noted() or by_folder
         self.hosts_folder = self.folder / "hosts"
         self.ssh_folder = self.folder / "ssh"
         self.faults_file = self.folder / "faults.json"
@@ -28,6 +30,17 @@ class Kept:
         # labs have the same addresses.
         self.connections = Path("/run") / self.id
         self.group = f"kairoscope-{self.id}"
+
+    def _noted(self) -> str | None:
+        """The id that the lab was made with, also where its folder has been moved since."""
+        found, _, made_in = system.read(self._id_file).strip().partition(" ")
+        # Of a copy the first one is there still, and what runs is its own.
+        copied = Path(made_in) != self.folder and (Path(made_in) / self._id_file.name).exists()
+        return found if found and not copied else None
+
+    def note(self) -> None:
+        """Keep the id with what is called by it."""
+        system.write(self._id_file, f"{self.id} {self.folder}\n")
 
     def known(self) -> dict[str, LabHost]:
         """The hosts that were made, by name, in the order of their addresses."""

@@ -82,6 +82,7 @@ class Lab:
             self._kept.hosts_folder.mkdir(
                 mode=0o700, exist_ok=True
             )  # their users are not this machine's
+            self._kept.note()
             all_hosts = {**there, **{host.name: host for host in hosts}}
             check_hosts(list(all_hosts.values()))
             self.network.make(gateway(next(iter(all_hosts.values()))))
