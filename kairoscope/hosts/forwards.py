@@ -7,6 +7,7 @@ not be open to this machine, and the same works through a bastion.
 import contextlib
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -56,15 +57,23 @@ class _Forward:
         for own, here in self.ends.items():
             options += ["-L", f"{here[0]}:{here[1]}:{own[0]}:{own[1]}"]
         self._line = ssh.ssh(host, *options)
-        self._popen = self._start()
+        # What ssh says. No pipe: it says a line for every connection that the host refuses, and
+        # stands still once nobody reads them.
+        self._said = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 (as long as it lasts)
+        try:
+            self._popen = self._start()
+        except BaseException:
+            self._said.close()
+            raise
 
-    def _start(self) -> subprocess.Popen[str]:
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._said.seek(0)
+        self._said.truncate()
         return subprocess.Popen(
             self._line,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+            stderr=self._said,
             # Ctrl-C is for us; what is still to be read goes through here.
             start_new_session=True,
         )
@@ -78,9 +87,7 @@ class _Forward:
         """Wait until it listens. UserError if it does not."""
         while not self.listens():
             if self._popen.poll() is not None or time.monotonic() > deadline:
-                said = ""
-                if self._popen.poll() is not None and self._popen.stderr:
-                    said = (self._popen.stderr.read().strip().splitlines() or [""])[-1]
+                said = self._last_line() if self._popen.poll() is not None else ""
                 raise UserError(
                     f"Host {self.host.name} ({self.host.address}) is not reached by ssh"
                     f"{': ' + said if said else f' within {_OPEN_S:.0f} s'}"
@@ -89,7 +96,6 @@ class _Forward:
 
     def look_after(self) -> None:
         if self._popen.poll() is not None:
-            self._close_pipe()
             self._popen = self._start()
 
     def close(self) -> None:
@@ -99,11 +105,11 @@ class _Forward:
         except subprocess.TimeoutExpired:
             self._popen.kill()
             self._popen.wait()
-        self._close_pipe()
+        self._said.close()
 
-    def _close_pipe(self) -> None:
-        if self._popen.stderr:
-            self._popen.stderr.close()
+    def _last_line(self) -> str:
+        self._said.seek(0)
+        return (self._said.read().decode(errors="replace").strip().splitlines() or [""])[-1]
 
 
 def _free_port() -> int:

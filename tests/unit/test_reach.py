@@ -69,6 +69,15 @@ def test_a_way_leads_to_the_server_and_is_mended(ssh: SshServer, kairosdb: Host)
         status(url)
 
 
+def test_a_way_stands_whatever_ssh_says(ssh: SshServer, kairosdb: Host) -> None:
+    """It says a line for each connection that the host refuses; here enough for each."""
+    told = ssh.variables(LogLevel="DEBUG3")["ansible_ssh_common_args"]
+    host = Host(kairosdb.name, "kairosdb", {**kairosdb.vars, "ansible_ssh_common_args": told})
+    with forwards.open_ways([host]) as ways:
+        for _ in range(100):
+            assert status(ways.url(host)) == 204
+
+
 def test_ways_to_all_that_a_host_listens_on(ssh: SshServer, kairosdb: Host) -> None:
     with socket.create_server((REMOTE, 0)) as more:
         own = more.getsockname()[1]
@@ -100,7 +109,7 @@ def test_a_host_that_ssh_does_not_reach(ssh: SshServer, kairosdb: Host) -> None:
         forwards.open_ways([kairosdb]),
     ):
         pass
-    assert "not reached by ssh" in caught.value.message
+    assert "not reached by ssh: ssh: connect to host 127.0.0.1" in caught.value.message
 
 
 def test_a_program_on_a_host(ssh: SshServer, kairosdb: Host) -> None:
