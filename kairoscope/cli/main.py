@@ -4,6 +4,7 @@ What a command needs it imports itself: all of it takes seconds to load, and rol
 commands once for every host.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,10 @@ class _Group(Verbs):
 @click.version_option(__version__)
 def main() -> None:
     """Deploy KairosDB on ScyllaDB, load it with sensors, prove what it sustains."""
+    # For what is started elsewhere too: verbs of a series, what roles call.
+    for name in ("KAIROSCOPE_HOME", "KAIROSCOPE_SECRETS"):
+        if given := os.environ.get(name):
+            os.environ[name] = str(Path(given).absolute())
     if (home := paths.home()).exists() and not home.is_dir():
         raise UserError(ready.home_problem(home) or "")
 

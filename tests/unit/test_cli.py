@@ -20,7 +20,7 @@ from kairoscope.cli.main import main
 from kairoscope.cli.roles import role_commands
 from kairoscope.deploy.building import tool
 from kairoscope.errors import UserError
-from kairoscope.hosts import deployed, operation
+from kairoscope.hosts import deployed, operation, secret_files
 
 
 def called_by_ansible() -> set[str]:
@@ -43,6 +43,19 @@ def test_what_roles_call_is_there_and_hidden() -> None:
     assert not called - {"operate"} & listed
     for name in called:
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
+
+
+def test_what_a_verb_starts_elsewhere_has_the_same_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ab` and `faults` start verbs in the checkout, and a deploy Ansible in its own folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("KAIROSCOPE_HOME", "mine")
+    monkeypatch.setenv("KAIROSCOPE_SECRETS", "secrets")
+    home, secrets = paths.home(), secret_files.folder("local")
+    assert CliRunner().invoke(main, ["experiment", "fields", "load"]).exit_code == 0
+    monkeypatch.chdir(paths.CHECKOUT)
+    assert (paths.home(), secret_files.folder("local")) == (home, secrets)
 
 
 def test_a_build_ends_with_the_command_that_waits_for_it(tmp_path: Path) -> None:
