@@ -104,7 +104,11 @@ def release(version: str, ran: list[Path]) -> Path:
             record.read_text(),
         )
     except BaseException:
-        if git("rev-parse", "HEAD") == tested:
+        if not git("tag", "--list", f"v{version}"):
+            if git("rev-parse", "HEAD") != tested:
+                # With it all records would be of before the last commit, and be refused.
+                git("reset", "--quiet", "--soft", tested)
+                print("release: there is no tag, so the commit was taken back", file=sys.stderr)
             git("reset", "--quiet", "--", *VERSIONED, str(RECORDS))
             for path, text in before.items():
                 Path(path).write_text(text)

@@ -184,6 +184,8 @@ def test_ci_runs_every_kind_of_long_test() -> None:
         (lambda c: junit(c, after=timedelta(hours=-1)), "ran before the last commit"),
         (lambda c: (c / ".venv/broken").touch(), "bundles could not be built"),
         (lambda c: (c / ".git/hooks/pre-commit").symlink_to("/bin/false"), "git commit"),
+        # After the commit, for which no test has run: the next try would refuse all records.
+        (lambda c: (c / ".git/refs/tags/v0.2.0.lock").touch(), "commit was taken back"),
     ],
 )
 def test_refused_and_nothing_changed(checkout: Path, spoil, message: str) -> None:  # type: ignore[no-untyped-def]
