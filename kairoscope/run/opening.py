@@ -2,6 +2,7 @@
 before anything is sent."""
 
 import platform
+import shutil
 import sys
 import time
 from dataclasses import asdict
@@ -47,11 +48,38 @@ def check_deployed(plan: Plan, hosts: Inventory) -> None:
 def open_folder(
     plan: Plan, hosts: Inventory, session: Session, into: Path, levers: faults.Levers | None
 ) -> CurrentRun:
-    """Create the run folder with what is known before anything is sent."""
+    """Create the run folder with what is known before anything is sent.
+
+    UserError if it cannot be filled, as with a full disk; there is none then.
+    """
     now = time.time()
     folder = into / f"{run_folder.stamp(now)}-{plan.experiment.name}-{plan.target}"
     # What takes time comes before the folder, so that Ctrl-C leaves none, or one with a verdict.
     manifest = _manifest(plan, folder.name, now, hosts, session)
+    folder.mkdir(parents=True)
+    try:
+        current = CurrentRun(folder, plan, hosts, now, _fill(folder, plan, manifest), levers)
+        session.begin(folder, now, current.events)
+        current.facts.incomplete += session.untold()
+        current.save()
+        latest, partial = into / "latest", into / ".latest"
+        partial.unlink(missing_ok=True)
+        partial.symlink_to(folder.name)
+        partial.replace(latest)
+    except BaseException as error:
+        # It has no verdict, and nobody would give it one.
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise UserError(
+                f"{folder} cannot be written ({error.strerror or error}); nothing was sent, and "
+                "there is no run."
+            ) from error
+        raise
+    return current
+
+
+def _fill(folder: Path, plan: Plan, manifest: dict[str, Any]) -> JsonLines:
+    """Write what is known of a run into its folder; what its events go into."""
     for sub in run_folder.SUBFOLDERS:
         (folder / sub).mkdir(parents=True)
     (folder / run_folder.PLAN).write_text(plan.to_json())
@@ -59,15 +87,7 @@ def open_folder(
         yaml.safe_dump(plan.experiment.model_dump(mode="json"), sort_keys=False)
     )
     run_folder.write_json(folder / run_folder.MANIFEST, manifest)
-    current = CurrentRun(folder, plan, hosts, now, JsonLines(folder / run_folder.EVENTS), levers)
-    session.begin(folder, now, current.events)
-    current.facts.incomplete += session.untold()
-    current.save()
-    latest, partial = into / "latest", into / ".latest"
-    partial.unlink(missing_ok=True)
-    partial.symlink_to(folder.name)
-    partial.replace(latest)
-    return current
+    return JsonLines(folder / run_folder.EVENTS)
 
 
 def _manifest(

@@ -13,9 +13,11 @@ import pytest
 from rich.console import Console
 from run_samples import Run, run_of
 
-from kairoscope import interrupts, paths
+from kairoscope import experiment, interrupts, paths, run_folder
+from kairoscope.cli import known
 from kairoscope.errors import UserError
-from kairoscope.run import finishing, run
+from kairoscope.hosts.inventory import Inventory
+from kairoscope.run import finishing, opening, run
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -138,3 +140,22 @@ def test_a_run_that_cannot_be_judged_ends_with_a_sentence(loaded, monkeypatch):
     ):
         finishing.finish(loaded.state, Console(file=io.StringIO()))
     assert caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize("ends", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
+def test_a_folder_that_cannot_be_filled_is_no_run(monkeypatch, tmp_path, ends):
+    """It would have no verdict, and every page that lists runs would have it."""
+    (tmp_path / "latest").symlink_to("the-one-before")
+    monkeypatch.setattr(opening, "_manifest", lambda *_: {})
+
+    def full(path, document):
+        raise ends
+
+    monkeypatch.setattr(run_folder, "write_json", full)
+    plan = known.plan(experiment.load("laptop"), "local")
+    expected = UserError if isinstance(ends, OSError) else KeyboardInterrupt
+    with pytest.raises(expected) as caught:
+        opening.open_folder(plan, Inventory(tmp_path, [], [], []), None, tmp_path, None)
+    if expected is UserError:
+        assert "(No space left); nothing was sent, and there is no run" in caught.value.message
+    assert [path.name for path in tmp_path.iterdir()] == ["latest"]
