@@ -30,6 +30,8 @@ NODE_EXPORTER_PORT = 9100
 GROUPS = ("storage", "kairosdb", "loader", "monitoring")
 # The login's own: a way to a host may have its password.
 MODE = 0o600
+# How Ansible, and Mitogen in it, reach a host.
+_OF_ANSIBLE = ("ansible_", "mitogen_")
 # Variables of hosts that no role is told of: the playbooks' and ours.
 _BESIDE_ROLES = ("certificate_names", "metrics_port", "storage_serial")
 
@@ -178,7 +180,7 @@ def of_use(variables: Mapping[str, Any]) -> dict[str, Any]:
     for other things too, and secrets of those have no place in ours.
     """
     known = known_variables()
-    used = {k: v for k, v in variables.items() if k.startswith("ansible_") or k in known}
+    used = {k: v for k, v in variables.items() if k.startswith(_OF_ANSIBLE) or k in known}
     while more := (variables.keys() - used.keys()) & named_in_templates(used):
         used |= {name: variables[name] for name in more}
     return used

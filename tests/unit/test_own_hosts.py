@@ -130,6 +130,7 @@ def with_secrets(path: Path) -> Path:
         "vaulted": {"sudo": "hunter2sudo"},
         "payroll_password": "hunter2payroll",
         "note": "hunter2note",
+        "mitogen_via": "bastion",
         "kairosdb_start_seconds": 77,
     }
     file.write_text(yaml.safe_dump(said))
@@ -145,6 +146,7 @@ def test_of_an_inventory_only_what_is_for_us_is_taken_over(tmp_path: Path) -> No
     assert "{{ vaulted.sudo }}" in found.values()
     assert found["vaulted"] == {"sudo": "hunter2sudo"}
     assert found["kairosdb_start_seconds"] == 77
+    assert found["mitogen_via"] == "bastion"
     # And nobody else reads it.
     assert inventory.file("hosts").stat().st_mode & 0o077 == 0
 
@@ -167,6 +169,7 @@ def test_evidence_has_no_secret_of_the_user_s_inventory(tmp_path: Path) -> None:
             changed = {key for key in before if told[key] != before[key]}
             assert changed <= {"ansible_become_password", "vaulted", "my_token"}
             assert told["ansible_ssh_private_key_file"] == "~/.ssh/id"
+    assert b"hunter2" not in evidence.of_inventory("all: [hunter2")
 
 
 # A storage node keeps its name and its address

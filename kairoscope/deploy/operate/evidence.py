@@ -60,7 +60,11 @@ def of_inventory(text: str) -> bytes:
     That is told by the variable's name, if the value is no path and the variable not one of ours;
     or the variable is only there as another's value names it.
     """
-    data = yaml.load(text, yaml.CSafeLoader)
+    try:
+        data = yaml.load(text, yaml.CSafeLoader)
+    except yaml.YAMLError:
+        # What is in it cannot be told apart.
+        return REMOVED
     known = inventory.known_variables()
     named = inventory.named_in_templates(data)
 
