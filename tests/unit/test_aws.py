@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -598,10 +599,17 @@ def test_another_region_is_refused_where_something_stands(
     """Terraform would find nothing there, and make all anew beside what is paid for."""
     folder, before = stands
     (fake / "told").write_text('{"region": {"value": "eu-central-1"}}')
-    with pytest.raises(UserError, match="region is us-east-1, and the target stands in eu-central"):
+    said = "region is us-east-1, and the target stands in eu-central"
+    with pytest.raises(UserError, match=said):
         target.show(planned(), account(fake), None, lambda _: None)
     assert files(folder) == before
-    assert "plan" not in (fake / "calls").read_text()
+    # From a home that has nothing yet, of a state that is kept elsewhere: nothing is put back.
+    shutil.rmtree(folder)
+    with pytest.raises(UserError, match=said):
+        target.show(planned(), account(fake), None, lambda _: None)
+    with pytest.raises(UserError, match=said):
+        target.Aws().destroy(print)
+    assert not re.search("^(plan|destroy)", (fake / "calls").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("missing", ["account.tfvars", "backend.hcl"])

@@ -160,6 +160,8 @@ class Aws(Reached):
             say("target aws: nothing is provisioned from here")
             return
         terraform = _initialised()
+        # What a look from a home that had nothing yet has left, of a state that others share.
+        terraform.check_region()
         _check_unprotected(terraform, "To destroy it with all its data", "destroy")
         outputs = terraform.outputs()
         bucket = outputs.get("results_bucket")

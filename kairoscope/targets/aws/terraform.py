@@ -130,19 +130,24 @@ class Terraform:
         try:
             self._write(values, account, backend)
             self.initialise()
-            self._check_region(account)
+            self.check_region(account)
         except BaseException:
             self.put_back()
             raise
 
-    def _check_region(self, account: Path) -> None:
-        # In another one Terraform finds nothing of it, and forgets that it is there and paid for.
-        told = re.search(r'^\s*region\s*=\s*"([^"]+)"', account.read_text(), re.MULTILINE)
-        stands = self.outputs().get("region") if self._before.exists() else None
+    def check_region(self, account: Path | None = None) -> None:
+        """UserError if variables, by default the folder's, have another region than what stands.
+
+        There Terraform would find nothing of it, and forget that it is there and paid for.
+        """
+        account = account or self.folder / "account.auto.tfvars"
+        text = account.read_text() if account.exists() else ""
+        told = re.search(r'^\s*region\s*=\s*"([^"]+)"', text, re.MULTILINE)
+        stands = self.outputs().get("region")
         if told and stands and told[1] != stands:
             raise UserError(
-                f"{account}: region is {told[1]}, and the target stands in {stands}. Put that "
-                "back, or first: make destroy TARGET=aws. A second deployment beside it has a "
+                f"{account}: region is {told[1]}, and the target stands in {stands}, so nothing "
+                f"of it would be found. Have {stands} there; a second deployment beside it has a "
                 "KAIROSCOPE_HOME of its own."
             )
 
