@@ -242,7 +242,7 @@ lint: $(VENV)/installed ## Run every linter
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/holes.py
 	$(BIN)/yamllint --strict .
-	cd ansible && PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/ansible-lint --offline --strict
+	cd ansible && LC_ALL=C.UTF-8 PATH="$(CURDIR)/$(BIN):$$PATH" ../$(BIN)/ansible-lint --offline --strict
 	$(BIN)/shellcheck scripts/need scripts/ready scripts/narrate .ci/run
 	@$(MAKE) lint-terraform
 

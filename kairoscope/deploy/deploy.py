@@ -2,11 +2,9 @@
 
 import contextlib
 import json
-import os
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +16,7 @@ from kairoscope import live, paths, whole
 from kairoscope.deploy import inventory_vars, members, monitoring, preflight
 from kairoscope.deploy.building import run_time
 from kairoscope.errors import UserError
-from kairoscope.hosts import inventory, operation, secret_files, ssh, steps
+from kairoscope.hosts import ansible, inventory, operation, secret_files, ssh, steps
 from kairoscope.hosts.deployed import deployed_plan, finished_file, plan_file
 from kairoscope.hosts.inventory import Host
 from kairoscope.plan import Plan
@@ -277,10 +275,9 @@ def playbook(
     On the hosts of a pattern of Ansible alone, if there is a `limit`. `variables` are shown to
     whoever looks at the machine's processes: nothing secret.
     """
-    tool = Path(sys.executable).parent / "ansible-playbook"
     status = _run(
         [
-            str(tool),
+            ansible.program("ansible-playbook"),
             "-i",
             str(inventory.file(target)),
             *(["--limit", limit] if limit else []),
@@ -289,7 +286,7 @@ def playbook(
         ],
         cwd=paths.ANSIBLE,
         env={
-            **os.environ,
+            **ansible.environment(),
             "ANSIBLE_CONFIG": str(paths.ANSIBLE / "ansible.cfg"),
             # For the callback `narrate`.
             **({"KAIROSCOPE_STEPS": str(told.path)} if told else {}),

@@ -10,7 +10,6 @@ import functools
 import json
 import re
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ import yaml
 
 from kairoscope import paths, whole
 from kairoscope.errors import UserError
+from kairoscope.hosts import ansible
 
 # Of the monitoring host, and of what tells the figures of a host itself.
 PROMETHEUS_WEB_PORT = 9090
@@ -188,9 +188,12 @@ def of_use(variables: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_own(path: Path) -> Inventory:
     """Read an inventory of any kind, by Ansible. UserError if it is none."""
-    tool = Path(sys.executable).parent / "ansible-inventory"
     done = subprocess.run(
-        [str(tool), "-i", str(path), "--list"], capture_output=True, text=True, check=False
+        [ansible.program("ansible-inventory"), "-i", str(path), "--list"],
+        env=ansible.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode != 0:
         raise UserError(f"{path}: not a readable inventory:\n{done.stderr}")

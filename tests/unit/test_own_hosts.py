@@ -70,6 +70,19 @@ def test_what_the_file_says_stays_and_the_rest_is_added(tmp_path: Path) -> None:
     assert found.loader[0].vars["home"].startswith("/home/admin/")
 
 
+@pytest.mark.parametrize("locale", ["C", "xx_XX.UTF-8"])
+def test_ansible_runs_in_a_locale_that_every_machine_has(
+    locale: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login by ssh brings along that of its own machine, and Ansible refuses one that is none."""
+    monkeypatch.setenv("LC_ALL", locale)
+    assert len(inventory.read_own(given(tmp_path / "mine.yml")).storage) == 3
+    known_to: list[dict[str, str]] = []
+    monkeypatch.setattr(deploy, "_run", lambda *_, env, **__: known_to.append(env) or 0)
+    deploy.playbook("hosts", known.stack("kairosdb"), "deploy")
+    assert known_to[0]["LC_ALL"] == "C.UTF-8"
+
+
 def test_a_file_that_does_not_fit_the_experiment(tmp_path: Path) -> None:
     two = {name: STORAGE[name] for name in ("storage-1", "storage-2")}
     with pytest.raises(UserError, match="group storage has 2 hosts, the experiment wants 3"):
