@@ -10,6 +10,8 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from kairoscope.hosts import direct
+
 TIMEOUT_S = 60
 _SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*(?:\{[^}]*\})?) (\S+)")
 
@@ -41,8 +43,8 @@ def send(method: str, url: str, document: Any = None) -> bytes:
 def _answer(request: str | urllib.request.Request, timeout_s: float) -> bytes:
     with whole():
         try:
-            with urllib.request.urlopen(request, timeout=timeout_s) as answer:  # noqa: S310 (ours)
-                return bytes(answer.read())
+            with direct.answer(request, timeout_s) as answer:
+                return answer.read()
         except urllib.error.HTTPError as error:
             said = " ".join(error.read(300).decode(errors="replace").split())
             raise RefusedError(error.code, f"{error.url}: HTTP {error.code}: {said}") from error

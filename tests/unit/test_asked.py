@@ -8,24 +8,34 @@ import json
 import pickle
 import socket
 import struct
+import subprocess
+import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
 from loads import load_spec
 
+from kairoscope import paths
 from kairoscope.cli import known
+from kairoscope.deploy.verify import access
 from kairoscope.errors import UserError
+from kairoscope.hosts import prometheus
 from kairoscope.hosts.forwards import Ways
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks import asked, single_session
 from kairoscope.stacks.gnocchi import probes
 from kairoscope.stacks.graphite import cache, files
+from kairoscope.stacks.kairosdb.servers.client import Client
 from kairoscope.stacks.told import Told
 from loaders.schedule.due import Schedule
+from loaders.sink.process import SinkProcess
 
 BY_HTTP = ["gnocchi", "influxdb", "questdb", "victoriametrics"]
 
@@ -71,6 +81,34 @@ def test_half_an_answer_and_one_of_another_protocol_did_not_come(said: bytes) ->
         with pytest.raises(OSError):
             probes.measure(host, {})
     assert not issubclass(http.client.IncompleteRead, OSError)
+
+
+@pytest.fixture
+def proxied(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A proxy in the environment, as in companies' networks, that knows no way to this machine."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    for excepted in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(excepted, raising=False)
+    # What urlopen keeps of the environment that it found first.
+    monkeypatch.setattr(urllib.request, "_opener", None)
+
+
+def test_our_own_servers_are_not_asked_by_the_environments_proxy(proxied: None) -> None:
+    with saying(answer("{}")) as host:
+        assert asked.get(host.url) == b"{}"
+        assert asked.send("POST", host.url, {}) == b"{}"
+        client = Client()
+        assert client.get_json(host, "/") == {}
+        context: Any = SimpleNamespace(client=client)
+        assert access._status(context, host, {}) == 200
+        get = [sys.executable, "-c", prometheus._GET, host.url]
+        assert subprocess.run(get, capture_output=True, check=True, timeout=30).stdout == b"{}"
+    with SinkProcess() as sink:
+        sink.stall(0)
+        assert sink.stats()["requests"] == 0
+    for path in paths.ANSIBLE.glob("roles/*/tasks/**/*.yml"):
+        for task in yaml.safe_load(path.read_text()):
+            assert task.get("ansible.builtin.uri", {"use_proxy": False})["use_proxy"] is False
 
 
 def asking(server: Any, host: Host) -> dict[str, Any]:

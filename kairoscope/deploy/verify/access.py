@@ -9,7 +9,7 @@ from kairoscope.deploy.verify import answers, probe, wire
 from kairoscope.deploy.verify.check import of_each
 from kairoscope.deploy.verify.context import REQUEST_S, Context, on_host
 from kairoscope.deploy.verify.finding import Finding
-from kairoscope.hosts import secret_files
+from kairoscope.hosts import direct, secret_files
 from kairoscope.hosts.inventory import Host
 
 
@@ -121,7 +121,7 @@ def _status(context: Context, host: Host, headers: dict[str, str]) -> int:
     url = f"{context.client.url(host)}/api/v1/metricnames"
     request = urllib.request.Request(url, headers=headers)  # noqa: S310 (our own servers)
     try:
-        with urllib.request.urlopen(request, timeout=REQUEST_S, context=context.client.tls) as got:  # noqa: S310
-            return int(got.status)
+        with direct.answer(request, REQUEST_S, context.client.tls) as got:
+            return got.status
     except urllib.error.HTTPError as error:
         return error.code

@@ -14,7 +14,7 @@ from cassandra import ConsistencyLevel
 from cassandra.cluster import Session
 
 from kairoscope.errors import UserError
-from kairoscope.hosts import secret_files
+from kairoscope.hosts import direct, secret_files
 from kairoscope.hosts.forwards import Ways, open_ways
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.hosts.secret_files import Access
@@ -98,9 +98,8 @@ class Client:
     def _ask(self, host: Host, path: str, body: bytes | None, timeout_s: float) -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         request = urllib.request.Request(self.url(host) + path, body, headers | self.headers)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=timeout_s, context=self.tls) as answer:  # noqa: S310
-            said: bytes = answer.read()
-            return said
+        with direct.answer(request, timeout_s, self.tls) as answer:
+            return answer.read()
 
     def get_json(self, host: Host, path: str, timeout_s: float = 5) -> Any:
         """The same for a JSON document. OSError also if it is none."""
