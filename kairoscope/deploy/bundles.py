@@ -92,8 +92,17 @@ def write_archive(item: Bundle, folder: Path, found: dict[str, str]) -> None:
     partial = item.archive.with_suffix(".partial")
     with tarfile.open(partial, "w") as tar:
         for name in ["SHA256SUMS", *found]:
-            tar.add(folder / name, arcname=name)
+            tar.add(folder / name, arcname=name, filter=_for_hosts)
     partial.replace(item.archive)
+
+
+def _for_hosts(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A file as root's, that all may read: whoever built it is somebody else on a host, who could
+    change it there, and had a umask of their own."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mode = 0o755 if member.mode & 0o100 else 0o644
+    return member
 
 
 @dataclass(frozen=True)
@@ -124,9 +133,9 @@ def pack(name: str, version: str, folder: Path, parts: Iterable[str], into: Path
         partial = archive.with_suffix(".partial")
         # Links are followed: what they lead to may not be on the hosts.
         with tarfile.open(partial, "w", dereference=True) as tar:
-            tar.add(manifest, arcname="SHA256SUMS")
+            tar.add(manifest, arcname="SHA256SUMS", filter=_for_hosts)
             for path in sums:
-                tar.add(folder / path, arcname=path)
+                tar.add(folder / path, arcname=path, filter=_for_hosts)
         partial.replace(archive)
     content = hashlib.sha256(manifest.read_bytes()).hexdigest()
     return Packed(archive, f"{name}-{version}-{content[:8]}")

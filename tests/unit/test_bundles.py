@@ -2,7 +2,9 @@
 
 import ast
 import contextlib
+import os
 import sys
+import tarfile
 import tempfile
 import tomllib
 import zipfile
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from kairoscope import live, paths
 from kairoscope.deploy import bundles
 from kairoscope.deploy.building import loader, tool
-from kairoscope.deploy.checksums import differences, read_manifest, write_manifest
+from kairoscope.deploy.checksums import checksums, differences, read_manifest, write_manifest
 from kairoscope.errors import UserError
 
 SUMS = st.dictionaries(
@@ -58,6 +60,28 @@ def test_the_committed_manifests_hold_both_drivers_and_the_pinned_servers():
 def test_an_unknown_pin_is_an_error():
     with pytest.raises(UserError, match="no property"):
         bundles.property_of_pom("nothing.version")
+
+
+def test_hosts_get_roots_files_that_all_may_read_whoever_built_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "BUNDLES", tmp_path)
+    folder = tmp_path / "built"
+    (folder / "bin").mkdir(parents=True)
+    for name, mode in (("bin/tool", 0o700), ("lib.jar", 0o600)):
+        (folder / name).write_text(name)
+        (folder / name).chmod(mode)
+        if os.geteuid() == 0:
+            os.chown(folder / name, 1000, 1000)
+    item = bundles.Bundle("x", "1")
+    bundles.write_archive(item, folder, checksums(folder))
+    packed = bundles.pack("y", "1", folder, ["bin", "lib.jar"], tmp_path)
+    for archive in (item.archive, packed.archive):
+        with tarfile.open(archive) as tar:
+            assert {member.name: member.mode for member in tar} == {
+                "SHA256SUMS": 0o644,
+                "bin/tool": 0o755,
+                "lib.jar": 0o644,
+            }
+            assert {(m.uid, m.gid, m.uname, m.gname) for m in tar} == {(0, 0, "", "")}
 
 
 LOCK = """\

@@ -15,7 +15,7 @@ from kairoscope.cli import lab as cli_lab
 from kairoscope.cli.main import main
 from kairoscope.errors import UserError
 from kairoscope.hosts import operation, secret_files
-from kairoscope.targets.lab import Lab, LabHost, check, host, image, system
+from kairoscope.targets.lab import Lab, LabHost, check, host, image, making, system
 from kairoscope.targets.lab.kept import Kept
 from kairoscope.targets.lab.network import Faults
 
@@ -210,6 +210,36 @@ def test_a_fetched_package_is_the_one_that_is_wanted(monkeypatch, tmp_path):
     with pytest.raises(UserError, match=r"gone\.deb could not be fetched"):
         image._fetched((tmp_path / "gone.deb").as_uri(), image.UBUNTU_KEYS[1])
     assert list(tmp_path.iterdir()) == [wrong]
+
+
+def test_a_umask_of_ours_hides_nothing_from_a_hosts_services(monkeypatch, tmp_path):
+    """Its `/` and its network's file were root's alone: it had no network."""
+    folder = tmp_path / "hosts" / "storage-1"
+
+    def mount(*_: object) -> None:
+        for path in ("etc/systemd/network", "etc/ssh", "home/lab"):
+            (folder / "root" / path).mkdir(parents=True, exist_ok=True)
+
+    def make_key(path: Path, comment: str) -> None:
+        for name in (path, Path(f"{path}.pub")):
+            name.parent.mkdir(exist_ok=True, parents=True)
+            name.write_text(f"ssh-ed25519 {comment} it\n")
+
+    monkeypatch.setattr(making, "_make_key", make_key)
+    monkeypatch.setattr(making.Making, "mount", mount)
+    monkeypatch.setattr(image, "LOGIN", "lab")
+    make = making.Making(Kept(tmp_path))
+    before = os.umask(0o077)
+    try:
+        make_key(tmp_path / "ssh" / "id_ed25519", "lab")
+        make.create(LabHost("storage-1", "10.77.0.11"), tmp_path)
+        make.introduce()
+    finally:
+        os.umask(before)
+    etc = folder / "root" / "etc"
+    assert (folder / "upper").stat().st_mode & 0o777 == 0o755
+    for name in ("hostname", "hosts", "systemd/network/10-lab.network"):
+        assert (etc / name).stat().st_mode & 0o777 == 0o644, name
 
 
 def test_mount_points_with_spaces(monkeypatch):

@@ -1,11 +1,13 @@
 """What Ansible does as root on a host, and the services there may not turn to their use."""
 
 import base64
+import hashlib
 import os
 import pwd
 import re
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,6 +101,43 @@ def test_a_link_in_the_place_of_a_folder_fails_the_deploy(tmp_path):
     assert done.returncode == 2, done.stdout + done.stderr
     assert elsewhere.stat().st_mode & 0o777 == 0o700
     assert (home / "log").is_dir()
+
+
+def test_what_is_unpacked_of_a_bundle_is_not_its_builders(tmp_path):
+    """As an archive of an earlier release has it in it, with the builder's umask."""
+    (tmp_path / "tool").write_text("tool")
+    (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(b'tool').hexdigest()}  tool\n")
+
+    def theirs(member):
+        member.uid = member.gid = 1234
+        member.mode &= 0o700
+        return member
+
+    with tarfile.open(tmp_path / "x.tar", "w") as tar:
+        for name in ("tool", "SHA256SUMS"):
+            tar.add(tmp_path / name, arcname=name, filter=theirs)
+    tasks = yaml.safe_load((ROLES / "bundle" / "tasks" / "main.yml").read_text())
+    given = {"bundle_dir": str(tmp_path / "opt"), "bundle_archive": str(tmp_path / "x.tar")}
+    python = {"ansible_python_interpreter": sys.executable}
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {**python, **given},
+        "tasks": tasks,
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    done = subprocess.run(
+        [Path(sys.executable).with_name("ansible-playbook"), tmp_path / "play.yml", "-c", "local"],
+        env=os.environ | {"ANSIBLE_HOME": str(tmp_path), "ANSIBLE_LOCALHOST_WARNING": "false"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "opt" / "checked").exists()
+    found = (tmp_path / "opt" / "tool").stat()
+    assert (found.st_uid, found.st_mode & 0o777) == (os.geteuid(), 0o644)
 
 
 @pytest.mark.parametrize(("uid", "as_whom"), [(0, "cassandra"), (1000, None)])

@@ -42,6 +42,8 @@ class Making:
         system.remove(folder)
         for part in ("upper", "work", "root", "data"):
             (folder / part).mkdir(parents=True)
+        # It is the host's own `/`, whatever our umask.
+        (folder / "upper").chmod(0o755)
         _make_key(folder / "ssh_host_ed25519_key", host.name)
         if host.data_disk_mib:
             with (folder / "data.img").open("wb") as disk:
@@ -51,10 +53,9 @@ class Making:
             system.call("mkfs.ext4", "-q", "-m", "0", *lazy, folder / "data.img")
         self.mount(host, base)
         etc = folder / "root" / "etc"
-        (etc / "hostname").write_text(f"{host.name}\n")
-        (etc / "systemd/network/10-lab.network").write_text(
-            _NETWORK.format(address=host.address, gateway=gateway(host))
-        )
+        _write(etc / "hostname", f"{host.name}\n")
+        network = _NETWORK.format(address=host.address, gateway=gateway(host))
+        _write(etc / "systemd/network/10-lab.network", network)
         for suffix, mode in (("", 0o600), (".pub", 0o644)):
             key = etc / "ssh" / f"ssh_host_ed25519_key{suffix}"
             shutil.copyfile(folder / f"ssh_host_ed25519_key{suffix}", key)
@@ -100,7 +101,7 @@ class Making:
             # Only if the lab has changed: what a deployment made of the file is left alone.
             if system.read(folder / "etc-hosts") != names:
                 self.mount(host, self._kept.base(name))
-                (folder / "root" / "etc" / "hosts").write_text(names)
+                _write(folder / "root" / "etc" / "hosts", names)
                 system.write(folder / "etc-hosts", names)
 
     def data_disk(self, host: LabHost) -> Path:
@@ -112,6 +113,12 @@ class Making:
             )
         self.mount(host, self._kept.base(host.name))
         return self._kept.hosts_folder / host.name / "data"
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that the host's services may read, whatever our umask."""
+    path.write_text(text)
+    path.chmod(0o644)
 
 
 def _make_key(path: Path, comment: str) -> None:
