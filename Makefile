@@ -288,6 +288,11 @@ help: ## Show this help
 	  $$(awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {print $$1}' Makefile) >&2
 	@exit 2
 
+# Not one that was made in another folder, as that of a clone that was moved or copied, or by a Python
+# that an upgrade has taken away: nothing in it runs, or the other clone's code does. It is made anew.
+sound = $(shell grep -q ' $(CURDIR)/$(1)$$' $(1)/pyvenv.cfg && $(1)/bin/python -c 'import pip' 2>/dev/null && echo yes)
+.PHONY: $(foreach venv,$(VENV) $(CHECKOV_VENV),$(if $(wildcard $(venv)/installed),$(if $(call sound,$(venv)),,$(venv)/installed)))
+
 # Everything pinned, with checksums; done anew when a pin changes.
 $(VENV)/installed: requirements.lock pyproject.toml scripts/need
 	@scripts/need python

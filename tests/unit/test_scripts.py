@@ -1,5 +1,6 @@
 """The scripts that run before there is a package."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -147,6 +148,31 @@ def test_a_search_says_that_it_scales_by_itself():
     done = make("search", "SENSORS=7")
     assert done.returncode == 2
     assert "make search scales the experiment by itself (FROM=, TO=)" in done.stderr
+
+
+def test_an_environment_that_cannot_run_here_is_made_anew(tmp_path):
+    """Its programs name the folder it was made in; its Python is a link to the system's."""
+    for name in ("requirements.lock", "pyproject.toml", "scripts/need", "Makefile"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copyfile(paths.CHECKOUT / name, tmp_path / name)
+    venv = tmp_path / ".venv"
+    (venv / "bin").mkdir(parents=True)
+    python = venv / "bin" / "python"
+
+    def made_anew(where: Path, runs: str) -> bool:
+        (venv / "pyvenv.cfg").write_text(f"command = /usr/bin/python3 -m venv --clear {where}\n")
+        python.unlink(missing_ok=True)
+        python.symlink_to(runs)
+        (venv / "installed").touch()
+        line = ["make", "-C", str(tmp_path), "-n", "plan"]
+        done = subprocess.run(line, capture_output=True, text=True, check=True)
+        assert not done.stderr
+        return "-m venv --clear .venv" in done.stdout
+
+    assert not made_anew(venv, "/bin/true")
+    assert made_anew(tmp_path / "before" / ".venv", "/bin/true")
+    assert made_anew(venv, "/usr/bin/python3.0")
+    assert made_anew(venv, "/bin/false")  # As a Python that finds none of its packages.
 
 
 def test_what_is_cleaned_was_built():
