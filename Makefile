@@ -269,9 +269,10 @@ release: $(VENV)/installed ## Make release VERSION=x.y.z of this commit: record,
 
 .PHONY: clean
 clean: ## Remove what was built: virtual environment, bundles (destroy first); runs and backups stay
-	@if [ -e .kairoscope/local ]; then echo "target local is still deployed: make destroy first" >&2; exit 1; fi
-	@if [ -e .kairoscope/lab ]; then echo "target lab is still deployed: make lab-down first" >&2; exit 1; fi
-	@if [ -e .kairoscope/aws/plan.json ]; then echo "target aws is still deployed: make destroy TARGET=aws first" >&2; exit 1; fi
+	@for home in .kairoscope "$${KAIROSCOPE_HOME:-.kairoscope}"; do for there in local lab aws/plan.json; do \
+	  target=$${there%%/*}; if [ ! -e "$$home/$$there" ]; then continue; fi; \
+	  echo "target $$target is still deployed ($$home/$$target): make destroy TARGET=$$target first" >&2; exit 1; \
+	done; done
 	rm -rf $(VENV) $(CHECKOV_VENV) .kairoscope/{bundles,lab-base,terraform-lint,terraform-init.log,terraform.rc,tests} \
 	  tests/panels/node_modules kairosdb-conf/*/target kairosdb-conf/bundles/*/target
 

@@ -1,5 +1,6 @@
 """The scripts that run before there is a package."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -177,7 +178,32 @@ def test_an_environment_that_cannot_run_here_is_made_anew(tmp_path):
 
 def test_what_is_cleaned_was_built():
     """Backups, evidence, and what a target of one's own hosts is known by stay."""
-    (removed,) = [part for part in dry("clean").split(" fi ") if part.startswith("rm ")]
+    (removed,) = [part for part in dry("clean").split(" done ") if part.startswith("rm ")]
     assert " .kairoscope " not in f"{removed} "
     for kept in ("backups", "evidence", "hosts", "aws", "runs"):
         assert kept not in removed
+
+
+@pytest.mark.parametrize("there", ["local", "lab", "aws/plan.json"])
+@pytest.mark.parametrize("given", [None, "elsewhere"])
+def test_nothing_is_cleaned_under_a_deployment_wherever_its_home_is(tmp_path, there, given):
+    shutil.copyfile(paths.CHECKOUT / "Makefile", tmp_path / "Makefile")
+    home = tmp_path / (given or ".kairoscope")
+    (home / there).mkdir(parents=True)
+    (tmp_path / ".venv").mkdir()
+
+    def clean():
+        line = ["make", "-C", str(tmp_path), "clean"]
+        kept = {name: it for name, it in os.environ.items() if name != "KAIROSCOPE_HOME"}
+        environment = kept | ({"KAIROSCOPE_HOME": str(home)} if given else {})
+        return subprocess.run(line, capture_output=True, text=True, check=False, env=environment)
+
+    target = there.partition("/")[0]
+    done = clean()
+    assert done.returncode == 2
+    assert f"target {target} is still deployed" in done.stderr
+    assert f"make destroy TARGET={target} first" in done.stderr
+    assert (tmp_path / ".venv").exists()
+    (home / there).rmdir()
+    assert clean().returncode == 0
+    assert not (tmp_path / ".venv").exists()
