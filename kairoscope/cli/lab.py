@@ -26,6 +26,8 @@ def lab(ctx: click.Context) -> None:
 @click.pass_obj
 def hosts(lab: Lab) -> None:
     """List the hosts: address, state, what is wrong with their network."""
+    # Others see neither their namespaces nor, mostly, the folder that says which there are.
+    check_root()
     states = lab.hosts()
     if not states:
         click.echo("the lab has no hosts; first: make deploy TARGET=lab")

@@ -42,6 +42,16 @@ def test_not_root(monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_user_is_not_told_that_there_is_no_host(monkeypatch, tmp_path):
+    """They ran, and only root sees them."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    done = CliRunner().invoke(main, ["lab", "hosts"])
+    assert done.exit_code != 0
+    assert "needs root" in done.output
+    assert "no hosts" not in done.output
+
+
 def test_another_system(root, monkeypatch):
     release = {"ID": "fedora", "PRETTY_NAME": "Fedora Linux 40"}
     monkeypatch.setattr(platform, "freedesktop_os_release", lambda: release)
