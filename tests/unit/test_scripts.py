@@ -2,9 +2,12 @@
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kairoscope import paths
@@ -58,6 +61,87 @@ def test_what_no_package_has_is_missed_before_others_are_installed(tmp_path):
     assert done.returncode == 1
     assert "Terraform 1.11 or newer is missing" in done.stderr
     assert "maven" not in done.stderr
+
+
+def programs(folder, **texts):
+    """A PATH of these shell scripts, and of what the scripts use of the system."""
+    for name in ("bash", "cat", "env", "dirname", "grep", "mkdir", "mktemp", "sleep", "tail"):
+        (folder / name).symlink_to(f"/usr/bin/{name}")
+    for name, text in texts.items():
+        (folder / name).write_text(f"#!/bin/bash\n{text}\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": str(folder), "TMPDIR": str(folder)}
+
+
+def need(environment, *tools):
+    command = [str(SCRIPTS / "need"), *tools]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def test_all_that_is_missing_is_named(tmp_path):
+    done = need(programs(tmp_path), "maven", "terraform", "ssh")
+    assert done.returncode == 1
+    for what in ("Maven (mvn) is missing", "Terraform 1.11", "the SSH client (ssh) is missing"):
+        assert what in done.stderr
+
+
+def test_apt_waits_for_another_apt(tmp_path):
+    """As that of a new machine, which installs its updates: the lists are locked, then not."""
+    apt = f"""
+if [ "$2" != update ]; then echo "$*" > {tmp_path}/called; ln -s /bin/true {tmp_path}/mvn
+elif [ ! -e {tmp_path}/tried ]; then
+  : > {tmp_path}/tried; echo 'E: Could not get lock /var/lib/apt/lists/lock.' >&2; exit 100
+fi"""
+    tools = {"apt-get": apt, "id": "echo 0", "ln": 'exec /usr/bin/ln "$@"'}
+    done = need(programs(tmp_path, **tools), "maven")
+    assert done.returncode == 0, done.stderr
+    assert "DPkg::Lock::Timeout=300" in (tmp_path / "called").read_text()
+
+
+def test_apt_that_fails_otherwise_is_told_at_once(tmp_path):
+    tools = {"apt-get": "echo 'E: no way there' >&2; exit 100", "id": "echo 0"}
+    done = need(programs(tmp_path, **tools), "maven")
+    assert done.returncode == 1
+    assert "E: no way there" in done.stderr
+    assert "Maven (mvn) is missing" in done.stderr
+
+
+def test_sudo_leaves_apt_its_proxy(tmp_path):
+    told = tmp_path / "told"
+    tools = {"sudo": f'echo "$*" >> {told}', "id": "echo 1000", "apt-get": ""}
+    environment = programs(tmp_path, **tools)
+    need(environment, "maven")
+    assert "--preserve-env" not in told.read_text()
+    told.unlink()
+    need(environment | {"http_proxy": "http://proxy.example:3128"}, "maven")
+    asked, installed = told.read_text().splitlines()
+    for line in (asked, installed):
+        assert line.startswith("-n --preserve-env=http_proxy,https_proxy,no_proxy ")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_a_command_has_started_ends_with_it(tmp_path, number):
+    """As apt-get below its shell, which went on and held its lock."""
+    started = tmp_path / "started"
+    line = f"bash -c 'echo $$ > {started}; exec sleep 300'; echo goes on"
+    process = subprocess.Popen(
+        [str(SCRIPTS / "narrate"), "doing it", str(tmp_path / "log"), "sh", "-c", line],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    while not (started.exists() and started.read_text()):
+        time.sleep(0.02)
+    process.send_signal(number)
+    assert process.wait(10) == -number
+    assert process.stderr and process.stderr.read() == b""
+    left = int(started.read_text())
+    for _ in range(250):
+        if not psutil.pid_exists(left) or psutil.Process(left).status() == psutil.STATUS_ZOMBIE:
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail("it runs still")
+    assert "goes on" not in (tmp_path / "log").read_text()
 
 
 def make(*words):
