@@ -143,6 +143,46 @@ def folder_problem(folder: Path, what: str, instead: str) -> str | None:
     return None
 
 
+def owner_problem(checkout: Path) -> str | None:
+    """Why set-up cannot write anew what an earlier one made, as root with sudo, or None.
+
+    A checkout that is not ours as a whole is none of our business: whoever has set it up for others
+    keeps it so, and they need write nothing there.
+    """
+    if not os.access(checkout, os.W_OK):
+        return None
+    made = checkout / ".kairoscope"
+    bundles = made / "bundles"
+    targets = sorted(checkout.glob("kairosdb-conf/**/target"))
+    # What is below a virtual environment is many thousand files, which it is removed with.
+    inside = {bundles: bundles.glob("*"), **{target: target.rglob("*") for target in targets}}
+    theirs = [
+        folder
+        for folder in (checkout / ".venv", bundles, *targets)
+        if not all(_ours(path) for path in (folder, *inside.get(folder, ())))
+    ]
+    orders = []
+    if not _ours(made):
+        # Not with all in it: the lab's hosts are root's.
+        orders.append(f"sudo chown {os.geteuid()} {made}")
+    if theirs:
+        orders.append(f"sudo chown -R {os.geteuid()} {' '.join(map(str, theirs))}")
+    if not orders:
+        return None
+    return (
+        "what an earlier set-up made cannot be written by you: it was made by another user, as "
+        f"with sudo. First: {' && '.join(orders)}"
+    )
+
+
+def _ours(path: Path) -> bool:
+    """Whether it is not there, ours whatever its mode, or another's that we may write."""
+    try:
+        return path.lstat().st_uid == os.geteuid() or os.access(path, os.W_OK)
+    except FileNotFoundError:
+        return True
+
+
 def home_problem(folder: Path) -> str | None:
     """Why deployments cannot be kept in this folder, or None."""
     given = os.environ.get("KAIROSCOPE_HOME")
@@ -305,6 +345,9 @@ def machine_problems(*, default: bool) -> Iterator[str]:
 def problems(what_for: str, given: Mapping[str, str]) -> list[str]:
     """All that is in the way of `what_for` (setup, deploy, series), a sentence each."""
     target = given["TARGET"]
+    # Before all others, whose advice is of no help then.
+    if problem := owner_problem(CHECKOUT):
+        return [problem]
     found = list(name_problems(given))
     found += [text for text in (checkout_problem(CHECKOUT), home_problem(home())) if text]
     if problem := folder_problem(Path.home(), "your home folder", "Set HOME= to one."):

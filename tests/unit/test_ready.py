@@ -233,6 +233,43 @@ def test_a_home_folder_that_is_none(tmp_path):
     assert "your home folder /proc/nobody" in said
 
 
+@pytest.mark.parametrize(
+    ("theirs", "order"),
+    [
+        (".venv", "sudo chown -R {uid} {checkout}/.venv"),
+        (".kairoscope/bundles/maven.log", "sudo chown -R {uid} {checkout}/.kairoscope/bundles"),
+        (
+            "kairosdb-conf/plugin/target/classes/a",
+            "sudo chown -R {uid} {checkout}/kairosdb-conf/plugin/target",
+        ),
+        (
+            "kairosdb-conf/bundles/x/target/b",
+            "sudo chown -R {uid} {checkout}/kairosdb-conf/bundles/x/target",
+        ),
+        (".kairoscope", "sudo chown {uid} {checkout}/.kairoscope"),
+    ],
+)
+def test_what_root_has_built_in_a_users_clone(tmp_path, monkeypatch, theirs, order):
+    """By `sudo make … TARGET=lab`; later the user's own make ended in tracebacks."""
+    for name in ("kairosdb-conf/plugin/target/classes/a", "kairosdb-conf/bundles/x/target/b"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".kairoscope" / "bundles").mkdir(parents=True)
+    (tmp_path / ".kairoscope" / "bundles" / "maven.log").write_text("")
+    monkeypatch.setattr(ready, "CHECKOUT", tmp_path)
+    assert ready.owner_problem(tmp_path) is None
+
+    # As a user who may write all but what is theirs; the tests may be root's, who may all.
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != tmp_path / theirs)
+    (problem,) = ready.problems("setup", {"TARGET": "nowhere"})
+    assert problem.endswith(f"First: {order.format(uid=4711, checkout=tmp_path)}")
+    # A checkout that another one has set up for many.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    assert ready.owner_problem(tmp_path) is None
+
+
 def test_nothing_is_left_where_it_could_be_written(tmp_path):
     assert ready.home_problem(tmp_path / "new" / "home") is None
     assert list(tmp_path.iterdir()) == []
