@@ -294,8 +294,19 @@ help: ## Show this help
 sound = $(shell grep -q ' $(CURDIR)/$(1)$$' $(1)/pyvenv.cfg && $(1)/bin/python -c 'import pip' 2>/dev/null && echo yes)
 .PHONY: $(foreach venv,$(VENV) $(CHECKOV_VENV),$(if $(wildcard $(venv)/installed),$(if $(call sound,$(venv)),,$(venv)/installed)))
 
-# Everything pinned, with checksums; done anew when a pin changes.
+# Everything pinned, with checksums; done anew when a pin changes. By one make at a time, whose lock is
+# the Makefile itself: another one waits, and then looks again. Not under what runs by the programs
+# that are there: a series begins each of its steps by them. Who cannot read a lock cannot ask it.
+ifndef ALONE
 $(VENV)/installed: requirements.lock pyproject.toml scripts/need
+	@exec 9<>Makefile; flock -n 9 || { echo 'another make sets up in this folder: waiting for its end …'; flock 9; }; \
+	$(MAKE) --silent ALONE=yes $@
+else
+$(VENV)/installed: requirements.lock pyproject.toml scripts/need
+	@for lock in {.kairoscope,"$${KAIROSCOPE_HOME:-.kairoscope}"}/*/{change,series,load}.lock; do \
+	  [ ! -r "$$lock" ] || flock -n -E 75 "$$lock" true || [ $$? -ne 75 ] || { \
+	    echo "error: $(VENV) has to be made anew, and a command runs by it ($$lock is held). Wait for its end." >&2; exit 1; }; \
+	done
 	@scripts/need python
 	@scripts/ready '' setup $(GIVEN)
 	@"$$(scripts/need --print-python)" -m venv --clear $(VENV)
@@ -304,6 +315,7 @@ $(VENV)/installed: requirements.lock pyproject.toml scripts/need
 	@scripts/narrate 'installing Kairoscope into $(VENV)' $(VENV)/install-own.log \
 	  $(BIN)/pip install --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+endif
 
 # In a virtual environment of its own: checkov pins versions of what Kairoscope uses too.
 $(CHECKOV_VENV)/installed: requirements-checkov.lock

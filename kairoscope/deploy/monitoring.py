@@ -17,6 +17,7 @@ from rich.console import Console
 
 from kairoscope import live, paths
 from kairoscope.deploy import bundles
+from kairoscope.deploy.building.tool import alone
 from kairoscope.deploy.bundles import Packed
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, prometheus, secret_files
@@ -56,6 +57,11 @@ def fetch(console: Console | None = None) -> bool:
 
     UserError if they are not there and cannot be fetched.
     """
+    with alone(console):
+        return _fetch(console)
+
+
+def _fetch(console: Console | None) -> bool:
     stamp_file = paths.BUNDLES / f"{NAME}-built-from.txt"
     versions = _known_to_apt()
     there = all((folder() / "bin" / name).exists() for name in PROGRAMS)

@@ -6,6 +6,8 @@ import os
 import sys
 import tarfile
 import tempfile
+import threading
+import time
 import tomllib
 import zipfile
 from pathlib import Path
@@ -15,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kairoscope import live, paths
-from kairoscope.deploy import bundles
-from kairoscope.deploy.building import loader, tool
+from kairoscope.deploy import bundles, monitoring
+from kairoscope.deploy.building import loader, run_time, tool
 from kairoscope.deploy.checksums import checksums, differences, read_manifest, write_manifest
 from kairoscope.errors import UserError
 
@@ -156,6 +158,37 @@ def test_the_wheel_is_the_same_from_the_same_sources(tmp_path, monkeypatch):
     assert {
         str(path.relative_to(paths.LOADERS.parent)) for path in paths.LOADERS.rglob("*.py")
     } <= packed
+
+
+def test_two_that_build_at_once_do_it_one_after_the_other(tmp_path, monkeypatch):
+    """Each removed under the other what it had fetched."""
+    monkeypatch.setattr(paths, "BUNDLES", tmp_path / "bundles")
+    did = []
+
+    def build(*_: object) -> bool:
+        did.append("begins")
+        time.sleep(0.1)
+        did.append("ends")
+        return True
+
+    for name in ("build_jars", "build_java", "build_loader"):
+        monkeypatch.setattr(run_time, name, build)
+    monkeypatch.setattr(monitoring, "_fetch", build)
+    both = [
+        threading.Thread(target=run_time.build, kwargs={"with_java": True}),
+        threading.Thread(target=monitoring.fetch),
+    ]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert did == ["begins", "ends"] * 4
+
+
+def test_a_checkout_that_another_one_has_set_up_is_used_as_it_is(monkeypatch):
+    monkeypatch.setattr(paths, "BUNDLES", Path("/proc/bundles"))
+    with tool.alone(None):
+        pass
 
 
 def test_a_build_tool_says_how_many_files_it_has_fetched(tmp_path, monkeypatch):

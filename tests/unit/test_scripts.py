@@ -12,6 +12,7 @@ import pytest
 
 from kairoscope import paths
 from kairoscope.cli import options
+from kairoscope.hosts import operation
 
 SCRIPTS = paths.CHECKOUT / "scripts"
 
@@ -258,6 +259,63 @@ def test_an_environment_that_cannot_run_here_is_made_anew(tmp_path):
     assert made_anew(tmp_path / "before" / ".venv", "/bin/true")
     assert made_anew(venv, "/usr/bin/python3.0")
     assert made_anew(venv, "/bin/false")  # As a Python that finds none of its packages.
+
+
+@pytest.fixture
+def clone(tmp_path):
+    """One in which set-up takes a second, and writes down what it does."""
+    for name in ("requirements.lock", "pyproject.toml", "Makefile"):
+        shutil.copyfile(paths.CHECKOUT / name, tmp_path / name)
+    python = tmp_path / "python"
+    # As `-m venv --clear .venv` makes one, by a script that is its own programs too.
+    python.write_text(f"""#!/bin/bash
+if [ "$2" = venv ]; then
+  echo began >> {tmp_path}/done; sleep 1
+  mkdir -p .venv/bin; cp {tmp_path}/python .venv/bin/python; cp {tmp_path}/python .venv/bin/pip
+  cp {tmp_path}/python .venv/bin/kairoscope
+  echo "command = x $PWD/.venv" > .venv/pyvenv.cfg; echo ended >> {tmp_path}/done
+fi
+""")
+    (tmp_path / "scripts").mkdir()
+    for name, does in (("need", f"echo {python}"), ("ready", ""), ("narrate", 'shift 2; "$@"')):
+        (tmp_path / "scripts" / name).write_text(f"#!/bin/bash\n{does}\n")
+    for script in (python, *(tmp_path / "scripts").iterdir()):
+        script.chmod(0o755)
+    return tmp_path
+
+
+def begun(clone):
+    kept = {name: it for name, it in os.environ.items() if name != "KAIROSCOPE_HOME"}
+    line = ["make", "-C", str(clone), "plan"]
+    return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=kept)
+
+
+def test_two_that_set_up_at_once_do_it_one_after_the_other(clone):
+    """Each removed under the other what it had installed."""
+    both = [begun(clone) for _ in range(2)]
+    said = [process.communicate(timeout=60)[0].decode() for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    assert (clone / "done").read_text() == "began\nended\n"
+    assert sum("another make sets up in this folder: waiting" in text for text in said) == 1
+    assert not any("up to date" in text for text in said)
+
+
+@pytest.mark.parametrize("name", ["change", "series", "load"])
+def test_no_environment_is_made_anew_under_what_runs_by_it(clone, name):
+    """As after `git pull`, beside a search."""
+    lock = clone / ".kairoscope" / "local" / f"{name}.lock"
+    lock.parent.mkdir(parents=True)
+    lock.write_text("")
+    with operation.hold(lock, ""):
+        process = begun(clone)
+        said = process.communicate(timeout=60)[0].decode()
+    assert process.returncode == 2
+    assert "a command runs by it" in said
+    assert str(lock.relative_to(clone)) in said
+    assert not (clone / "done").exists()
+    process = begun(clone)
+    process.communicate(timeout=60)
+    assert process.returncode == 0
 
 
 def test_what_is_cleaned_was_built():

@@ -5,6 +5,7 @@ from rich.console import Console
 from kairoscope.deploy.building.jars import build_jars
 from kairoscope.deploy.building.java import build_java
 from kairoscope.deploy.building.loader import build_loader
+from kairoscope.deploy.building.tool import alone
 
 
 def build(
@@ -25,6 +26,7 @@ def build(
     Raises:
         UserError: something that is needed cannot be fetched, or is not what is pinned.
     """
-    built_jars = jars and build_jars(update_manifest, console)
-    built_java = with_java and build_java(console)
-    return build_loader(console) or built_jars or built_java
+    with alone(console):
+        built_jars = jars and build_jars(update_manifest, console)
+        built_java = with_java and build_java(console)
+        return build_loader(console) or built_jars or built_java

@@ -1,17 +1,43 @@
-"""A build tool that runs with its output in a file; and whether anything is to be built at all."""
+"""A build tool that runs with its output in a file; whether anything is to be built at all; and
+that one command at a time builds."""
 
+import fcntl
 import hashlib
 import re
 import subprocess
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from kairoscope import live
+from rich.console import Console
+
+from kairoscope import live, paths
 
 _LOOK_EVERY_S = 0.5
 _FETCHED = re.compile(r"^(?:\[INFO\] )?Downloaded from ", re.MULTILINE)  # a line of Maven's
+
+
+@contextmanager
+def alone(console: Console | None) -> Iterator[None]:
+    """Nobody else builds a bundle meanwhile; waits for who does.
+
+    Two terminals of a new clone would remove under each other what they have fetched.
+    """
+    try:
+        paths.BUNDLES.mkdir(parents=True, exist_ok=True)
+        file = (paths.BUNDLES / "lock").open("w")
+    except OSError:
+        # Whoever cannot write there builds nothing: all is there, or the first file says so.
+        yield
+        return
+    with file as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with live.stage(console, "waiting for another command, which builds the bundles"):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def stamp_of(sources: Iterable[Path]) -> str:
