@@ -251,6 +251,16 @@ def test_series_without_an_index_entry_are_named(model):
     assert 0 in found
 
 
+def test_what_a_deleted_series_leaves_of_its_index_is_no_entry():
+    spec = load_samples.spec_of(sensors=2)
+    schedule = Schedule(spec)
+    (row,) = rows_of(spec)
+    times, keys = index_of(spec, [0, 1], row)
+    keys[1].data_type = keys[1].tags = None
+    names = row_names.Names(schedule)
+    assert index.missing_in_index(schedule, names, {row}, times, keys) == {1}
+
+
 def test_series_are_wanted_in_each_row_that_they_have_points_in():
     spec = load_samples.spec_of(sensors=2, ticks=4, start_ms=WIDTH_MS * 1000 - 2000)
     schedule = Schedule(spec)

@@ -47,7 +47,9 @@ def missing_in_index(
     found: dict[int, set[int]] = {row: set() for row in rows_ms}
     for one in keys:
         row_ms = _row_ms(one)
-        if not _ours(one, rows_ms) or (one.metric, row_ms) not in known:
+        # Where one series of a metric was deleted, its partition may have its static column alone:
+        # a row without a key, which KairosDB passes over as well (CQLFilteredRowKeyIterator).
+        if one.data_type is None or not _ours(one, rows_ms) or (one.metric, row_ms) not in known:
             continue
         key = row_key(one.metric, row_ms, dict(one.tags), one.data_type)
         if (seen := names.look(key)) and seen[2]:
