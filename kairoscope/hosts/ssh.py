@@ -135,7 +135,9 @@ def run(
             command(host, program, sudo=sudo),
             input="" if stdin is None else stdin,
             capture_output=True,
-            text=True,
+            # A name that was torn, in a log that is copied, must not cost all else that it says.
+            encoding="utf-8",
+            errors="replace",
             timeout=timeout_s,
             check=False,
         )

@@ -19,14 +19,15 @@ def settle(current: CurrentRun, session: Session, console: Console) -> None:
     found = outcomes.read(schedule, current.folder / run_folder.LOAD)
     settling = settlement.Settlement(schedule, found)
     way = session.read_back(schedule, settling.incomplete, settling.add, console)
-    run_folder.write_lines(
-        current.folder / run_folder.FAILED_POINTS,
-        (point._asdict() for point in session.given_up(schedule.spec)),
-    )
     read_back = settling.found(way.passes)
     read_back.notes.append(way.note)
+    # Before anything else is asked, which may fail: this took long, and names what is lost.
     read_back.write_gaps(current.folder)
     read_back.write(current.folder)
+    failed = session.given_up(schedule.spec, current.facts.incomplete.append)
+    run_folder.write_lines(
+        current.folder / run_folder.FAILED_POINTS, (point._asdict() for point in failed)
+    )
     try:
         read_back.rows_by_cql = way.rows()
     except Exception as error:

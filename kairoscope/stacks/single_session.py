@@ -388,7 +388,7 @@ class Session:
         """In the server's words."""
         return functools.partial(self._server.requests, self._host)
 
-    def given_up(self, spec: LoadSpec) -> Iterable[FailedPoint]:
+    def given_up(self, spec: LoadSpec, on_silent: Callable[[str], None]) -> Iterable[FailedPoint]:
         """It does not list any."""
         return []
 

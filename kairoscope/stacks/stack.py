@@ -310,8 +310,12 @@ class Session(Protocol):
     def asks(self) -> Asks:
         """How the questions beside a load are put to these servers."""
 
-    def given_up(self, spec: LoadSpec) -> Iterable[FailedPoint]:
-        """The run's points that the servers say they gave up."""
+    def given_up(self, spec: LoadSpec, on_silent: Callable[[str], None]) -> Iterable[FailedPoint]:
+        """The run's points that the servers say they gave up.
+
+        `on_silent` gets a sentence for each server that does not say it: what it gave up cannot be
+        told from what is missing.
+        """
 
     def look_on_all_replicas(self, gaps: list[Gap]) -> AtAll:
         """Tell missing points that are on some replica from those that are on none."""

@@ -279,14 +279,19 @@ class Session:
         """Of the KairosDB nodes in turn."""
         return functools.partial(asking.requests, self._urls())
 
-    def given_up(self, spec: LoadSpec) -> Iterator[FailedPoint]:
+    def given_up(self, spec: LoadSpec, on_silent: Callable[[str], None]) -> Iterator[FailedPoint]:
         """The run's points in failed.log files and dead letters, of nodes that left too."""
         copies: list[Path] = []
         for host in self._hosts.kairosdb:
             if self.removed(host):
                 copies += removed_nodes.given_up(self._plan.target, host)
-            else:
+                continue
+            try:
                 copies += failed_logs.fetch(host, self._folder / run_folder.FAILED_LOGS)
+            except UserError as error:
+                on_silent(
+                    f"points given up by {host.name} cannot be told from missing ones: {error}"
+                )
         return of_run.points(spec, copies, int(self._started_s * 1000))
 
     def look_on_all_replicas(self, gaps: list[Gap]) -> AtAll:

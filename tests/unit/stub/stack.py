@@ -198,7 +198,7 @@ class Session:
             on_result(SeriesResult(series, present, right, 0))
         return ReadBack(1, "every point was looked for in the stub's memory", lambda: rows)
 
-    def given_up(self, spec: Any) -> list[Any]:
+    def given_up(self, spec: Any, on_silent: Any) -> list[Any]:
         return []
 
     def look_on_all_replicas(self, gaps: list[Any]) -> AtAll:
