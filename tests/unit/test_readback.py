@@ -84,6 +84,11 @@ class Store:
             await runner.cleanup()
 
 
+@pytest.fixture(autouse=True)
+def _in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queries, "AGAIN_S", (0.0, 0.0))
+
+
 def stored(spec: LoadSpec, series: Series, t: int, value: int) -> Point:
     """A point as it comes back: KairosDB writes 123.000 as 123.0."""
     text = ValueType(spec.value_type).text(value)
@@ -268,6 +273,22 @@ def test_no_node_answers():
 
     with pytest.raises(UserError, match="read-back failed"):
         asyncio.run(queries.read_all(Schedule(spec), lambda _: False, nothing))
+
+
+def test_nodes_are_asked_again_that_were_in_trouble_for_a_moment():
+    class Troubled(Store):
+        left = len(queries.AGAIN_S)
+
+        async def answer(self, request: web.Request) -> web.Response:
+            if not self.left:
+                return await super().answer(request)
+            self.left -= 1
+            return web.Response(status=500, text="Query is using too much memory")
+
+    schedule = Schedule(load_samples.spec_of())
+    results, passes = read(Troubled(all_points(schedule)), schedule)
+    assert passes == 1
+    assert all(r.right.all() for r in results.values())
 
 
 def test_an_earlier_run_is_noticed():

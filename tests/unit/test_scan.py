@@ -221,6 +221,42 @@ def test_a_store_that_never_answers_ends_the_scan(monkeypatch):
         scan.collect(schedule, row_names.Names(schedule), set(), read_range, lambda _: None)
 
 
+def test_what_is_asked_before_the_scan_is_asked_again(monkeypatch):
+    monkeypatch.setattr(scan, "PAUSE_S", 0)
+    schedule = Schedule(load_samples.spec_of())
+    (row,) = rows_of(schedule.spec)
+    times, keys = index_of(schedule.spec, [0, 1], row)
+    answers = {
+        "spec": [
+            SimpleNamespace(name="row_time_unit", value="MILLISECONDS"),
+            SimpleNamespace(name="row_width", value=str(WIDTH_MS)),
+        ],
+        "row_key_time_index": times,
+        "row_keys": keys,
+    }
+
+    class Session:
+        """Of a store that answers nothing the first time."""
+
+        def __init__(self) -> None:
+            self.failed: set[str] = set()
+
+        def execute(self, statement: str, timeout: float | None = 0) -> list[Any]:
+            table = statement.partition("ks.")[2].split()[0]
+            if table not in self.failed:
+                self.failed.add(table)
+                raise ReadTimeout("busy", consistency=1)
+            return answers[table]
+
+    rows = rows_as_stored(schedule, row_names.Names(schedule))
+    left = [partitions(schedule.spec, rows)]
+    monkeypatch.setattr(scan, "_reader", lambda *_: lambda _: left.pop() if left else [])
+    session: Any = Session()
+    found = scan.read(schedule, "ks", session)
+    assert session.failed == set(answers)
+    assert found.unindexed == {2, 3}
+
+
 def index_of(spec: LoadSpec, numbers: list[int], row_ms: int) -> tuple[list[Any], list[Any]]:
     at = datetime(1970, 1, 1) + timedelta(milliseconds=row_ms)
     common = {"table_name": "data_points", "row_time": at}

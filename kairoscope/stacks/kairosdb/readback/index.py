@@ -6,9 +6,7 @@ from typing import Any
 
 from cassandra.cluster import Session
 
-from kairoscope.errors import UserError
 from kairoscope.stacks.kairosdb.readback.row_names import Names
-from kairoscope.stacks.kairosdb.servers import cql
 from loaders.schedule.due import Schedule
 from loaders.send.kairos_rows import row_key
 
@@ -18,18 +16,15 @@ _EPOCH = datetime(1970, 1, 1)
 def unindexed(
     db: Session, keyspace: str, names: Names, schedule: Schedule, rows_ms: set[int]
 ) -> set[int]:
-    """Numbers of the series that KairosDB would not find."""
-    try:
-        said = [
-            db.execute(f"SELECT {columns} FROM {keyspace}.{table}", timeout=None)  # noqa: S608
-            for columns, table in (
-                ("metric, table_name, row_time", "row_key_time_index"),
-                ("metric, table_name, row_time, data_type, tags", "row_keys"),
-            )
-        ]
-        return missing_in_index(schedule, names, rows_ms, *said)
-    except cql.SAID as error:
-        raise UserError(f"KairosDB's index could not be read from the store: {error}") from error
+    """Numbers of the series that KairosDB would not find. Raises the driver's errors."""
+    said = [
+        db.execute(f"SELECT {columns} FROM {keyspace}.{table}", timeout=None)  # noqa: S608
+        for columns, table in (
+            ("metric, table_name, row_time", "row_key_time_index"),
+            ("metric, table_name, row_time, data_type, tags", "row_keys"),
+        )
+    ]
+    return missing_in_index(schedule, names, rows_ms, *said)
 
 
 def missing_in_index(

@@ -30,6 +30,9 @@ CONCURRENCY = 4
 TIMEOUT_S = 300
 SETTLE_S = (2.0, 5.0, 10.0)
 """Pauses before series are asked for again of which points are missing."""
+AGAIN_S = (2.0, 10.0)
+"""Pauses before all nodes are asked again of which none has answered: a store that is busy right
+after a load has timeouts, and KairosDB refuses queries while its memory is short."""
 
 Spans = list[tuple[int, int]]
 """Spans of time that follow each other: (first, last) epoch ms, both included."""
@@ -177,6 +180,18 @@ async def _ask(
     raise UserError(problem)
 
 
+async def _ask_again(
+    http: aiohttp.ClientSession, nodes: list[str], document: dict[str, Any]
+) -> dict[str, Any]:
+    """As `_ask`, some times if need be: a read-back of hours must not end by a moment's trouble."""
+    for pause in AGAIN_S:
+        try:
+            return await _ask(http, nodes, document)
+        except UserError:
+            await asyncio.sleep(pause)
+    return await _ask(http, nodes, document)
+
+
 def _client(nodes: list[str], access: Access | None) -> aiohttp.ClientSession:
     tls: ssl.SSLContext | bool = True
     headers: dict[str, str] = {}
@@ -201,7 +216,7 @@ async def _read(
         turn = number % len(here)
         nodes = here[turn:] + here[:turn]
         for span in within:
-            _parse(spec, metrics, await _ask(http, nodes, query(spec, metrics, span)), found)
+            _parse(spec, metrics, await _ask_again(http, nodes, query(spec, metrics, span)), found)
         nothing = np.empty((0, 2), dtype=np.int64)
         return [
             compare(schedule, s, np.concatenate([nothing, *each.points]), each.unexpected)

@@ -7,9 +7,11 @@ and no query finds it.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +41,8 @@ CONCURRENCY = 4
 # trouble of another kind.
 TRIES = 6
 PAUSE_S = 1.0
+
+T = TypeVar("T")
 
 _FIRST_TOKEN, _LAST_TOKEN = -(2**63), 2**63 - 1
 
@@ -102,14 +106,14 @@ def read(
         UserError: storage nodes do not answer, or the keyspace has another format.
     """
     spec = schedule.spec
-    width_ms = cql.row_width_ms(db, keyspace)
+    width_ms = _again(lambda: cql.row_width_ms(db, keyspace))
     rows = cql.row_slices([(spec.start_ms, spec.end_ms - 1)], width_ms)
     wanted = {row: (begin, end) for row, begin, end in rows}
     # One slice for all: what is of no use in it is left out below.
     columns = (min(b for b, _ in wanted.values()), max(e for _, e in wanted.values()))
     names = Names(schedule)
     # Before the session decodes as no other statement wants it.
-    lacking = index.unindexed(db, keyspace, names, schedule, set(wanted))
+    lacking = _again(lambda: index.unindexed(db, keyspace, names, schedule, set(wanted)))
     read_range = _reader(db, keyspace, ValueType(spec.value_type), columns)
     found = collect(schedule, names, set(wanted), read_range, on_points)
     # One that has no points need not be found.
@@ -188,6 +192,24 @@ def _side_by_side(read_range: Read, todo: list[tuple[int, int]]) -> Iterator[Ite
             stop.set()
 
 
+def _again(ask: Callable[[], T]) -> T:
+    """What the storage nodes answer, asked TRIES times if need be. UserError if they do not."""
+    for left in reversed(range(TRIES)):
+        try:
+            return ask()
+        except cql.SAID as error:
+            if not left:
+                raise _unread(error) from error
+            time.sleep(PAUSE_S)
+    raise AssertionError("the last try returns or raises")
+
+
+def _unread(error: Exception) -> UserError:
+    return UserError(
+        f"The storage nodes could not be read: {error}. Are they all up? See: make status"
+    )
+
+
 def _patiently(
     read_range: Read, piece: tuple[int, int], stop: threading.Event, tries: int = TRIES
 ) -> list[Partition]:
@@ -197,9 +219,7 @@ def _patiently(
     except cql.SAID as error:
         first, last = piece
         if tries == 1 or stop.wait(PAUSE_S):
-            raise UserError(
-                f"The storage nodes could not be read: {error}. Are they all up? See: make status"
-            ) from error
+            raise _unread(error) from error
         middle = (first + last) // 2
         halves = [half for half in ((first, middle), (middle, last)) if half[0] < half[1]]
         return [p for half in halves for p in _patiently(read_range, half, stop, tries - 1)]
