@@ -165,6 +165,25 @@ def test_points_that_are_lost_wrong_or_too_many_are_seen(model):
     assert found.rows.tolist() == [2, 3, 4, 0, 3, 3]
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_a_point_in_a_row_too_many_is_seen_in_whichever_order_rows_come(first):
+    # The first series end before a border of rows, which others go over.
+    start_ms = WIDTH_MS * 1000 - 2500
+    spec = load_samples.spec_of(sensors=6, ticks=3, start_ms=start_ms)
+    schedule = Schedule(spec)
+    names = row_names.Names(schedule)
+    series = next(
+        s for s in schedule.series() if schedule.timestamp_ms(s.rank, 2) < WIDTH_MS * 1000
+    )
+    rows = rows_as_stored(schedule, names)
+    stray = {names.key(series.number, WIDTH_MS * 1000): [(300, packed(LOWEST))]}
+    found, _ = collected(schedule, {**stray, **rows} if first else {**rows, **stray})
+    result = found.result(schedule, series)
+    assert (result.right.all(), result.unexpected) == (True, 1)
+    assert not found.whole[series.number]
+    assert found.rows[series.number] == 4
+
+
 def test_rows_under_a_wrong_tag_are_foreign_and_those_of_others_are_not():
     metric, tags = load_samples.MODELS[2]
     spec = load_samples.spec_of(sensors=4, metric=metric, tags=tags)

@@ -148,13 +148,14 @@ def collect(
             return
         points = np.stack([times[inside], partition.numbers[inside]], axis=1)
         result = compare(schedule, series, points)
+        if found.rows[series.number]:  # it goes over to another row, or has points in one too many
+            result = _together(found.result(schedule, series), result)
         found.rows[series.number] += len(points)
         done += len(points)
-        if before := found.others.pop(series.number, None):  # it goes over to the next row
-            result = _together(before, result)
-        if result.right.all() and not result.unexpected:
-            found.whole[series.number] = True
-        else:
+        whole = bool(result.right.all()) and not result.unexpected
+        found.whole[series.number] = whole
+        found.others.pop(series.number, None)
+        if not whole:
             found.others[series.number] = result
 
     for some in _side_by_side(read_range, ranges(schedule.points)):
