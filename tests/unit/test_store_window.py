@@ -192,6 +192,7 @@ def window(agent, tmp_path, host: Host, *, restarted: bool = False) -> tuple[dic
     """Two looks, between which a node counts on (or begins anew)."""
     path, events = tmp_path / "window.json", tmp_path / "events.jsonl"
     looks = StoreWindow([host], path, JsonLines(events))
+    looks.start(3600, 7200)
     looks._look(0)
     agent.values["Write"] = counted() if restarted else counted(b19=20, b24=90)
     looks._look(1)
@@ -222,3 +223,10 @@ def test_looks_that_are_not_due_are_not_taken(agent, tmp_path):
     looks.start(3600, 7200)
     looks.stop()
     assert json.loads((tmp_path / "window.json").read_text()) == {"nodes": {}}
+
+
+def test_a_load_without_a_measured_time_lacks_no_counts(agent, tmp_path):
+    events = JsonLines(tmp_path / "events.jsonl")
+    StoreWindow([agent.host()], tmp_path / "window.json", events).stop()
+    assert not (tmp_path / "window.json").exists()
+    assert (tmp_path / "events.jsonl").read_text() == ""

@@ -82,7 +82,12 @@ class StoreWindow:
         return timer
 
     def stop(self) -> None:
-        """Write what there is; looks that were not due yet are not taken any more."""
+        """Write what there is; looks that were not due yet are not taken any more.
+
+        Nothing, where there was no measured time: of a replay, or of a load that never began.
+        """
+        if not self._timers:
+            return
         for timer in self._timers:
             timer.cancel()
             timer.join()
