@@ -357,6 +357,7 @@ def test_hosts_have_a_nodetool_by_rest_where_the_release_has_none(version, own):
 
 def test_what_is_counted_is_told_by_where_its_buckets_end(node):
     looks = json.loads(nodetool.counts(node.host("2026.1.11")))
+    assert looks["uptime_ms"] == 61_500
     found = looks["write"]
     assert found["counts"][:6] == [10, 0, 0, 0, 90, 0]
     assert found["ends_us"] == [*OFFSETS[1:], None]

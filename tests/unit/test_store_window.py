@@ -10,10 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_nodetool import SIX
 
+from kairoscope import paths
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb.captures import store
-from kairoscope.stacks.kairosdb.captures.store_window import StoreWindow, difference
+from kairoscope.stacks.kairosdb.captures.store_window import (
+    StartedAgain,
+    StoreWindow,
+    check_same_life,
+    difference,
+)
 from kairoscope.stacks.kairosdb.servers import cassandra_counts, nodetool
 
 ENDS = [*cassandra_counts.ends_us(), None]
@@ -33,6 +39,8 @@ class Agent:
     def __init__(self) -> None:
         self.values = {"Read": counted(), "Write": counted(b19=10, b24=90)}
         self.attributes = dict.fromkeys(cassandra_counts.ROWS.values(), 0.0)
+        self.uptime_ms = 60_000
+        self.asked: set[tuple[str, str]] = set()
         self.status = 200
         agent = self
 
@@ -48,8 +56,13 @@ class Agent:
                 self.wfile.write(body)
 
             def one(self, type: str, mbean: str, operation="", attribute=()) -> dict:
+                names = attribute if isinstance(attribute, list) else [attribute or operation]
+                agent.asked |= {(mbean, name) for name in names}
                 if agent.status != 200:
                     return {"status": agent.status, "error": f"{operation} forbidden for MBean"}
+                if mbean == "java.lang:type=Runtime":
+                    assert (type, attribute) == ("read", "Uptime")
+                    return {"status": 200, "value": agent.uptime_ms}
                 scope = re.fullmatch(BEAN.format(r"(\w+)"), mbean)[1]
                 if type == "exec":
                     assert operation == "values"
@@ -93,6 +106,7 @@ def test_buckets_end_where_cassandra_s_do():
 
 def test_cassandra_s_counts_by_its_agent(agent):
     look = json.loads(nodetool.counts(agent.host()))
+    assert look["uptime_ms"] == 60_000
     assert look["write"]["counts"] == counted(b19=10, b24=90)
     assert look["write"]["ends_us"] == ENDS
     found = difference(look["read"], look["read"])
@@ -136,6 +150,21 @@ def test_an_agent_that_is_not_allowed_to_say_so(agent):
     agent.status = 403
     with pytest.raises(nodetool.NodetoolError, match="forbidden"):
         nodetool.proxyhistograms_beside(agent.host())
+
+
+def test_all_that_is_asked_of_the_agent_is_allowed_and_nothing_else(agent):
+    nodetool.counts(agent.host())
+    nodetool.proxyhistograms_beside(agent.host())
+    policy = (paths.ANSIBLE / "roles/cassandra/templates/jolokia-access.xml.j2").read_text()
+    allowed = {
+        (bean, name)
+        for bean, rest in re.findall(r"<name>(.*?)</name>(.*?)</mbean>", policy, re.DOTALL)
+        for name in re.findall(r"<(?:operation|attribute mode=\"read\")>(.*?)<", rest)
+    }
+    latencies = "org.apache.cassandra.metrics:type=ClientRequest,*"
+    assert allowed == {
+        (latencies if "type=ClientRequest" in bean else bean, name) for bean, name in agent.asked
+    }
 
 
 def test_beside_a_load_no_nodetool_is_started(agent, tmp_path):
@@ -188,13 +217,14 @@ def test_looks_that_have_no_difference(before, after, says):
         difference(before, after)
 
 
-def window(agent, tmp_path, host: Host, *, restarted: bool = False) -> tuple[dict, list]:
-    """Two looks, between which a node counts on (or begins anew)."""
+def window(agent, tmp_path, host: Host, *, restarted: bool = False, up_again_ms=None):
+    """Two looks, between which a node counts on (or begins anew): its counts, and events."""
     path, events = tmp_path / "window.json", tmp_path / "events.jsonl"
     looks = StoreWindow([host], path, JsonLines(events))
     looks.start(3600, 7200)
     looks._look(0)
     agent.values["Write"] = counted() if restarted else counted(b19=20, b24=90)
+    agent.uptime_ms = agent.uptime_ms if up_again_ms is None else up_again_ms
     looks._look(1)
     looks.stop()
     said = [json.loads(line)["detail"] for line in events.read_text().splitlines()]
@@ -206,6 +236,24 @@ def test_what_is_counted_in_the_measured_time(agent, tmp_path):
     found = nodes["storage-1"]
     assert (found["write"]["count"], found["write"]["p99_9_us"], said) == (10, 72, [])
     assert found["begin"] <= found["end"]
+
+
+@given(up_s=st.integers(1, 10**6), apart_s=st.integers(1, 10**5), data=st.data())
+def test_a_server_that_was_started_again_is_known_by_its_uptime(up_s, apart_s, data):
+    late_ms = data.draw(st.integers(-100, 400))  # of one answer, beside the other
+    before = {"uptime_ms": up_s * 1000}
+    check_same_life(before, {"uptime_ms": (up_s + apart_s) * 1000 + late_ms}, apart_s)
+    again_ms = data.draw(st.integers(0, apart_s * 1000)) + late_ms
+    with pytest.raises(StartedAgain):
+        check_same_life(before, {"uptime_ms": again_ms}, apart_s)
+
+
+def test_counts_of_a_server_that_was_started_again_are_not_given_if_they_are_higher(
+    agent, tmp_path
+):
+    nodes, said = window(agent, tmp_path, agent.host(), up_again_ms=0)
+    assert nodes == {}
+    assert said == ["storage-1: the server was started again meanwhile"]
 
 
 @pytest.mark.parametrize("restarted", [True, False])

@@ -46,6 +46,17 @@ def difference(
     return document
 
 
+def check_same_life(before: Mapping[str, Any], after: Mapping[str, Any], apart_s: float) -> None:
+    """StartedAgain if a server is not the one that it was `apart_s` seconds before.
+
+    By its uptime: soon its counts may be higher than before though they began anew. The same one
+    has been up for so long and what it had been before; another for so long at most. The line is
+    half-way between, as an answer may take a while.
+    """
+    if after["uptime_ms"] < apart_s * 1000 + before["uptime_ms"] / 2:
+        raise StartedAgain("the server was started again meanwhile")
+
+
 def _end_of_bucket(counts: Sequence[int], ends: Sequence[int | None], share: float) -> int | None:
     total, seen = sum(counts), 0
     for count, end in zip(counts, ends, strict=True):
@@ -95,6 +106,7 @@ class StoreWindow:
         for host in self._hosts:
             (t0, before), (t1, after) = (look.get(host.name, (0.0, {})) for look in self._looks)
             try:
+                check_same_life(before, after, t1 - t0)
                 counted = {name: difference(before[name], after[name]) for name in COUNTED}
             except (LookupError, TypeError, ValueError) as error:
                 why = str(error) if isinstance(error, ValueError) else "a look is missing"

@@ -335,12 +335,12 @@ def _tagged(verb: str, arguments: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def counters(api: Api) -> str:
-    """Latencies of reads and writes counted since the server's start, as JSON.
+    """Latencies of reads and writes counted since the server's start, and its uptime, as JSON.
 
     A look of `store_window`. In the API a bucket is told by where it begins, and the first also has
     all that is below it.
     """
-    looks = {}
+    looks: dict[str, Any] = {"uptime_ms": api.get("/system/uptime_ms")}
     for name in COUNTED:
         found = api.get(f"/storage_proxy/metrics/{name}/estimated_histogram")
         looks[name] = {"ends_us": [*found["bucket_offsets"][1:], None], "counts": found["buckets"]}

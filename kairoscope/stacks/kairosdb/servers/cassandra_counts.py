@@ -58,15 +58,17 @@ def ends_us() -> list[int]:
     return ends
 
 
-def counts(url: str) -> dict[str, dict[str, list[int | None]]]:
-    """Counts by operation, and where their buckets end (the last: nowhere).
+def counts(url: str) -> dict[str, Any]:
+    """Counts by operation, where their buckets end (the last: nowhere), and the server's uptime.
 
     OSError if the agent does not answer, or not with what is known of it.
     """
     beans = {name: _bean(scope) for name, scope in OPERATIONS.items()}
+    uptime = {"type": "read", "mbean": "java.lang:type=Runtime", "attribute": "Uptime"}
     asked = [{"type": "exec", "mbean": bean, "operation": "values"} for bean in beans.values()]
-    found: dict[str, dict[str, list[int | None]]] = {}
-    for (name, bean), values in zip(beans.items(), _ask(url, asked), strict=True):
+    uptime_ms, *counted = _ask(url, [uptime, *asked])
+    found: dict[str, Any] = {"uptime_ms": uptime_ms}
+    for (name, bean), values in zip(beans.items(), counted, strict=True):
         if len(values or []) != BUCKETS + 1:
             raise OSError(
                 f"{bean}: {len(values or [])} buckets, not the {BUCKETS + 1} of Cassandra 5.0"
