@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from kairoscope import paths, whole
-from kairoscope.deploy.verify import answers
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, ssh
 from kairoscope.hosts.deployed import finished_file
 from kairoscope.hosts.inventory import Host
+from kairoscope.stacks.kairosdb.servers import nodetool
 
 
 def _file(target: str) -> Path:
@@ -77,7 +77,7 @@ def _has_its_place(now: str, was: str, others: list[Host]) -> bool:
     """Whether the ring has a node at its new address already, as a verb may have left it."""
     for host in others:
         try:
-            ring = answers.ring(ssh.run(host, [str(host.vars["nodetool"]), "status"], sudo=True))
+            ring = nodetool.ring(ssh.run(host, [str(host.vars["nodetool"]), "status"], sudo=True))
         except ssh.RemoteError:
             continue
         if ring:

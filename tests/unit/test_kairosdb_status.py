@@ -190,3 +190,24 @@ def test_one_that_a_drain_keeps_shut_is_not_well(monkeypatch, tables, said) -> N
     well = status.show(here, states, Console(file=text, width=200))
     assert well == (not said)
     assert said in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("others", "said"),
+    [
+        ("", ""),
+        ("DN  10.0.0.9  1 GiB  16  ?  x  rack1\n", "ring: 10.0.0.9 DN, 10.0.0.9 not in the"),
+        ("UN  10.0.0.9  1 GiB  16  ?  x  rack1\n", "ring: 10.0.0.9 not in the inventory"),
+    ],
+)
+def test_a_ring_with_a_node_too_many_is_not_well(monkeypatch, others, said) -> None:
+    """One that was not decommissioned owns a part of the points."""
+    addresses = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
+    storage = [Host(f"storage-{n}", "storage", {"address": a}) for n, a in enumerate(addresses)]
+    ring = "Datacenter: dc1\n" + "".join(f"UN  {a}  1 GiB  16  ?  x  r\n" for a in addresses)
+    monkeypatch.setattr(status.nodetool, "run", lambda *_: ring + others)
+    monkeypatch.setattr(client, "connect", lambda *_: contextlib.nullcontext(None))
+    text = io.StringIO()
+    here = Inventory(Path("/nowhere"), storage, [], [])
+    assert status.show(here, {}, Console(file=text, width=200)) == (not said)
+    assert said in text.getvalue()

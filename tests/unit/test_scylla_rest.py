@@ -176,7 +176,7 @@ def test_proxyhistograms_in_nodetool_s_form(node):
 
 def test_the_ring_is_read_as_nodetool_s(node):
     text = nodetool.run(node.host(), "status")
-    assert answers.ring(text) == dict(zip(ADDRESSES, ("UN", "UJ", "DN"), strict=True))
+    assert nodetool.ring(text) == dict(zip(ADDRESSES, ("UN", "UJ", "DN"), strict=True))
     assert cluster.host_id(text, "127.0.0.3").endswith("0002")
     assert cluster.load_bytes(text, "127.0.0.1") == pytest.approx(76_629, abs=10)
     with pytest.raises(UserError, match="is not known"):  # of the node that is down
@@ -190,7 +190,7 @@ def test_a_node_without_tokens_is_not_normal(node):
     owners = {"1": ADDRESSES[0]}
     node.answers["/storage_service/tokens_endpoint"] = pairs(**owners)
     # The third is down and owns nothing: it has left.
-    assert answers.ring(nodetool.run(node.host(), "status")) == {
+    assert nodetool.ring(nodetool.run(node.host(), "status")) == {
         ADDRESSES[0]: "UN",
         ADDRESSES[1]: "UJ",
     }

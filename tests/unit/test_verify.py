@@ -38,7 +38,7 @@ from kairoscope.deploy.verify.finding import Finding, Outcome, passed
 from kairoscope.errors import UserError
 from kairoscope.hosts import pki
 from kairoscope.hosts.inventory import Host, Inventory
-from kairoscope.stacks.kairosdb.servers import engine
+from kairoscope.stacks.kairosdb.servers import engine, nodetool
 from kairoscope.stacks.kairosdb.servers.client import Client
 
 ANYWHERE = "0.0.0.0"  # noqa: S104
@@ -100,9 +100,9 @@ def host(name: str, role: str = "kairosdb", **more) -> Host:
 
 class TestJudging:
     def test_a_ring_with_nodes_that_are_not_normal(self):
-        found = answers.ring(RING)
+        found = nodetool.ring(RING)
         assert found == {"10.0.0.1": "UN", "10.0.0.2": "DN", "10.0.0.3": "UJ"}
-        assert answers.ring_problems(found, ["10.0.0.1", "10.0.0.2", "10.0.0.4"]) == [
+        assert nodetool.ring_problems(found, ["10.0.0.1", "10.0.0.2", "10.0.0.4"]) == [
             "10.0.0.2 DN",
             "10.0.0.3 UJ",
             "10.0.0.4 missing",
@@ -111,11 +111,11 @@ class TestJudging:
 
     @given(st.sets(st.ip_addresses(v=4).map(str)), st.sets(st.ip_addresses(v=4).map(str)))
     def test_only_a_ring_of_just_the_wanted_nodes_is_well(self, seen, wanted):
-        problems = answers.ring_problems(dict.fromkeys(seen, "UN"), wanted)
+        problems = nodetool.ring_problems(dict.fromkeys(seen, "UN"), wanted)
         assert (problems == []) == (seen == wanted)
 
     def test_no_ring_at_all_is_not_well(self):
-        assert answers.ring_problems(answers.ring(""), ["10.0.0.1"]) == ["10.0.0.1 missing"]
+        assert nodetool.ring_problems(nodetool.ring(""), ["10.0.0.1"]) == ["10.0.0.1 missing"]
 
     @pytest.mark.parametrize(
         ("more", "nodes", "well"),

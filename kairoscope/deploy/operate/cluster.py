@@ -59,7 +59,7 @@ def look(inventory: Inventory) -> Seen:
 
 def _ring(host: Host) -> dict[str, str] | None:
     try:
-        return answers.ring(nodetool.run(host, "status")) or None
+        return nodetool.ring(nodetool.run(host, "status")) or None
     except (nodetool.NodetoolError, UserError):
         return None
 

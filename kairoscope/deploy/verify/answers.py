@@ -24,22 +24,7 @@ DISK_FREE_SHARE = 0.1
 CERTIFICATE_DAYS = 30
 
 _DAY_S = 86_400
-_NODE = re.compile(r"^([UDX?][NLJM?S])\s+(\S+)\s", re.M)
 _SCHEMA = re.compile(r"^\s+(\S+): \[(.*)\]$")
-
-
-def ring(status: str) -> dict[str, str]:
-    """State ("UN", "DN", "UJ", …) of each node by its address, of `nodetool status`."""
-    return {address: state for state, address in _NODE.findall(status)}
-
-
-def ring_problems(found: Mapping[str, str], wanted: Iterable[str]) -> list[str]:
-    """What a node's view of the ring lacks; empty if all wanted nodes, and no others, are UN."""
-    wanted = set(wanted)
-    off = [f"{address} {state}" for address, state in found.items() if state != "UN"]
-    missing = [f"{address} missing" for address in sorted(wanted - set(found))]
-    others = [f"{address} not in the inventory" for address in sorted(set(found) - wanted)]
-    return off + missing + others
 
 
 def schema_versions(description: str) -> dict[str, list[str]]:

@@ -15,8 +15,8 @@ def ring(context: Context, check: str) -> Iterable[Finding]:
     wanted = [host.address for host in context.hosts.storage]
 
     def look(host: Host) -> tuple[str, bool]:
-        found = answers.ring(nodetool.run(host, "status"))
-        problems = answers.ring_problems(found, wanted)
+        found = nodetool.ring(nodetool.run(host, "status"))
+        problems = nodetool.ring_problems(found, wanted)
         return ", ".join(problems) or f"{len(found)} UN", not problems
 
     return of_each(check, context.storage, f"{len(wanted)} UN", look)

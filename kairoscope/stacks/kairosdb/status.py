@@ -17,8 +17,11 @@ def show(hosts: Inventory, states: Mapping[str, Process], console: Console) -> b
     """Print the ring and KairosDB's queues; True if all is well. `states` by name of the host."""
     console.print("\n[bold]ring[/bold] (nodetool status)")
     ring = _ring(hosts.storage)
-    console.print(ring.strip(), markup=False, highlight=False, soft_wrap=True)
-    well = ring.count("\nUN ") == len(hosts.storage)
+    problems = nodetool.ring_problems(nodetool.ring(ring), [h.address for h in hosts.storage])
+    said = [ring.strip(), *([f"ring: {', '.join(problems)}"] if problems else [])]
+    for line in said:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    well = not problems
 
     reached = [host for host in hosts.kairosdb if (p := states.get(host.name)) and p.pid]
     with client.connect(hosts, reached) as talk:

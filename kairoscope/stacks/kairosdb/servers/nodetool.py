@@ -1,10 +1,12 @@
-"""Run nodetool, and read `nodetool proxyhistograms` as its users know it.
+"""Run nodetool, and read its `status` and its `proxyhistograms` as its users know them.
 
-The two printed forms: six columns (Read, Write, Range, CAS Read, CAS Write, View Write: Cassandra
-3.11 to 5.0 and native ScyllaDB) and three (older ScyllaDB). Columns are found by their header.
+The two printed forms of the latter: six columns (Read, Write, Range, CAS Read, CAS Write, View
+Write: Cassandra 3.11 to 5.0 and native ScyllaDB) and three (older ScyllaDB). Columns are found by
+their header.
 """
 
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from kairoscope.hosts import ssh
@@ -25,6 +27,8 @@ _COUNTS_PROGRAM = Path(cassandra_counts.__file__)
 
 # Two words at most before "Latency"; the header's columns touch each other in some versions.
 _COLUMN = re.compile(r"((?:CAS |View )?(?:Read|Write|Range)) Latency")
+# A line of `nodetool status`: state and address.
+_NODE = re.compile(r"^([UDX?][NLJM?S])\s+(\S+)\s", re.M)
 
 
 class NodetoolError(RuntimeError):
@@ -118,6 +122,20 @@ def compacts(host: Host) -> bool:
         return False
     pending = re.search(r"pending tasks: *(\d+)", said)
     return bool(pending and int(pending[1]))
+
+
+def ring(status: str) -> dict[str, str]:
+    """State ("UN", "DN", "UJ", …) of each node by its address, of `nodetool status`."""
+    return {address: state for state, address in _NODE.findall(status)}
+
+
+def ring_problems(found: Mapping[str, str], wanted: Iterable[str]) -> list[str]:
+    """What a node's view of the ring lacks; empty if all wanted nodes, and no others, are UN."""
+    wanted = set(wanted)
+    off = [f"{address} {state}" for address, state in found.items() if state != "UN"]
+    missing = [f"{address} missing" for address in sorted(wanted - set(found))]
+    others = [f"{address} not in the inventory" for address in sorted(set(found) - wanted)]
+    return off + missing + others
 
 
 def parse_proxyhistograms(text: str) -> dict[str, dict[str, float]]:
