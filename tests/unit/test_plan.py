@@ -558,6 +558,18 @@ def test_the_window_follows_the_rate_and_the_memory_follows_the_window() -> None
     assert any("longer than load.warmup_s" in notice for notice in plan.notices)
 
 
+def test_a_window_that_the_drain_has_no_time_for_is_refused() -> None:
+    def with_window(ms: int, **load: Any) -> Plan:
+        return planned(load=load, kairosdb={"queue_window_ms": ms}, limits={"drain_s": 60})
+
+    with pytest.raises(
+        UserError, match=r"limits\.drain_s: 60 s .* 120,000 ms .* raise it to ≥ 125"
+    ):
+        with_window(120_000)
+    assert with_window(55_000).kairosdb["queue_window_ms"] == 55_000
+    assert with_window(120_000, protocol="cql").kairosdb["queue_window_ms"] == 120_000
+
+
 def test_memory_that_a_window_does_not_fit_in_is_remarked_on() -> None:
     plan = planned(load={"sensors": 60_000}, kairosdb={"queue_memory_mb": 8})
     assert any("series are released early" in notice for notice in plan.notices)

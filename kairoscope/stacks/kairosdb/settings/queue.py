@@ -8,6 +8,7 @@ from kairoscope.plan.amounts import bounded, in_bytes, n, up
 from kairoscope.plan.draft import MIB, Draft
 from kairoscope.stacks.kairosdb.settings import commitlog
 from kairoscope.stacks.kairosdb.settings.commitlog import CommitLog
+from loaders.schedule.protocols import CQL
 
 # A stock batch holds what arrives in this time, and KairosDB waits this long for one to fill.
 BATCH_WINDOW_MS = 100
@@ -37,6 +38,8 @@ POINTS_TOGETHER = 15
 # A point that nobody finds for longer is of no use to a dashboard; below a second there is hardly
 # anything to wait for.
 WINDOW_MIN_MS, WINDOW_MAX_MS = 1_000, 30_000
+# Beyond the window, until the last points are stored and seen to be.
+DRAIN_SLACK_S = 5
 # What the plugin (kairosdb-conf/plugin, io.kairoscope.kairosdb.queue) has in memory of points. They
 # wait as a hash of their series and a place in the file: a series costs nothing while it waits.
 BYTES_PER_WAITING_POINT = 20
@@ -258,6 +261,15 @@ def _window(draft: Draft) -> int:
         draft.notices.append(
             f"The queue fills for its window of {n(window / 1000)} s, longer than load.warmup_s: "
             "its growth is judged from the end of the window on."
+        )
+    drain_s, least_s = draft.experiment.limits.drain_s, math.ceil(window / 1000) + DRAIN_SLACK_S
+    # Of a load past KairosDB no drain is judged.
+    if drain_s < least_s and draft.experiment.load.protocol != CQL:
+        draft.refuse(
+            "limits.drain_s",
+            f"{drain_s:g} s are too short for a window of {n(window)} ms "
+            "(kairosdb.queue_window_ms): the last points wait for as long while all is well, and "
+            f"the drain would fail; raise it to ≥ {n(least_s)} or lower the window",
         )
     return window
 
