@@ -140,7 +140,9 @@ class Ledger:
         document["balanced"] = self.balanced
         document["equations"] = [{**asdict(e), "holds": e.holds} for e in self.equations]
         document["gaps"] = [gap.named() for gap in self.gaps[:NAMED_SERIES]]
-        document["gap_series"] = len(self.gaps)
+        document["gap_count"] = len(self.gaps)
+        # One that lacks points and has wrong ones too has two gaps.
+        document["gap_series"] = len({gap.source for gap in self.gaps})
         document["notes"] = self.notes
         return document
 

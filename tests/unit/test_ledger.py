@@ -185,6 +185,15 @@ def test_a_gap_names_series_and_timestamps(model, name):
     assert [e["holds"] for e in written["equations"]] == [True, True, False, False]
 
 
+def test_a_series_that_lacks_points_and_has_wrong_ones_is_one_series_with_two_gaps():
+    schedule = Schedule(load_samples.spec_of())
+    points = load_samples.points_of(schedule, next(schedule.series()))
+    back = [points[0], (points[1][0], points[1][1] + 1)]
+    found = settled(schedule, read_as(schedule, "acknowledged"), {0: back}).to_json()
+    assert [gap["kind"] for gap in found["gaps"]] == ["wrong value", "missing"]
+    assert (found["gap_series"], found["gap_count"]) == (1, 2)
+
+
 def test_a_long_gap_is_told_by_its_ends():
     schedule = Schedule(load_samples.spec_of(sensors=1, ticks=5000))
     (series,) = schedule.series()

@@ -395,9 +395,9 @@ def test_many_gaps_are_counted_and_the_first_named(tmp_path: Path) -> None:
         {"series": f"SENSOR_{n}", "timestamps_ms": [1_795_000_000_000], "count": 30}
         for n in range(200)
     ]
-    change(run / "ledger.json", gaps=gaps, gap_series=1234)
+    change(run / "ledger.json", gaps=gaps, gap_series=1234, gap_count=1300)
     page, _, markdown = report(run)
-    assert "1,234 series, the first 200 of them named here" in page.text
+    assert "1,234 series; the first 200 of 1,300 gaps are named here" in page.text
     assert "3,766 without a gap, 1,234 with one" in page.text
     assert "SENSOR_199" in page.text
     assert "2026-11-18 11:06:40.000 and 29 more" in page.text

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from kairoscope.report import units
-from kairoscope.report.data import Json, RunData, items
+from kairoscope.report.data import Json, RunData, items, known
 from kairoscope.report.load import counted
 from kairoscope.report.table import Table, Text
 from kairoscope.report.units import NONE, number
@@ -28,6 +28,7 @@ class Ledger:
     equations: tuple[Equation, ...]
     counts: Table
     gaps: Table
+    gap_count: int
     gap_series: int
     at_all: Table
     notes: Text
@@ -74,6 +75,7 @@ def of(run: RunData) -> Ledger:
         if isinstance(e, dict)
     )
     gaps = [gap for gap in items(book, "gaps") if isinstance(gap, dict)]
+    gap_series = round(number(book.get("gap_series")) or len(gaps))
     balanced = book.get("balanced")
     if balanced is False and all(e.holds is not False for e in equations):
         # Nothing contradicts: what was not read back cannot be balanced.
@@ -96,7 +98,8 @@ def of(run: RunData) -> Ledger:
             ),
             numeric=(2,),
         ),
-        gap_series=round(number(book.get("gap_series")) or len(gaps)),
+        gap_count=round(known(number(book.get("gap_count")), gap_series)),
+        gap_series=gap_series,
         at_all=_at_all(book),
         notes=tuple(str(note) for note in items(book, "notes")),
     )
