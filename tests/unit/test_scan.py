@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import struct
 import threading
+import weakref
 from datetime import datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -274,6 +275,49 @@ def test_what_is_asked_before_the_scan_is_asked_again(monkeypatch):
     found = scan.read(schedule, "ks", session)
     assert session.failed == set(answers)
     assert found.unindexed == {2, 3}
+
+
+class Pages:
+    """The driver's answer, in pages of three rows; notes how many of them somebody keeps."""
+
+    def __init__(self, rows: Rows) -> None:
+        flat = [(key, struct.pack(">i", o), b) for key, some in rows.items() for o, b in some]
+        self.left = [flat[i : i + 3] for i in range(0, len(flat), 3)]
+        self.given: list[weakref.ref[Any]] = []
+        self.most_kept = 0
+        self.fetch_next_page()
+
+    def fetch_next_page(self) -> None:
+        self.current_rows: list[Any] = []
+        self.most_kept = max(self.most_kept, sum(page() is not None for page in self.given))
+        columns = [objects(list(column)) for column in zip(*self.left.pop(0), strict=True)]
+        self.given.append(weakref.ref(columns[0]))
+        self.current_rows = [dict(zip(("key", "column1", "value"), columns, strict=True))]
+
+    @property
+    def has_more_pages(self) -> bool:
+        return bool(self.left)
+
+
+def test_of_a_long_series_no_more_than_a_page_is_kept_as_it_came():
+    schedule = Schedule(load_samples.spec_of(sensors=3, ticks=50))
+    names = row_names.Names(schedule)
+    rows = rows_as_stored(schedule, names)
+    answer = Pages(rows)
+    db: Any = SimpleNamespace(
+        prepare=lambda _: SimpleNamespace(),
+        execution_profile_clone_update=lambda *_, **__: None,
+        execute=lambda *_, **__: answer,
+    )
+    read = scan._reader(db, "ks", ValueType.LONG, (b"", b""))
+    found = list(read((0, 1)))
+    wanted = partitions(schedule.spec, rows)
+    assert [one.key for one in found] == [one.key for one in wanted]
+    for one, other in zip(found, wanted, strict=True):
+        assert one.offsets.tolist() == other.offsets.tolist()
+        assert one.numbers.tolist() == other.numbers.tolist()
+    assert len(answer.given) == 50
+    assert answer.most_kept <= 1
 
 
 def index_of(spec: LoadSpec, numbers: list[int], row_ms: int) -> tuple[list[Any], list[Any]]:
