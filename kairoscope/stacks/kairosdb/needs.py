@@ -12,6 +12,10 @@ from kairoscope.stacks.needs import Cpu, Listener, Memory, Needs, Slots
 # side of its files.
 SCYLLA_OVERHEAD_MIB = 200
 
+# Cassandra keeps memtables beside its heap too, up to a fourth of it (cassandra_memtable_mib of its
+# role). What a JVM takes beside its heap was measured of a node with this much of them.
+MEMTABLES_MEASURED_MIB = 256
+
 # Slots of the kernel's asynchronous I/O that each shard takes beside those for its connections
 # (seastar/src/core/reactor.cc: max_aio, and two for its timer).
 SCYLLA_STORAGE_SLOTS = 1_026
@@ -60,9 +64,14 @@ def memory_mib(plan: Plan, group: str) -> int | None:
     if group != "storage":
         return None
     if plan.engine != "scylla":
-        return int(plan.storage["heap_mb"]) + JVM_OVERHEAD_MIB
+        heap_mib = int(plan.storage["heap_mb"])
+        return heap_mib + _beside_cassandra_mib(heap_mib)
     given = plan.storage.get("memory_mb")
     return None if given is None else int(given) + SCYLLA_OVERHEAD_MIB
+
+
+def _beside_cassandra_mib(heap_mib: int) -> int:
+    return JVM_OVERHEAD_MIB + max(0, heap_mib // 4 - MEMTABLES_MEASURED_MIB)
 
 
 def memory_setting(plan: Plan, group: str) -> str:
@@ -74,8 +83,11 @@ def memory_setting(plan: Plan, group: str) -> str:
 
 def _memory(plan: Plan) -> Memory:
     cluster, storage = plan.experiment.cluster, plan.storage
-    each, lower = f"{storage['heap_mb']} heap + {JVM_OVERHEAD_MIB}", memory_setting(plan, "storage")
-    if plan.engine == "scylla":
+    lower = memory_setting(plan, "storage")
+    if plan.engine != "scylla":
+        heap_mib = int(storage["heap_mb"])
+        each = f"{heap_mib} heap + {_beside_cassandra_mib(heap_mib)}"
+    else:
         each = f"{storage['memory_mb']} memory + {SCYLLA_OVERHEAD_MIB}"
         if plan.experiment.storage.memory_mb is None and storage["shards"] > 1:
             lower = f"cluster.shards ({storage['shards']}, from which the memory is derived)"
