@@ -1,11 +1,14 @@
 """What of a run was not captured, and why."""
 
 import json
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 from test_nodetool import SIX
 
+from kairoscope import run_folder
+from kairoscope.experiment.schema.capture import Capture
 from kairoscope.hosts.inventory import Host
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.kairosdb.captures import store
@@ -102,6 +105,33 @@ def test_nothing_is_said_exactly_if_nothing_is_missing(due, made, sampled, shard
     assert {name for name in NODES if name in text["the shards of"]} == silent
     assert any("bytes per point" in line for line in said) == (None in disk.values())
     assert bool(said) == bool(lacking or unseen or silent or None in disk.values())
+
+
+def test_a_long_load_s_captures_are_not_written_again_at_every_look(tmp_path, monkeypatch):
+    monkeypatch.setattr(store.nodetool, "proxyhistograms_beside", lambda _: SIX)
+    monkeypatch.setattr(store.nodetool, "run", lambda *_: SIX)
+    written = []
+    write_json = store.write_json
+
+    def write(path: Path, document: list) -> None:
+        written.append(len(document))
+        write_json(path, document)
+
+    monkeypatch.setattr(store, "write_json", write)
+    events = JsonLines(tmp_path / "events.jsonl")
+    hosts = [Host(name, "storage", {}) for name in NODES]
+    monkeypatch.setattr(store.Captures, "_touch", lambda *_: None)
+    hosts[0].vars["storage_engine"] = "cassandra"
+    captures = store.Captures(hosts, None, tmp_path, events, Capture(), lambda _: False)
+    captures.before()
+    for _ in range(300):
+        captures._histograms.capture("during")
+    listed = tmp_path / run_folder.CAPTURES
+    every = len(NODES) * 301
+    assert len(json.loads(listed.read_text())) > 0.9 * every
+    assert sum(written) < 15 * every
+    captures.stop()
+    assert len(json.loads(listed.read_text())) == every
 
 
 def test_a_node_that_comes_back_in_time_is_captured(tmp_path, monkeypatch):

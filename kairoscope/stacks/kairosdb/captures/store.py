@@ -1,6 +1,6 @@
 """What a run captures of the store: latencies by nodetool, counters, bytes on disk.
 
-What they write is on disk at every moment, so an interrupted run keeps what was captured.
+What they write is on disk soon or at the end, so an interrupted run keeps what was captured.
 """
 
 import contextlib
@@ -29,6 +29,10 @@ PATIENCE_S = 60
 # 60 s, and made a run incomplete in which all else was known.
 FLUSH_S = 600
 
+# So much more than was written of the parsed captures may be in memory alone while a load goes on;
+# the raw text of each is on disk at once.
+_UNWRITTEN = 0.1
+
 # Between two attempts at a node that has just been started again, in s.
 _AGAIN_S = 2.0
 
@@ -51,6 +55,7 @@ class ProxyHistograms:
         self._events = events
         self._touch = touch
         self._captures: list[dict[str, Any]] = []
+        self._written = 0
         for host in hosts:
             (folder / host.name).mkdir(parents=True)
 
@@ -75,8 +80,15 @@ class ProxyHistograms:
                     node=host.name,
                     phase=phase,
                 )
-        write_json(self._folder / Path(CAPTURES).name, self._captures)
+        # Of a load of a day all of them at each look would be many gigabytes.
+        if phase != "during" or len(self._captures) >= (1 + _UNWRITTEN) * self._written:
+            self.write()
         return failed
+
+    def write(self) -> None:
+        """Write all parsed captures. OSError if the disk is full."""
+        write_json(self._folder / Path(CAPTURES).name, self._captures)
+        self._written = len(self._captures)
 
     def without(self, names: set[str]) -> None:
         """Ask nodes that were taken away no more."""
@@ -166,6 +178,7 @@ class Captures:
         """End what still looks, and write what there is of the window; looks that ended early."""
         self.loaded()
         self._window.stop()
+        self._histograms.write()
         return [self._during.error] if self._during and self._during.error else []
 
     def after(self) -> None:
