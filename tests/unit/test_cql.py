@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import jinja2
 import pytest
-from cassandra import InvalidRequest, OperationTimedOut
+from cassandra import AuthenticationFailed, InvalidRequest, OperationTimedOut
+from cassandra.cluster import NoHostAvailable
 from cassandra.protocol import ConfigurationException, ServerError
 from click.testing import CliRunner
 from hypothesis import given
@@ -16,8 +17,10 @@ from hypothesis import strategies as st
 
 from kairoscope import paths
 from kairoscope.cli import main
+from kairoscope.errors import UserError
 from kairoscope.hosts import inventory
-from kairoscope.stacks.kairosdb.servers import client, cql
+from kairoscope.hosts.secret_files import Login
+from kairoscope.stacks.kairosdb.servers import client, cql, database_roles
 from loaders.send.kairos_rows import row_key
 
 
@@ -174,3 +177,47 @@ def test_a_refused_schema_ends_the_command_with_status_1(monkeypatch, tmp_path):
     assert done.exit_code == 1
     assert isinstance(done.exception, SystemExit), "a sentence, not a traceback"
     assert "no such option" in done.output
+
+
+REFUSED = "Provided username kairosdb and/or password are incorrect"
+UNREAD = "Unable to perform authentication: Cannot achieve consistency level LOCAL_QUORUM"
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, *said: str) -> None:
+    """Nodes that say this when somebody logs in."""
+    causes = {
+        n: AuthenticationFailed(f"Failed to authenticate: {one}") for n, one in enumerate(said)
+    }
+
+    def connect() -> None:
+        raise NoHostAvailable("nobody", causes)
+
+    made = SimpleNamespace(connect=connect, shutdown=lambda: None)
+    monkeypatch.setattr(cql, "_cluster", lambda *_: made)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ([REFUSED], cql.LoginError),
+        (["kairosdb is not permitted to log in"], cql.LoginError),
+        ([UNREAD], cql.UndecidedLoginError),
+        (["Operation timed out for system_auth.roles"], cql.UndecidedLoginError),
+        ([UNREAD, REFUSED], cql.LoginError),
+    ],
+)
+def test_roles_that_cannot_be_read_are_no_refusal(monkeypatch, said, kind):
+    refusing(monkeypatch, *said)
+    with pytest.raises(kind), cql.session(["10.0.0.1"], 9042):
+        raise AssertionError
+
+
+@pytest.mark.parametrize(("said", "advice"), [(REFUSED, "make destroy"), (UNREAD, "make status")])
+def test_nobody_is_told_to_destroy_what_only_cannot_be_read_now(monkeypatch, said, advice):
+    refusing(monkeypatch, said)
+    monkeypatch.setattr(database_roles, "_FRESH_S", -1)
+    login = Login("kairoscope", "x")
+    access = SimpleNamespace(admin=login, kairosdb=login, retired=[], folder="/secrets")
+    database = database_roles.Database(["10.0.0.1"], 9042, access)
+    with pytest.raises(UserError, match=advice):
+        database_roles._working_login(database)

@@ -48,6 +48,20 @@ class LoginError(UserError):
     """A storage node refused a role or its password."""
 
 
+class UndecidedLoginError(UserError):
+    """The storage nodes cannot read their roles now, as too few are up: no word on a password."""
+
+
+# What the nodes say then, as of a login that failed (PasswordAuthenticator.java of Cassandra,
+# auth/password_authenticator.cc of ScyllaDB): the read's own error, or one of theirs.
+_ROLES_UNREAD = (
+    "Unable to perform authentication",
+    "Could not verify password",
+    "Cannot achieve consistency level",
+    "timed out",
+)
+
+
 class StatementError(UserError):
     """A storage node refused a statement, or did not carry it out. Exit status 1: it was asked."""
 
@@ -137,6 +151,7 @@ def session(
 
     Raises:
         LoginError: the nodes refuse the login.
+        UndecidedLoginError: they cannot tell.
         UserError: none of the hosts answers.
     """
     profile = ExecutionProfile(
@@ -152,9 +167,16 @@ def session(
             connected = cluster.connect()
         except NoHostAvailable as error:
             causes = list(error.errors.values()) if isinstance(error.errors, dict) else []
-            if any(isinstance(cause, AuthenticationFailed) for cause in causes):
+            said = [str(cause) for cause in causes if isinstance(cause, AuthenticationFailed)]
+            unread = [one for one in said if any(word in one for word in _ROLES_UNREAD)]
+            if len(said) > len(unread):
                 user = (login or access.admin).user if access else "nobody"
                 raise LoginError(f"The storage nodes refuse {user}'s password: {where}") from error
+            if unread:
+                raise UndecidedLoginError(
+                    f"The storage nodes cannot read their roles now: {where}: {unread[0]}. Are "
+                    "they all up? See: make status"
+                ) from error
             raise UserError(f"No storage node answers CQL: {where}") from error
         try:
             yield connected

@@ -17,7 +17,7 @@ from kairoscope.hosts import secret_files
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.hosts.secret_files import Access, Login
 from kairoscope.stacks.kairosdb.servers import client, cql
-from kairoscope.stacks.kairosdb.servers.cql import Endpoints, LoginError
+from kairoscope.stacks.kairosdb.servers.cql import Endpoints, LoginError, UndecidedLoginError
 
 REPAIR = "system_auth is to be repaired"
 """What `apply` says where copies of roles are not yet where they belong."""
@@ -52,7 +52,7 @@ class Database:
             yield session
 
     def accepts(self, login: Login) -> bool:
-        """Whether the login works."""
+        """Whether the login works. UndecidedLoginError if the nodes cannot tell."""
         try:
             with self.session(login):
                 return True
@@ -208,10 +208,16 @@ def _working_login(database: Database) -> Login:
     before = [login for login in access.retired if login.user != access.kairosdb.user]
     deadline = time.monotonic() + _FRESH_S
     while True:
+        undecided = None
         for login in (access.admin, *before, _DEFAULT):
-            if database.accepts(login):
-                return login
+            try:
+                if database.accepts(login):
+                    return login
+            except UndecidedLoginError as error:
+                undecided = error
         if time.monotonic() > deadline:
+            if undecided:
+                raise undecided
             raise UserError(
                 f"The storage nodes accept neither {access.admin.user} nor the default role: they "
                 f"were not set up with the secrets in {access.folder}. Bring those back, or start "
