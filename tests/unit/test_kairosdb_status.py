@@ -3,6 +3,8 @@
 import contextlib
 import io
 import re
+import socket
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -211,3 +213,23 @@ def test_a_ring_with_a_node_too_many_is_not_well(monkeypatch, others, said) -> N
     here = Inventory(Path("/nowhere"), storage, [], [])
     assert status.show(here, {}, Console(file=text, width=200)) == (not said)
     assert said in text.getvalue()
+
+
+@pytest.mark.parametrize(
+    "answer", [b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"SSH\r\n\r\n"]
+)
+def test_a_node_that_dies_while_it_answers_does_not_answer(answer) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def one() -> None:
+            connected, _ = server.accept()
+            with connected:
+                connected.recv(4096)
+                connected.sendall(answer)
+
+        answering = threading.Thread(target=one)
+        answering.start()
+        host = Host("kairosdb-1", "kairosdb", HOST.vars | {"http_port": server.getsockname()[1]})
+        with pytest.raises(OSError, match="kairosdb-1: /x: "):
+            Client().get(host, "/x")
+        answering.join()

@@ -1,5 +1,6 @@
 """How this machine talks with the servers of a deployed target: ways to them, and the right to."""
 
+import http.client
 import json
 import ssl
 import time
@@ -98,8 +99,11 @@ class Client:
     def _ask(self, host: Host, path: str, body: bytes | None, timeout_s: float) -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         request = urllib.request.Request(self.url(host) + path, body, headers | self.headers)  # noqa: S310
-        with direct.answer(request, timeout_s, self.tls) as answer:
-            return answer.read()
+        try:
+            with direct.answer(request, timeout_s, self.tls) as answer:
+                return answer.read()
+        except http.client.HTTPException as error:  # one that died while it answered; no OSError
+            raise OSError(f"{host.name}: {path}: {error!r}") from error
 
     def get_json(self, host: Host, path: str, timeout_s: float = 5) -> Any:
         """The same for a JSON document. OSError also if it is none."""
