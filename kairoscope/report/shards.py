@@ -191,6 +191,8 @@ def each(run: RunData) -> Table:
     for node in nodes(run):
         found = measured(run, node)
         last = _last_look(run, node)
+        # Once for all shards: in a day there are thousands of steps.
+        served, written = (_means(found, key) for key in ("requests", "writes"))
         for shard, busy in enumerate(_means(found, "busy")):
             stolen = [step.stolen[shard] for step in found]
             known = [v for v in stolen if v is not None]
@@ -202,9 +204,9 @@ def each(run: RunData) -> Table:
                     _percent(busy),
                     _percent(max(step.busy[shard] for step in found)),
                     _percent(mean(known) if known else None),
-                    _rate(_means(found, "requests")[shard]),
+                    _rate(served[shard]),
                     _rate(max(step.requests[shard] for step in found)),
-                    _rate(_means(found, "writes")[shard]),
+                    _rate(written[shard]),
                     units.count(last["connections"][shard] if last else None),
                 )
             )

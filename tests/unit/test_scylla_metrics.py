@@ -255,6 +255,17 @@ def test_counters_that_fall_are_another_life(tmp_path):
     assert all(v >= 0 for step in found if step is not None for v in (*step.busy, *step.requests))
 
 
+def test_the_means_of_a_node_are_computed_once_and_not_for_each_shard(run, monkeypatch):
+    computed = []
+    means = shards._means
+    monkeypatch.setattr(
+        shards, "_means", lambda found, key: computed.append(key) or means(found, key)
+    )
+    rows = shards.each(run).rows
+    assert len(rows) == 2 * len(shards.nodes(run))
+    assert len(computed) == 3 * len(shards.nodes(run))
+
+
 def test_the_table_says_how_even_the_shards_were(run):
     (first, *_), (each, *_) = shards.balance(run).rows, shards.each(run).rows
     assert first[:3] == ("storage-1", "2", "21")
