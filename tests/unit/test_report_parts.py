@@ -1,3 +1,4 @@
+import dataclasses
 import hashlib
 import itertools
 import re
@@ -14,7 +15,9 @@ from matplotlib.figure import Figure
 
 import kairoscope.report
 from kairoscope.report import draw, units
+from kairoscope.report.charts import latency, points
 from kairoscope.report.charts.chart import COLOURS, Chart, Series, thinned
+from kairoscope.report.data import RunData
 
 ROOT = Path(__file__).parents[2]
 Values = list[float | None]
@@ -43,6 +46,17 @@ def test_thinning_keeps_the_length_within_the_limit_and_the_order(v: Values, lim
     assert len(thin.x) == len(thin.series[0].values) <= limit
     assert list(thin.x) == sorted(set(thin.x))
     assert {x for x in thin.series[0].values if x is not None} <= set(v)
+
+
+def test_a_load_of_thirty_days_is_drawn() -> None:
+    """As long as a step of an experiment may be; times in a record may also be epoch seconds."""
+    days_s, start_s = 30 * 86_400, 1_790_000_000.0
+    run = RunData("r", manifest={"load": {"start_ms": start_s * 1000}})
+    record = {"intervals": [{"t": days_s - 1}, {"t": start_s + days_s - 2}]}
+    assert set(latency._by_second(run, record)) == {days_s - 1, days_s - 2}
+    counted = {"due": 10, "acknowledged": 10}
+    looks = tuple({"t": start_s + t, **counted} for t in (1.0, days_s))
+    assert points.throughput(dataclasses.replace(run, progress=(looks,)))
 
 
 @given(st.lists(positive, min_size=1, max_size=900), st.integers(1, 400))
