@@ -22,12 +22,16 @@ from kairoscope.run import finishing, opening, run
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_interrupts_within_the_run_only(number):
-    before = signal.getsignal(number)
-    with pytest.raises(KeyboardInterrupt) as caught, interrupts.as_ctrl_c():
-        os.kill(os.getpid(), number)
-        time.sleep(60)  # it does not come to its end
-    assert interrupts.name(caught.value) == number.name
-    assert signal.getsignal(number) is before
+    # The tests themselves may have been started by nohup.
+    mine = signal.signal(number, signal.SIG_DFL)
+    try:
+        with pytest.raises(KeyboardInterrupt) as caught, interrupts.as_ctrl_c():
+            os.kill(os.getpid(), number)
+            time.sleep(60)  # it does not come to its end
+        assert interrupts.name(caught.value) == number.name
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, mine)
 
 
 def test_what_nohup_started_goes_on_without_its_terminal():
@@ -54,9 +58,11 @@ def test_signals_are_as_before_once_a_run_has_ended():
 # As a run does: it is interrupted, and then says what it came to.
 AT_A_TERMINAL = """
 import os
+import signal
 import time
 from pathlib import Path
 from kairoscope import interrupts
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may have been started by nohup
 os.open(os.ttyname(0), os.O_RDWR)  # by which it is the terminal of this session
 try:
     with interrupts.as_ctrl_c():
