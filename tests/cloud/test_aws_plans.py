@@ -51,7 +51,7 @@ def test_another_region_is_refused(published: Published) -> None:
         said = published.refused(*published.deploy_arguments())
     finally:
         published.write_account()
-    assert "eu-central-1a" in said
+    assert "region is eu-west-1, and the target stands in eu-central-1" in said
     assert published.holdings() == before
 
 
