@@ -52,6 +52,16 @@ def printed(plan: Plan, width: int) -> str:
     return captured.get()
 
 
+def surely_due(periods: list[int], seconds: list[int], warm_ms: int) -> int:
+    """So many points at least of a sensor are due in what is measured of each step; 1 or more."""
+    end, counts = 0, []
+    for period, length_s in zip(periods, seconds, strict=True):
+        begin, end = end, end + length_s * 1000 // period * period
+        if end > warm_ms:
+            counts.append((end - max(begin, warm_ms)) // period - 1)
+    return max(1, min(counts))
+
+
 @st.composite
 def schedules(draw: st.DrawFn) -> dict[str, Any]:
     """Rate, length, warm-up, ramp, lifetime and pacing of a load that is let pass."""
@@ -77,7 +87,10 @@ def schedules(draw: st.DrawFn) -> dict[str, Any]:
         load["ramp_s"] = draw(st.integers(0, load["warmup_s"]))
         load["pacing"] = draw(st.sampled_from(["spread", "aligned"]))
         load["jitter_ms"] = draw(st.integers(0, 100))
-    load["points_per_request"] = draw(st.integers(1, 10))
+    most = 10
+    if length == "steps" and not load["replay"]:
+        most = min(most, surely_due(periods, seconds, load["warmup_s"] * 1000))
+    load["points_per_request"] = draw(st.integers(1, most))
     if length != "steps" and draw(st.booleans()):
         # The least number of whole seconds that is whole requests, some times over.
         lifetime_ms = math.lcm(1000, periods[0] * load["points_per_request"])
