@@ -12,7 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
-from kairoscope import live, paths, whole
+from kairoscope import interrupts, live, paths, whole
 from kairoscope.deploy import inventory_vars, members, monitoring, preflight
 from kairoscope.deploy.building import run_time
 from kairoscope.errors import UserError
@@ -316,7 +316,7 @@ def _run(arguments: list[str], **how: Any) -> int:
             process.send_signal(signal.SIGINT)
         raise KeyboardInterrupt
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = (signal.SIGINT, *interrupts.SIGNALS)
     before = {number: signal.getsignal(number) for number in numbers}
     for number, handler in before.items():
         # What we ignore it would ignore too, unless we do so by a handler.

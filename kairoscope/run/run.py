@@ -28,9 +28,6 @@ from kairoscope.verdict import conclude, sustained
 NOT_READ_BACK = "not read back, as the load cannot pass"
 """Begins the reason for which such a run is incomplete."""
 
-terminated_as_interrupted = interrupts.as_ctrl_c
-"""For who makes one run after the other."""
-
 
 @dataclass(frozen=True)
 class Ran:

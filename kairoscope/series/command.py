@@ -6,14 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kairoscope import paths, ready
+from kairoscope import interrupts, paths, ready
 from kairoscope.deploy import deploy
 from kairoscope.deploy.deploy import Deployment
 from kairoscope.errors import UserError
 from kairoscope.experiment import Experiment
 from kairoscope.hosts import operation, provenance
 from kairoscope.plan import Plan as ServersPlan
-from kairoscope.run import run
 from kairoscope.series import page
 from kairoscope.series.bounds import RUNG, Bounds, Goal
 from kairoscope.series.record import Record, load_text
@@ -156,7 +155,7 @@ def search(experiment: Experiment, asked: Asked, planned: Planned, of: Deploymen
             record.folder,
             console,
         )
-        with run.terminated_as_interrupted():
+        with interrupts.as_ctrl_c():
             try:
                 _search(record, wanted.plan, trials, of)
             except Interrupted:

@@ -12,34 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 from run_samples import Run, run_of
+from stub.stack import Captures
 
 from kairoscope.hosts.sampling import Periodic
 from kairoscope.run import loading, samplers
-
-
-class Captures:
-    """Of a store that nobody looks at."""
-
-    def __init__(self) -> None:
-        self.samplers: list[Periodic] = []
-
-    def before(self) -> list[str]:
-        return []
-
-    def stored_bytes(self) -> int:
-        return 0
-
-    def start(self, *_: float) -> None:
-        pass
-
-    def loaded(self) -> None:
-        pass
-
-    def stop(self) -> list[str]:
-        return []
-
-    def after(self) -> None:
-        pass
 
 
 @pytest.fixture

@@ -69,6 +69,19 @@ def test_root_writes_nothing_where_a_service_could_put_a_link(role):
             assert not found or found[1] not in OF_SERVICES, (task["name"], place)
 
 
+def played(tmp_path: Path, play: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    """What became of a play on this machine, with nothing of ours around it."""
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
+    return subprocess.run(
+        [Path(sys.executable).with_name("ansible-playbook"), tmp_path / "play.yml", "-c", "local"],
+        env=os.environ | {"ANSIBLE_HOME": str(tmp_path), "ANSIBLE_LOCALHOST_WARNING": "false"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def test_a_link_in_the_place_of_a_folder_fails_the_deploy(tmp_path):
     """What it leads to keeps its owner and its mode."""
     elsewhere = tmp_path / "elsewhere"
@@ -89,15 +102,7 @@ def test_a_link_in_the_place_of_a_folder_fails_the_deploy(tmp_path):
         },
         "tasks": [own],
     }
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
-    done = subprocess.run(
-        [Path(sys.executable).with_name("ansible-playbook"), tmp_path / "play.yml", "-c", "local"],
-        env=os.environ | {"ANSIBLE_HOME": str(tmp_path), "ANSIBLE_LOCALHOST_WARNING": "false"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = played(tmp_path, play)
     assert done.returncode == 2, done.stdout + done.stderr
     assert elsewhere.stat().st_mode & 0o777 == 0o700
     assert (home / "log").is_dir()
@@ -125,15 +130,7 @@ def test_what_is_unpacked_of_a_bundle_is_not_its_builders(tmp_path):
         "vars": {**python, **given},
         "tasks": tasks,
     }
-    (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
-    done = subprocess.run(
-        [Path(sys.executable).with_name("ansible-playbook"), tmp_path / "play.yml", "-c", "local"],
-        env=os.environ | {"ANSIBLE_HOME": str(tmp_path), "ANSIBLE_LOCALHOST_WARNING": "false"},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = played(tmp_path, play)
     assert done.returncode == 0, done.stdout + done.stderr
     assert (tmp_path / "opt" / "checked").exists()
     found = (tmp_path / "opt" / "tool").stat()

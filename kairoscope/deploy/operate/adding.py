@@ -30,8 +30,7 @@ def add_kairosdb(target: Deployed, plan: Plan) -> None:
         changes.begin(target.name, wanted)
         target.prepare(plan)
         target.deploy(plan)
-        target.confirm(verb)
-        changes.end(target.name)
+        target.end(verb)
 
 
 def add_storage(target: Deployed, plan: Plan) -> None:
@@ -66,8 +65,7 @@ def add_storage(target: Deployed, plan: Plan) -> None:
             others = [host for host in before.storage if host.name in there]
             cluster.forget_joining(others, begun[0].address, SETTLE_S)
         target.deploy(plan, verb, operate_host=new)
-        target.confirm(verb)
-        changes.end(target.name)
+        target.end(verb)
 
 
 def give_up(target: Deployed, plan: Plan, role: str) -> None:
@@ -97,8 +95,7 @@ def give_up(target: Deployed, plan: Plan, role: str) -> None:
             removed_nodes.gone(target.name, host)
         target.prepare(plan, let_go=gone)
         target.deploy(plan)
-        target.confirm(f"{verb} {_GIVE_UP}")
-        changes.end(target.name)
+        target.end(f"{verb} {_GIVE_UP}")
 
 
 def _check_was_before(unfinished: Operation, plan: Plan, role: str, hosts: list[Host]) -> None:

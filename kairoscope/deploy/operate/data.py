@@ -219,8 +219,7 @@ def restore(target: Deployed, source: str) -> None:
             operate_same_rows=placement.same_rows,
             operate_serial="100%" if placement.same_rows else 1,
         )
-        target.confirm(verb)
-        operation.end(target.name)
+        target.end(verb)
 
 
 def _ring(here: Inventory, plan: Plan) -> snapshots.Ring:

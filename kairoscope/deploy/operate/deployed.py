@@ -142,6 +142,11 @@ class Deployed:
             + (f", {healthy} KairosDB nodes healthy" if healthy else "")
         )
 
+    def end(self, verb: str) -> None:
+        """`confirm`, and no command need go on with it. UserError as there."""
+        self.confirm(verb)
+        operation.end(self.name)
+
 
 @contextmanager
 def changing(

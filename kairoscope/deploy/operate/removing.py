@@ -32,11 +32,15 @@ def remove_kairosdb(target: Deployed, plan: Plan, limit: str | None) -> None:
             for copy in removed_nodes.keep(target.name, leaving):
                 target.say(f"points that the store had refused: {copy}")
             changes.begin(target.name, dataclasses.replace(wanted, memory=nodes.EMPTY))
-        target.of.target.give_back(wanted.host, target.say)
-        target.prepare(plan, let_go=wanted.host)
-        target.deploy(plan)
-        target.confirm(verb)
-        changes.end(target.name)
+        _give_back(target, plan, wanted)
+
+
+def _give_back(target: Deployed, plan: Plan, wanted: Operation) -> None:
+    """Nothing is on the host any more: it goes, and the others are told."""
+    target.of.target.give_back(wanted.host, target.say)
+    target.prepare(plan, let_go=wanted.host)
+    target.deploy(plan)
+    target.end(wanted.verb)
 
 
 def _have_back(target: Deployed, host: Host, wanted: Operation) -> None:
@@ -91,11 +95,7 @@ def decommission(target: Deployed, plan: Plan, limit: str | None) -> None:
             cluster.wait_until_gone(others, leaving.address, SETTLE_S)
             removed_nodes.gone(target.name, leaving)
             changes.begin(target.name, dataclasses.replace(wanted, memory=nodes.EMPTY))
-        target.of.target.give_back(wanted.host, target.say)
-        target.prepare(plan, let_go=wanted.host)
-        target.deploy(plan)
-        target.confirm(verb)
-        changes.end(target.name)
+        _give_back(target, plan, wanted)
 
 
 def _no_room_for(here: Inventory, leaving: Host) -> list[str]:

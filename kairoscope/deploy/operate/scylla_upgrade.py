@@ -72,8 +72,7 @@ def upgrade(target: Deployed, plan: Plan, server: Path | None, key: Path | None)
         target.prepare(plan)
         given = {"scylla_repository_key": str(key.absolute())} if key else {}
         target.deploy(plan, VERB, operate_tag=tag, **given)
-        target.confirm(VERB)
-        operation.end(target.name)
+        target.end(VERB)
         target.say(
             f"All storage nodes run ScyllaDB {new}. The snapshots {tag} hold on to their disk "
             f"until: kairoscope operate clear-snapshots --target {target.name}"

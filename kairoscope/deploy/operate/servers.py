@@ -74,8 +74,7 @@ def rolling_config(target: Deployed, plan: Plan) -> None:
         operation.begin(target.name, wanted)
         target.prepare(plan)
         target.deploy(plan)
-        target.confirm(verb)
-        operation.end(target.name)
+        target.end(verb)
 
 
 def _check_nodes_stay(old: Plan, new: Plan) -> None:
@@ -115,8 +114,7 @@ def upgrade(target: Deployed, rollback: bool) -> None:
         # On from the way back of an upgrade that had ended: its snapshots are there, and nodes that
         # are down make no others.
         target.deploy(plan, verb, **({"operate_tag": tag} if tag else {}))
-        target.confirm(verb)
-        operation.end(target.name)
+        target.end(verb)
         target.say(
             f"The snapshots {tag or 'of before'} hold on to their disk until: kairoscope operate "
             f"clear-snapshots --target {target.name}. Back to what was before: upgrade --rollback"
@@ -151,8 +149,7 @@ def _roll_back(target: Deployed, plan: Plan, kept: Path, wanted: Operation) -> N
     data["all"]["vars"] |= {key: text for key, text in before.items() if _OF_BUNDLE.fullmatch(key)}
     inventory.write(here.path, data, "and `operate`")
     target.deploy(plan)
-    target.confirm(verb)
-    operation.end(target.name)
+    target.end(verb)
     kept.unlink()
     target.say(
         "The servers run what they ran before. The next deploy from this checkout upgrades them "

@@ -37,19 +37,20 @@ class LanesTest {
   private record Sent(Node node, Batch batch, CompletableFuture<Object> answer, long atMs) {}
 
   LanesTest() {
-    lanes.outcome(
-        new Lanes.Outcome() {
-          @Override
-          public void written(Batch batch, Object result) {
-            assertFalse(written.contains(batch), "told twice");
-            written.add(batch);
-          }
+    lanes.outcome(new Told());
+  }
 
-          @Override
-          public void failed(Batch batch, Node node, Throwable error) {
-            failed.add(batch);
-          }
-        });
+  private final class Told implements Lanes.Outcome {
+    @Override
+    public void written(Batch batch, Object result) {
+      assertFalse(written.contains(batch), "told twice");
+      written.add(batch);
+    }
+
+    @Override
+    public void failed(Batch batch, Node node, Throwable error) {
+      failed.add(batch);
+    }
   }
 
   private class One extends Batch {
@@ -369,18 +370,7 @@ class LanesTest {
         return CompletableFuture.completedFuture(0);
       }
     }
-    lanes.outcome(
-        new Lanes.Outcome() {
-          @Override
-          public void written(Batch batch, Object result) {
-            written.add(batch);
-          }
-
-          @Override
-          public void failed(Batch batch, Node node, Throwable error) {
-            failed.add(batch);
-          }
-        });
+    lanes.outcome(new Told());
     lanes.add(new Next());
     assertTrue(sent.size() <= 1_000, "" + sent.size());
     timer.advance(10);
