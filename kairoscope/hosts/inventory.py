@@ -33,7 +33,7 @@ MODE = 0o600
 # How Ansible, and Mitogen in it, reach a host.
 _OF_ANSIBLE = ("ansible_", "mitogen_")
 # Variables of hosts that no role is told of: the playbooks' and ours.
-_BESIDE_ROLES = ("certificate_names", "metrics_port", "storage_serial")
+_BESIDE_ROLES = ("certificate_names", "metrics_port", "results_bucket", "storage_serial")
 
 
 @dataclass(frozen=True)

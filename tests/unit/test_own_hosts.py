@@ -1,6 +1,7 @@
 """Target `hosts`: an inventory of one's own, completed."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -162,6 +163,54 @@ def test_of_an_inventory_only_what_is_for_us_is_taken_over(tmp_path: Path) -> No
     assert found["mitogen_via"] == "bastion"
     # And nobody else reads it.
     assert inventory.file("hosts").stat().st_mode & 0o077 == 0
+
+
+def test_backups_go_where_the_inventory_says(tmp_path: Path) -> None:
+    """They went to us-east-1 in silence, where the bucket is not."""
+    file = given(tmp_path / "mine.yml")
+    said = yaml.safe_load(file.read_text())
+    told = {"aws_region": "eu-central-1", "results_bucket": "mine"}
+    said["all"]["vars"] |= told
+    file.write_text(yaml.safe_dump(said))
+    brought(file)
+    node = inventory.load("hosts").storage[0].vars
+    assert {name: node.get(name) for name in told} == told
+
+
+# Read if they are there: as a variable of its own, or as another host's.
+READ = re.compile(
+    r"(?:(?<![\w.|'\"])(?<!\| )|(?<=\]\.))([a-z_]\w*) *(?:\| *default\(|is (?:not )?(?:un)?defined)"
+)
+# Said by a verb to its playbook; the deploy's own, which follow from the plan; the way to a host.
+NOT_OF_USERS = re.compile("operate_.*|target|points_port|ansible_.*")
+
+
+def made_by(tree: Any) -> Iterator[str]:
+    """What tasks register, set or are given."""
+    if isinstance(tree, list):
+        for each in tree:
+            yield from made_by(each)
+    elif isinstance(tree, dict):
+        for key, value in tree.items():
+            if key in ("vars", "ansible.builtin.set_fact"):
+                yield from value
+            elif key == "register":
+                yield value
+            yield from made_by(value)
+
+
+def test_an_inventory_may_say_all_that_roles_read_if_it_is_there() -> None:
+    """What is not known is not taken over, and where it has a default nobody misses it."""
+    files = [file for file in paths.ANSIBLE.rglob("*") if file.suffix in {".yml", ".j2"}]
+    trees = [yaml.safe_load(file.read_text()) for file in files if file.suffix == ".yml"]
+    expected = inventory.known_variables() | set(made_by(trees))
+    unknown = {
+        (name, str(file.relative_to(paths.ANSIBLE)))
+        for file in files
+        for name in READ.findall(file.read_text())
+        if name not in expected and not NOT_OF_USERS.fullmatch(name)
+    }
+    assert unknown == set()
 
 
 def test_evidence_has_no_secret_of_the_user_s_inventory(tmp_path: Path) -> None:
