@@ -216,9 +216,12 @@ def test_an_inventory_may_say_all_that_roles_read_if_it_is_there() -> None:
 def test_evidence_has_no_secret_of_the_user_s_inventory(tmp_path: Path) -> None:
     brought(with_secrets(tmp_path / "mine.yml"))
     text = inventory.file("hosts").read_text()
-    literal = text.replace("'{{ vaulted.sudo }}'", "hunter2word")
-    assert "hunter2word" in literal
-    for written in (text, literal.replace("vaulted", "my_token")):
+    literal = text.replace("'{{ vaulted.sudo }}'", "hunter2word").replace("vaulted", "my_token")
+    # Passwords may begin as paths do.
+    as_paths = [literal.replace("hunter2", f"{first}hunter2") for first in "/~."]
+    by_ssh = text.replace("bastion", "hunter2word -o ProxyCommand='sshpass -p hunter2 ssh b'")
+    for written in (text, literal, *as_paths, by_ssh):
+        assert "hunter2sudo" in written and (written is text or "hunter2word" in written)
         inventory.file("hosts").write_text(written)
         before = yaml.safe_load(written)["all"]["children"]["storage"]["hosts"]["storage-2"]
         (paths.target_dir("hosts") / "before-upgrade.yml").write_text(written)
@@ -229,7 +232,12 @@ def test_evidence_has_no_secret_of_the_user_s_inventory(tmp_path: Path) -> None:
             told = yaml.safe_load(files[name])["all"]["children"]["storage"]["hosts"]["storage-2"]
             # All the rest is worth having.
             changed = {key for key in before if told[key] != before[key]}
-            assert changed <= {"ansible_become_password", "vaulted", "my_token"}
+            assert changed <= {
+                "ansible_become_password",
+                "vaulted",
+                "my_token",
+                "mitogen_via",
+            }
             assert told["ansible_ssh_private_key_file"] == "~/.ssh/id"
     assert b"hunter2" not in evidence.of_inventory("all: [hunter2")
 

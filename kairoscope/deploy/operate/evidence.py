@@ -29,8 +29,12 @@ _PATTERNS = (
     re.compile(rb"(?<=Basic )[A-Za-z0-9+/=]{8,}"),
 )
 # Variables of an inventory that are secrets of the user's, by their names.
-_SECRET_NAME = re.compile("pass|secret|token|key", re.IGNORECASE)
+_SECRET_NAME = re.compile("pass|secret|token", re.IGNORECASE)
+# A key may be in a file, which is worth knowing; a password may begin as a path does.
+_KEY_NAME = re.compile("key", re.IGNORECASE)
 _OF_PATH = ("_file", "_dir", "_path")
+# What takes a password among the arguments of ssh, by whatever name those are given.
+_SECRET_VALUE = re.compile("sshpass|proxy-auth", re.IGNORECASE)
 
 
 def secrets_of(access: Access | None) -> list[bytes]:
@@ -57,8 +61,9 @@ def redact(content: bytes, secrets: Iterable[bytes]) -> bytes:
 def of_inventory(text: str) -> bytes:
     """An inventory without what looks like a secret of the user's: a password of sudo, say.
 
-    That is told by the variable's name, if the value is no path and the variable not one of ours;
-    or the variable is only there as another's value names it.
+    That is told by the variable's name, if the variable is not one of ours, and of a key if it is
+    no path; or the variable is only there as another's value names it; or the value has a program
+    that is told a password.
     """
     try:
         data = yaml.load(text, yaml.CSafeLoader)
@@ -72,14 +77,18 @@ def of_inventory(text: str) -> bytes:
         if isinstance(value, list):
             return [cleared(each) for each in value]
         if not isinstance(value, dict):
-            return value
+            return REMOVED.decode() if _SECRET_VALUE.search(str(value)) else value
         return {k: REMOVED.decode() if secret(str(k), v) else cleared(v) for k, v in value.items()}
 
     def secret(name: str, value: Any) -> bool:
         if name in known or not value:
             return False
-        path = name.endswith(_OF_PATH) or str(value).startswith(("/", "~", "."))
-        return name in named or (bool(_SECRET_NAME.search(name)) and not path)
+        if name in named:
+            return True
+        if name.endswith(_OF_PATH):
+            return False
+        of_path = str(value).startswith(("/", "~", "."))
+        return bool(_SECRET_NAME.search(name) or (_KEY_NAME.search(name) and not of_path))
 
     return yaml.safe_dump(cleared(data), sort_keys=False).encode()
 
