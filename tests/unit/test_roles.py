@@ -69,13 +69,16 @@ def test_root_writes_nothing_where_a_service_could_put_a_link(role):
             assert not found or found[1] not in OF_SERVICES, (task["name"], place)
 
 
-def played(tmp_path: Path, play: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+def played(
+    tmp_path: Path, play: dict[str, Any], umask: int = -1
+) -> subprocess.CompletedProcess[str]:
     """What became of a play on this machine, with nothing of ours around it."""
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play]))
     return subprocess.run(
         [Path(sys.executable).with_name("ansible-playbook"), tmp_path / "play.yml", "-c", "local"],
         env=os.environ | {"ANSIBLE_HOME": str(tmp_path), "ANSIBLE_LOCALHOST_WARNING": "false"},
         cwd=tmp_path,
+        umask=umask,
         capture_output=True,
         text=True,
         check=False,
@@ -108,10 +111,26 @@ def test_a_link_in_the_place_of_a_folder_fails_the_deploy(tmp_path):
     assert (home / "log").is_dir()
 
 
+def owners(folder: Path) -> dict[str, tuple[int, int]]:
+    """Whose a folder is and all in it, and for whom; of a link that is nobody's."""
+    found = {path: path.lstat() for path in (folder, *folder.rglob("*"))}
+    return {
+        path.name: (stat.st_uid, 0 if path.is_symlink() else stat.st_mode & 0o777)
+        for path, stat in found.items()
+    }
+
+
 def test_what_is_unpacked_of_a_bundle_is_not_its_builders(tmp_path):
-    """As an archive of an earlier release has it in it, with the builder's umask."""
-    (tmp_path / "tool").write_text("tool")
-    (tmp_path / "SHA256SUMS").write_text(f"{hashlib.sha256(b'tool').hexdigest()}  tool\n")
+    """As an archive of an earlier release has it in it, with the builder's umask; and the login of
+    the host has one too, by which tar makes folders."""
+    (tmp_path / "bin" / "more").mkdir(parents=True)
+    tools = {"bin/more/tool": 0o755, "bin/data": 0o644}
+    for name, mode in tools.items():
+        (tmp_path / name).write_text(name)
+        (tmp_path / name).chmod(mode)
+    (tmp_path / "bin" / "link").symlink_to("data")
+    sums = [f"{hashlib.sha256(name.encode()).hexdigest()}  {name}\n" for name in tools]
+    (tmp_path / "SHA256SUMS").write_text("".join(sums))
 
     def theirs(member):
         member.uid = member.gid = 1234
@@ -119,7 +138,7 @@ def test_what_is_unpacked_of_a_bundle_is_not_its_builders(tmp_path):
         return member
 
     with tarfile.open(tmp_path / "x.tar", "w") as tar:
-        for name in ("tool", "SHA256SUMS"):
+        for name in (*tools, "bin/link", "SHA256SUMS"):
             tar.add(tmp_path / name, arcname=name, filter=theirs)
     tasks = yaml.safe_load((ROLES / "bundle" / "tasks" / "main.yml").read_text())
     given = {"bundle_dir": str(tmp_path / "opt"), "bundle_archive": str(tmp_path / "x.tar")}
@@ -130,11 +149,26 @@ def test_what_is_unpacked_of_a_bundle_is_not_its_builders(tmp_path):
         "vars": {**python, **given},
         "tasks": tasks,
     }
-    done = played(tmp_path, play)
+    done = played(tmp_path, play, 0o077)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (tmp_path / "opt" / "checked").exists()
-    found = (tmp_path / "opt" / "tool").stat()
-    assert (found.st_uid, found.st_mode & 0o777) == (os.geteuid(), 0o644)
+    opt, mine = tmp_path / "opt", os.geteuid()
+    assert (opt / "checked").exists()
+    modes = {"bin": 0o755, "more": 0o755, "tool": 0o755, "data": 0o644, "link": 0}
+    wanted = {name: (mine, mode) for name, mode in modes.items()}
+    assert owners(opt / "bin") == wanted
+    done = played(tmp_path, play, 0o077)
+    assert "changed=0" in done.stdout, done.stdout + done.stderr
+
+    # A host of an earlier release, which had not seen to it.
+    (opt / "readable").unlink()
+    for path in (opt / "bin").rglob("*"):
+        if mine == 0:
+            os.chown(path, 1234, 1234, follow_symlinks=False)
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & 0o700)
+    done = played(tmp_path, play, 0o077)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert owners(opt / "bin") == wanted
 
 
 @pytest.mark.parametrize(("uid", "as_whom"), [(0, "cassandra"), (1000, None)])
