@@ -153,9 +153,9 @@ def owner_problem(checkout: Path) -> str | None:
         return None
     made = checkout / ".kairoscope"
     bundles = made / "bundles"
-    targets = sorted(checkout.glob("kairosdb-conf/**/target"))
+    targets = sorted(path for path in _below(checkout / "kairosdb-conf") if path.name == "target")
     # What is below a virtual environment is many thousand files, which it is removed with.
-    inside = {bundles: bundles.glob("*"), **{target: target.rglob("*") for target in targets}}
+    inside = {bundles: bundles.glob("*"), **{target: _below(target) for target in targets}}
     theirs = [
         folder
         for folder in (checkout / ".venv", bundles, *targets)
@@ -173,6 +173,15 @@ def owner_problem(checkout: Path) -> str | None:
         "what an earlier set-up made cannot be written by you: it was made by another user, as "
         f"with sudo. First: {' && '.join(orders)}"
     )
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All files and folders below one, without those that somebody removes meanwhile.
+
+    By os.walk: a glob fails there, as beside Maven, which removes what it has built.
+    """
+    for parent, folders, files in os.walk(folder):
+        yield from (Path(parent, name) for name in (*folders, *files))
 
 
 def _ours(path: Path) -> bool:

@@ -270,6 +270,21 @@ def test_what_root_has_built_in_a_users_clone(tmp_path, monkeypatch, theirs, ord
     assert ready.owner_problem(tmp_path) is None
 
 
+def test_what_a_build_removes_meanwhile_is_no_trouble(tmp_path, monkeypatch):
+    """It ended in a traceback beside Maven in another terminal."""
+    gone = tmp_path / "kairosdb-conf" / "plugin" / "target" / "classes"
+    gone.mkdir(parents=True)
+    scan = os.scandir
+
+    def scandir(path: str | Path = ".") -> Any:
+        if Path(path) == gone:
+            raise FileNotFoundError(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert ready.owner_problem(tmp_path) is None
+
+
 def test_nothing_is_left_where_it_could_be_written(tmp_path):
     assert ready.home_problem(tmp_path / "new" / "home") is None
     assert list(tmp_path.iterdir()) == []
