@@ -180,7 +180,7 @@ setup: tools ## Install what is missing: virtual environment, Java 17, Maven, ru
 	@$(KAIROSCOPE) bundles $(if $(filter-out local,$(TARGET)),--with-java)
 
 # What is looked at before there is a package; `ab` has its experiments elsewhere.
-GIVEN = $(foreach name,TARGET EXPERIMENT VERB SENSORS RATE DURATION PROTOCOL ENGINE SCYLLA INVENTORY ACCOUNT BACKEND \
+GIVEN = $(foreach name,TARGET EXPERIMENT VERB SENSORS RATE DURATION PROTOCOL ENGINE SCYLLA MONITORING INVENTORY ACCOUNT BACKEND \
   $(if $(filter ab,$(MAKECMDGOALS)),A WITH),'$(name)=$($(name))')
 READY_FOR = $(if $(filter demo deploy search,$(MAKECMDGOALS)),deploy,$(if $(filter ab bakeoff faults,$(MAKECMDGOALS)),series,setup))
 

@@ -72,6 +72,10 @@ DEFAULT_DISK_MIB = 3_922
 """What the default experiment needs on this machine, so that who has just cloned does not wait for
 packages to be told; `preflight` computes it for all others. A test holds the two equal."""
 
+# Bundles by how their names begin: of hosts of their own, and of what watches a target.
+_OF_HOSTS = ("java", "jlink.log")
+_OF_MONITORING = ("monitoring", "node-exporter-")
+
 PORTS = {9042: "CQL", 7000: "node-to-node", 8778: "counts", 8080: "REST", 4242: "telnet"}
 """What the servers of target local listen on, each on an address of its own."""
 
@@ -143,19 +147,20 @@ def folder_problem(folder: Path, what: str, instead: str) -> str | None:
     return None
 
 
-def owner_problem(checkout: Path) -> str | None:
+def owner_problem(checkout: Path, given: Mapping[str, str]) -> str | None:
     """Why set-up cannot write anew what an earlier one made, as root with sudo, or None.
 
     A checkout that is not ours as a whole is none of our business: whoever has set it up for others
-    keeps it so, and they need write nothing there.
+    keeps it so, and they need write nothing there; nor is a bundle that the target does without.
     """
     if not os.access(checkout, os.W_OK):
         return None
     made = checkout / ".kairoscope"
     bundles = made / "bundles"
     targets = sorted(path for path in _below(checkout / "kairosdb-conf") if path.name == "target")
+    written = (path for path in bundles.glob("*") if not path.name.startswith(_unused(given)))
     # What is below a virtual environment is many thousand files, which it is removed with.
-    inside = {bundles: bundles.glob("*"), **{target: _below(target) for target in targets}}
+    inside = {bundles: written, **{target: _below(target) for target in targets}}
     theirs = [
         folder
         for folder in (checkout / ".venv", bundles, *targets)
@@ -173,6 +178,14 @@ def owner_problem(checkout: Path) -> str | None:
         "what an earlier set-up made cannot be written by you: it was made by another user, as "
         f"with sudo. First: {' && '.join(orders)}"
     )
+
+
+def _unused(given: Mapping[str, str]) -> tuple[str, ...]:
+    """How the names begin of bundles that the target does without, so that nobody writes them."""
+    if given["TARGET"] != "local":
+        return ()
+    watched = given.get("MONITORING", "") not in ("", "false")
+    return _OF_HOSTS if watched else (*_OF_HOSTS, *_OF_MONITORING)
 
 
 def _below(folder: Path) -> Iterator[Path]:
@@ -355,7 +368,7 @@ def problems(what_for: str, given: Mapping[str, str]) -> list[str]:
     """All that is in the way of `what_for` (setup, deploy, series), a sentence each."""
     target = given["TARGET"]
     # Before all others, whose advice is of no help then.
-    if problem := owner_problem(CHECKOUT):
+    if problem := owner_problem(CHECKOUT, given):
         return [problem]
     found = list(name_problems(given))
     found += [text for text in (checkout_problem(CHECKOUT), home_problem(home())) if text]

@@ -258,7 +258,7 @@ def test_what_root_has_built_in_a_users_clone(tmp_path, monkeypatch, theirs, ord
     (tmp_path / ".kairoscope" / "bundles").mkdir(parents=True)
     (tmp_path / ".kairoscope" / "bundles" / "maven.log").write_text("")
     monkeypatch.setattr(ready, "CHECKOUT", tmp_path)
-    assert ready.owner_problem(tmp_path) is None
+    assert ready.owner_problem(tmp_path, {"TARGET": "local"}) is None
 
     # As a user who may write all but what is theirs; the tests may be root's, who may all.
     monkeypatch.setattr(os, "geteuid", lambda: 4711)
@@ -267,7 +267,32 @@ def test_what_root_has_built_in_a_users_clone(tmp_path, monkeypatch, theirs, ord
     assert problem.endswith(f"First: {order.format(uid=4711, checkout=tmp_path)}")
     # A checkout that another one has set up for many.
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert ready.owner_problem(tmp_path) is None
+    assert ready.owner_problem(tmp_path, {"TARGET": "local"}) is None
+
+
+BY_ROOT = ("java-17.0.15.tar", "jlink.log", "monitoring", "monitoring-1.tar", "node-exporter-1.tar")
+
+
+@pytest.mark.parametrize("name", BY_ROOT)
+def test_what_only_other_targets_need_is_roots_for_all_that_a_user_does(
+    tmp_path, monkeypatch, name
+):
+    """`make demo TARGET=local` was refused after `sudo make deploy TARGET=lab`."""
+    made = tmp_path / ".kairoscope" / "bundles" / name
+    made.parent.mkdir(parents=True)
+    made.write_text("")
+    monkeypatch.setattr(ready, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != made)
+
+    def refuses(**given: str) -> bool:
+        return "made by another user" in str(ready.problems("setup", given)[:1])
+
+    assert not refuses(TARGET="local", MONITORING="false")
+    assert not refuses(TARGET="local")
+    assert refuses(TARGET="hosts")
+    monitored = not name.startswith(("java", "jlink"))
+    assert refuses(TARGET="local", MONITORING="true") is monitored
 
 
 def test_what_a_build_removes_meanwhile_is_no_trouble(tmp_path, monkeypatch):
@@ -282,7 +307,7 @@ def test_what_a_build_removes_meanwhile_is_no_trouble(tmp_path, monkeypatch):
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    assert ready.owner_problem(tmp_path) is None
+    assert ready.owner_problem(tmp_path, {"TARGET": "local"}) is None
 
 
 def test_nothing_is_left_where_it_could_be_written(tmp_path):
