@@ -583,6 +583,35 @@ def interrupted(copytree: Any, to: Path) -> Any:
     return copy
 
 
+def test_a_backend_that_was_being_put_back_is_known(
+    fake: Path, stands: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All later deploys were refused, whose BACKEND= was the target's own."""
+    folder, before = stands
+    backend = fake / "backend.hcl"
+    backend.write_text('bucket = "one"\n')
+    shutil.copy(backend, folder)
+    copy = shutil.copy2
+
+    def killed(source: Path, to: Path) -> Any:
+        if to == folder / "backend.hcl":
+            raise KeyboardInterrupt
+        return copy(source, to)
+
+    monkeypatch.setattr(shutil, "copy2", killed)
+    with pytest.raises(KeyboardInterrupt):
+        target.show(planned(), account(fake), backend, lambda _: None)
+    assert not (folder / "backend.hcl").exists()
+    monkeypatch.setattr(shutil, "copy2", copy)
+    other = fake / "other.hcl"
+    other.write_text('bucket = "two"\n')
+    with pytest.raises(UserError, match="the target's state is kept elsewhere"):
+        target.show(planned(), account(fake), other, lambda _: None)
+    target.Aws().check_given(Options(account(fake), backend))
+    target.show(planned(), account(fake), backend, lambda _: None)
+    assert files(folder) == before | {"backend.hcl": backend.read_text()}
+
+
 def test_an_interrupt_leaves_modules_that_destroy_can_read(
     stands: tuple[Path, dict[str, str]], fake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -203,7 +203,9 @@ class Terraform:
             )
         if backend is None or not self.exists:
             return
-        known = self.folder / "backend.hcl"
+        # Where the folder is yet to be put back, it may be without the file.
+        stands = self._before if self._before.exists() else self.folder
+        known = stands / "backend.hcl"
         if not known.exists() or known.read_text() != backend.read_text():
             raise UserError(
                 f"{backend}: the target's state is kept elsewhere ({self.folder}). To move it, "
