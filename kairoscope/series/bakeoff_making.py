@@ -94,20 +94,24 @@ class Making:
         if self._bakeoff.document["deployed"] not in (None, entrant.name):
             self._destroy()
         document, enough = self._bakeoff.system(entrant), True
-        try:
-            ahead = list(left)
-            while ahead and (enough := self._enough(ahead[0])):
+        ahead = list(left)
+        while ahead and (enough := self._enough(ahead[0])):
+            if ahead[0].name == LOAD and self._bakeoff.document["deployed"]:
+                # Series that an earlier try has left would not be created in the measured one.
+                self._destroy()
+            try:
                 self._bakeoff.note(deployed=entrant.name)
                 if self._lacks_series(ahead[0]):
                     self._bring_series(entrant, document)
                 self._make(entrant, document, ahead[0])
-                if ahead[0].name in document["steps"]:
-                    ahead.pop(0)
-        except UserError as error:
-            self._console.print(f"{entrant.name}: {error.message}", markup=False)
-            document["error"] = error.message
-            self._bakeoff.keep(document)
-            self._made()
+            except UserError as error:
+                self._console.print(f"{entrant.name}: {error.message}", markup=False)
+                document["error"] = error.message
+                self._bakeoff.keep(document)
+                self._made()
+                break
+            if ahead[0].name in document["steps"]:
+                ahead.pop(0)
         if self._bakeoff.document["deployed"]:
             self._destroy()
         return enough

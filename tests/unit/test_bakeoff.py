@@ -173,6 +173,31 @@ def test_an_interrupted_one_goes_on_with_the_step_that_is_not_there(tmp_path: Pa
     assert opened(tmp_path / "other", entrants).folder != found.folder
 
 
+def test_a_first_load_that_was_interrupted_comes_on_servers_that_are_new(tmp_path: Path) -> None:
+    found = opened(tmp_path, [OURS])
+    with pytest.raises(KeyboardInterrupt):
+        run(found, [OURS], Target(stops_at=1))
+    assert (found.document["deployed"], found.document["loaded"]) == ("laptop", False)
+    again, target = opened(tmp_path, [OURS]), Target()
+    assert run(again, [OURS], target) == 0
+    assert target.did[:3] == ["destroy", "deploy laptop.yml", "load laptop --count-visible"]
+    assert again.system(OURS)["unmeasured"] == []
+
+
+def test_what_cannot_be_destroyed_before_a_load_is_made_again_is_no_fault_of_it(
+    tmp_path: Path,
+) -> None:
+    found = opened(tmp_path, [OURS])
+
+    class Stuck(Target):
+        def destroy(self) -> None:
+            raise UserError("could not remove the folder")
+
+    with pytest.raises(UserError, match="could not remove the folder"):
+        run(found, [OURS], Stuck(words={1: "invalid"}))
+    assert found.system(OURS)["error"] is None
+
+
 def test_what_cannot_be_destroyed_is_no_fault_of_the_next_system(tmp_path: Path) -> None:
     entrants = [OURS, OTHER]
     found = opened(tmp_path, entrants)
@@ -566,7 +591,9 @@ def test_a_run_that_says_nothing_of_its_system_is_made_once_more(tmp_path: Path)
     kills = [bakeoff.kill_name(s) for s in (0, 5, 15)]
     assert list(document["spoiled"]) == ["load", kills[0], kills[1]]
     assert target.did == [
-        *("deploy laptop.yml", "load laptop --count-visible", "load laptop --count-visible"),
+        # Its figures have the creation of series, which the first try would have done.
+        *("deploy laptop.yml", "load laptop --count-visible", "destroy"),
+        *("deploy laptop.yml", "load laptop --count-visible"),
         *("load laptop --ask", "deploy laptop-killed.yml"),
         *("load laptop-killed --kill-after 0", "load laptop-killed --kill-after 0"),
         *("load laptop-killed --kill-after 5", "load laptop-killed --kill-after 5"),
