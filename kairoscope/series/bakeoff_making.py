@@ -145,7 +145,8 @@ class Making:
     def _make(self, entrant: Entrant, document: dict[str, Any], step: Step) -> None:
         """Make one step.
 
-        It is left where its run says nothing of the system, and was the first one.
+        It is left where its run says nothing of the system, and was the first one. That nothing
+        served again after a kill is said of the system.
         """
         self._console.print(f"\n[bold]{entrant.name}: {step.name}[/]")
         began = time.monotonic()
@@ -158,7 +159,10 @@ class Making:
             document["steps"][step.name] = os.path.relpath(made, folder)
         else:
             made = self._load(wanted)
-            if step.name not in document["spoiled"] and (why := self._spoiled(made)):
+            if why := self._spoiled(made):
+                # Its servers may be down, or about to serve again: a deploy waits for them.
+                self._file = ""
+            if why and step.name not in document["spoiled"] and not _stayed_down(made):
                 self._console.print(f"{why}: once more", markup=False)
                 document["spoiled"][step.name] = made.name
             else:
@@ -187,6 +191,12 @@ class Making:
         due = [step, Step(LOAD, "")] if self._lacks_series(step) else [step]
         usual_s = sum(self._took_s.get(s.kind, self._asked.guessed_s(s)) for s in due)
         return not self._steps or time.monotonic() + usual_s <= self._until
+
+
+def _stayed_down(run: Path) -> bool:
+    """Whether nothing served again after a run's kill: a figure, whatever else the run lacks."""
+    killed = run / run_folder.KILLED
+    return killed.exists() and run_folder.read_object(killed).get("serving_s") is None
 
 
 def begin_at(folder: Path, document: Mapping[str, Any], asked: Asked) -> int:

@@ -595,8 +595,10 @@ def test_a_run_that_says_nothing_of_its_system_is_made_once_more(tmp_path: Path)
         *("deploy laptop.yml", "load laptop --count-visible", "destroy"),
         *("deploy laptop.yml", "load laptop --count-visible"),
         *("load laptop --ask", "deploy laptop-killed.yml"),
-        *("load laptop-killed --kill-after 0", "load laptop-killed --kill-after 0"),
-        *("load laptop-killed --kill-after 5", "load laptop-killed --kill-after 5"),
+        # Servers that are down, or about to serve again, are waited for.
+        *("load laptop-killed --kill-after 0", "deploy laptop-killed.yml"),
+        *("load laptop-killed --kill-after 0", "load laptop-killed --kill-after 5"),
+        *("deploy laptop-killed.yml", "load laptop-killed --kill-after 5"),
         # Too short for a part of its verdict, which is not what it is for.
         *("load laptop-killed --kill-after 15", "destroy"),
     ]
@@ -834,6 +836,64 @@ def test_a_kill_after_which_nothing_served_again_is_told(tmp_path: Path) -> None
     assert shown(3, None, 4) == bakeoff_figures.Cell("3 s to 4 s; not after 1 of 3 kills", why=why)
     why = "its run says: It is pass."
     assert shown(None, None, None) == bakeoff_figures.Cell("not after 3 of 3 kills", why=why)
+
+
+class Down(Target):
+    """Of which a kill leaves servers that a deploy alone brings back, if it does."""
+
+    def __init__(self, *, comes_back: bool) -> None:
+        super().__init__(words={4: "error"})  # the kill after 5 s
+        self.comes_back, self.down = comes_back, False
+
+    def deploy(self, wanted: Wanted) -> None:
+        super().deploy(wanted)
+        if self.down and not self.comes_back:
+            raise UserError("laptop did not become healthy")
+        self.down = False
+
+    def destroy(self) -> None:
+        super().destroy()
+        self.down = False
+
+    def load(self, wanted: Wanted, into: Path) -> Path:
+        if self.down:
+            raise UserError("`kairoscope load` left no run folder")
+        made = super().load(wanted, into)
+        if self.loads == 4:
+            self.down = True
+            killed = json.loads((made / run_folder.KILLED).read_text())
+            del killed["serving_s"]
+            (made / run_folder.KILLED).write_text(json.dumps(killed))
+            for name in ("stored", "queued"):
+                book = json.loads((made / run_folder.LEDGER).read_text()) | {name: None}
+                (made / run_folder.LEDGER).write_text(json.dumps(book))
+        return made
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+def test_servers_that_stay_down_after_a_kill_are_a_figure_of_it(
+    tmp_path: Path, comes_back: bool
+) -> None:
+    found = opened(tmp_path, [OURS])
+    target = Down(comes_back=comes_back)
+    run(found, [OURS], target)
+    document = found.system(OURS)
+    kills = [bakeoff.kill_name(s) for s in (0, 5, 15)]
+    made = kills if comes_back else kills[:2]
+    assert list(document["steps"]) == ["load", "queries", *made]
+    assert document["spoiled"] == {}
+    assert document["error"] == (None if comes_back else "laptop did not become healthy")
+    cells = {row.label: row.cells["laptop"] for row in rows_of(found)}
+    why = "its run says: It is error."
+    told = f"3 s; not after 1 of {len(made)} kills"
+    assert cells["serves again after a kill"] == bakeoff_figures.Cell(told, why=why)
+    survived = cells["survives kill -9 5 s after the last acknowledgement"]
+    assert survived == bakeoff_figures.Cell("not judged", why=why)
+    if not comes_back:  # On servers that are new: what is left, and not that kill once more.
+        again = Target()
+        assert run(opened(tmp_path, [OURS]), [OURS], again) == 0
+        killed = [step for step in again.did if "--kill-after" in step]
+        assert killed == ["load laptop-killed --kill-after 15"]
 
 
 def test_the_time_to_drain_is_that_of_the_verdict(tmp_path: Path) -> None:
