@@ -20,6 +20,7 @@ def settle(current: CurrentRun, session: Session, console: Console) -> None:
     settling = settlement.Settlement(schedule, found)
     way = session.read_back(schedule, settling.incomplete, settling.add, console)
     read_back = settling.found(way.passes)
+    read_back.waiting = way.waiting
     read_back.notes.append(way.note)
     # Before anything else is asked, which may fail: this took long, and names what is lost.
     read_back.write_gaps(current.folder)

@@ -335,6 +335,8 @@ class Session:
             unread.clear()
             try:
                 self._server.settle(self._host)
+                # Before they are read: what comes to be found meanwhile is not lost.
+                waiting = self.waiting_now()[0]["waiting"]
                 with live.stage(console, "read back", schedule.points, "points") as shown:
                     results = list(self._results(schedule, shown, unread))
             except (OSError, ValueError) as error:
@@ -350,7 +352,7 @@ class Session:
         if unread:
             note += f"; {len(unread):,} series could not be read and are missing, as {unread[0]}"
         count = functools.partial(self._server.count, self._host, schedule)
-        return ReadBack(passes, note, count)
+        return ReadBack(passes, note, count, waiting)
 
     def _results(
         self, schedule: Schedule, shown: Callable[[int], object], unread: list[str]

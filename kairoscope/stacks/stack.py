@@ -212,11 +212,14 @@ class ReadBack:
         passes: how often it had to ask for some series.
         note: which way it went, for the ledger.
         rows: counts the rows of the run in the store; may raise anything.
+        waiting: points that waited when what is missing was about to be asked for the last time.
+            None: a node did not tell, or nothing is missing.
     """
 
     passes: int
     note: str
     rows: Callable[[], int]
+    waiting: int | None = None
 
 
 @dataclass(frozen=True)

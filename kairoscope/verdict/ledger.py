@@ -183,7 +183,8 @@ def balance(
 ) -> Ledger:
     """The ledger of a run that was read back.
 
-    `queued_points`: what still waits on the servers (None: they do not tell, taken as 0).
+    `queued_points`: what still waited on the servers when that was no longer watched (None: they
+    do not tell, taken as 0); of it what was stored before all was read back does not wait any more.
     `failed`: points that the servers say they gave up. A point that must be there and did not come
     back is logged as failed if they say so, else queued, up to as many as wait, else missing.
     """
@@ -193,7 +194,10 @@ def balance(
     missing, given_up = _without([g for g in found.gaps if g.kind != WRONG_VALUE], failed)
     lost = _settle_died(counts, outcomes, found.found_of_died, ledger.notes)
     not_back = sum(gap.count for gap in missing) + lost
-    ledger.queued = min(not_back, queued_points or 0)
+    waiting = queued_points or 0
+    if found.waiting is not None:
+        waiting = min(waiting, found.waiting)
+    ledger.queued = min(not_back, waiting)
     ledger.failed_logged = given_up.total()
     ledger.failed_reasons = [Reason(*most) for most in given_up.most_common(NAMED_REASONS)]
     ledger.series = counts["series"]

@@ -211,6 +211,8 @@ class ReadBack:
         rows_by_cql: rows counted in the store; None: not counted.
         at_all: what every replica has of the missing ones; None if none are, or it was not asked.
         notes: what else the ledger should say of how it was read.
+        waiting: points that waited on the servers when what is missing was about to be asked for
+            the last time; None: they did not tell, or it was not looked at.
     """
 
     passes: int
@@ -220,6 +222,7 @@ class ReadBack:
     rows_by_cql: int | None = None
     at_all: AtAll | None = None
     notes: list[str] = field(default_factory=list)
+    waiting: int | None = None
 
     def write_gaps(self, folder: Path) -> None:
         """Write readback-gaps.jsonl, which does not change any more. Before `write`."""

@@ -33,15 +33,21 @@ def settled(
     back: dict[int, Points],
     queued: int | None = 0,
     failed: list[FailedPoint] | None = None,
+    waiting: int | None = None,
 ) -> ledger.Ledger:
-    """The ledger if `back` came back, by series number; all of a series that is not in it."""
+    """The ledger if `back` came back, by series number; all of a series that is not in it.
+
+    `waiting`: of `queued` points those that still waited when they were read back.
+    """
     settling = settlement.Settlement(schedule, found)
     for series in schedule.series():
         points = back.get(series.number, load_samples.points_of(schedule, series))
         settling.add(result_of(schedule, series, points))
     failed = failed or []
-    book = ledger.balance(found, settling.found(), queued, failed)
-    again = ledger.balance(found, *written_and_read(schedule, settling.found(), queued, failed))
+    facts = settling.found()
+    facts.waiting = waiting
+    book = ledger.balance(found, facts, queued, failed)
+    again = ledger.balance(found, *written_and_read(schedule, facts, queued, failed))
     assert again.to_json() == book.to_json()
     assert [gap.whole() for gap in again.gaps] == [gap.whole() for gap in book.gaps]
     return again
@@ -108,12 +114,12 @@ def test_the_ledger_equals_a_count_by_hand(spec, data):
             elif word == claimed:
                 kind = "missing" if spec.acknowledges else "missing (unacknowledged)"
                 gaps.add((label_of(spec, series), kind, t))
-    queued = data.draw(st.one_of(st.none(), st.integers(0, 10)))
+    queued, waiting = (data.draw(st.one_of(st.none(), st.integers(0, 10))) for _ in range(2))
 
     with tempfile.TemporaryDirectory() as folder:
         load_samples.write_worker_files(schedule, Path(folder), became)
         found = outcomes.read(schedule, Path(folder))
-    book = settled(schedule, found, back, queued, failed)
+    book = settled(schedule, found, back, queued, failed, waiting)
 
     assert book.scheduled == schedule.points
     for word in load_samples.WORDS:
@@ -124,7 +130,8 @@ def test_the_ledger_equals_a_count_by_hand(spec, data):
     assert book.wrong_value == expected["wrong"]
     assert book.failed_logged == expected[claimed, "given up"]
     assert sum(count for _, count in book.failed_reasons) == book.failed_logged
-    assert book.queued == min(queued or 0, expected[claimed, "absent"])
+    waits = queued or 0 if waiting is None else min(queued or 0, waiting)
+    assert book.queued == min(waits, expected[claimed, "absent"])
     assert book.queued + book.claimed_missing == expected[claimed, "absent"]
     if spec.acknowledges:
         not_back = expected["unknown", "absent"] + expected["unknown", "given up"]

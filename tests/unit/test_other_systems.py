@@ -992,6 +992,7 @@ def test_a_file_that_a_kill_cut_short_takes_its_own_series_alone(
     monkeypatch.setattr(single_session, "PAUSE_S", 0)
     schedule, graphite = three_a_second(), cast(Any, known.stack("graphite"))
     monkeypatch.setattr(graphite.server, "settle", lambda _: None)
+    monkeypatch.setattr(graphite.server, "waiting", lambda _: 0)
     for one, times, found in points_of(schedule):
         whole = whisper_file({t // 1000: float(v) for t, v in zip(times, found, strict=True)})
         file = whisper_path(graphite_host, path_of("temp", {"sensor": str(one.number)}))
@@ -1031,14 +1032,20 @@ class Slow:
 
     def __init__(self) -> None:
         self.asked = 0
+        self.waits = 900
 
     def settle(self, _: Host) -> None:
         self.asked += 1
+        self.waits -= 100
+
+    def waiting(self, _: Host) -> int:
+        return self.waits
 
     def read(self, _: Host, schedule: Schedule) -> Iterator[tuple[Any, Any]]:
         for one, times, found in points_of(schedule):
             if self.asked > 1 or one.number:
                 yield one, np.stack([np.array(times), np.array(found)], axis=1)
+        self.waits -= 100  # stored, too late to be read by this pass
 
     def count(self, _: Host, schedule: Schedule) -> int:
         return schedule.points
@@ -1055,6 +1062,7 @@ def test_what_is_only_late_is_read_again(monkeypatch: pytest.MonkeyPatch) -> Non
         schedule, lambda got: not got.right.all(), results.append, Console(quiet=True)
     )
     assert (way.passes, way.rows()) == (2, schedule.points)
+    assert way.waiting == 600  # as the second pass began to read
     assert len(results) == 3
     assert all(got.present.all() and got.right.all() for got in results)
 

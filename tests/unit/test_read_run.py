@@ -42,7 +42,12 @@ class KairosDB:
         self.lacking = set(lacking)
 
     async def read_all(
-        self, schedule: Schedule, *args: Any, series: list[Series], seen: dict[int, SeriesResult]
+        self,
+        schedule: Schedule,
+        *args: Any,
+        series: list[Series],
+        seen: dict[int, SeriesResult],
+        on_last: Any,
     ) -> int:
         assert all(not found.right.all() or found.unexpected for found in seen.values())
         on_result: Callable[[SeriesResult], None] = args[1]

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import load_samples
@@ -111,6 +111,7 @@ def read(
     settle_s: tuple[float, ...] = (),
     incomplete: bool = False,
     also: tuple[str, ...] = (),
+    on_last: Callable[[], object] = lambda: None,
 ) -> tuple[dict[int, SeriesResult], int]:
     """Results by series number, and passes; `also`: nodes asked in turn, before the store's."""
     results: dict[int, SeriesResult] = {}
@@ -123,7 +124,11 @@ def read(
         async with store.serving() as url:
             spec = dataclasses.replace(schedule.spec, nodes=[*also, url], telnet=[])
             return await queries.read_all(
-                Schedule(spec), lambda r: incomplete and not r.right.all(), keep, settle_s
+                Schedule(spec),
+                lambda r: incomplete and not r.right.all(),
+                keep,
+                settle_s,
+                on_last=on_last,
             )
 
     return results, asyncio.run(go())
@@ -227,8 +232,16 @@ def test_what_is_missing_is_asked_for_again_and_told_once():
 def test_what_stays_missing_is_told_after_the_last_pass():
     schedule = Schedule(load_samples.spec_of(sensors=3))
     points = all_points(schedule)
-    results, passes = read(Store(points[1:]), schedule, settle_s=NEVER, incomplete=True)
+    store, asked_before = Store(points[1:]), list[int]()
+    results, passes = read(
+        store,
+        schedule,
+        settle_s=NEVER,
+        incomplete=True,
+        on_last=lambda: asked_before.append(len(store.queries)),
+    )
     assert passes == 2
+    assert asked_before == [len(store.queries) - 1]
     assert results[0].present.tolist() == [False, True, True]
     assert len(results) == 3
 

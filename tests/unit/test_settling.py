@@ -1,6 +1,7 @@
 """What is kept of a read-back whatever the servers do after it."""
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -17,9 +18,11 @@ from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host, Inventory
 from kairoscope.run import settling
 from kairoscope.stacks.compared import compare
+from kairoscope.stacks.kairosdb import session as kairosdb_session
 from kairoscope.stacks.kairosdb.given_up import failed_logs
 from kairoscope.stacks.kairosdb.session import Session
 from kairoscope.stacks.stack import ReadBack
+from kairoscope.verdict import ledger
 from kairoscope.verdict.settlement import AtAll, FailedPoint
 
 CONSOLE = Console(quiet=True)
@@ -28,15 +31,15 @@ CONSOLE = Console(quiet=True)
 class Servers:
     """Of which a point is lost, and which do then with `given_up` what is wanted of them."""
 
-    def __init__(self, given_up: Any) -> None:
-        self.given_up = given_up
+    def __init__(self, given_up: Any, waiting: int | None = None) -> None:
+        self.given_up, self.waiting = given_up, waiting
 
     def read_back(self, schedule: Any, incomplete: Any, on_result: Any, console: Any) -> ReadBack:
         lost = next(schedule.series()).number
         for series in schedule.series():
             points = load_samples.points_of(schedule, series)[series.number == lost :]
             on_result(compare(schedule, series, np.array(points, dtype=np.int64).reshape(-1, 2)))
-        return ReadBack(1, "read", lambda: schedule.points - 1)
+        return ReadBack(1, "read", lambda: schedule.points - 1, self.waiting)
 
     def look_on_all_replicas(self, gaps: list[Any]) -> AtAll:
         return AtAll("QUORUM", 1, 0, 0, 1)
@@ -68,6 +71,51 @@ def test_a_server_that_does_not_say_what_it_gave_up_makes_the_run_incomplete(tmp
     assert run.facts.incomplete == ["kairosdb-2 is gone"]
     assert run.judge().verdict == "incomplete"
     assert [gap["count"] for gap in run.json("ledger.json")["gaps"]] == [1]
+
+
+@pytest.mark.parametrize(("waiting", "lost"), [(0, 1), (7, 0), (None, 0)])
+def test_what_waited_when_all_was_read_back_may_come_yet_and_no_more(tmp_path, waiting, lost):
+    def book() -> tuple[int, int, int]:
+        run.judge()
+        found = run.json("ledger.json")
+        return found["queued"], found["missing"], ledger.lost(found)
+
+    run = run_samples.run_of(tmp_path)
+    run.drained(after_s=600, left=50)
+    settling.settle(run.state, Servers(lambda *_: [], waiting), CONSOLE)  # type: ignore[arg-type]
+    assert book() == (1 - lost, lost, lost)
+    # Of a run that was read back before this was looked at.
+    path = tmp_path / run_folder.READBACK
+    document = run_folder.read_object(path)
+    assert document.pop("waiting") == waiting
+    run_folder.write_json(path, document)
+    assert book() == (1, 0, 0)
+
+
+@pytest.mark.parametrize(("told", "waiting"), [([3, 4], 7), ([3, None], None)])
+def test_kairosdb_tells_what_waits_before_what_is_missing_is_asked_for_again(
+    tmp_path, monkeypatch, told, waiting
+):
+    hosts = [Host(f"kairosdb-{n}", "kairosdb", {}) for n in range(len(told))]
+    store = Host("storage-1", "storage", {"kairosdb_keyspace": "k"})
+    plan: Any = SimpleNamespace(target="lab", kairosdb={"read_consistency": "QUORUM"})
+    talk: Any = SimpleNamespace(
+        access=None,
+        cql=lambda *_: nullcontext(),
+        url=lambda host: host.name,
+        get_json=lambda host, *_, **__: {"waiting": told[hosts.index(host)]},
+    )
+    session = Session(plan, Inventory(tmp_path / "inventory.yml", [store], hosts, []), talk)
+
+    def read_run(*_: Any, on_last: Any) -> Any:
+        on_last()
+        return SimpleNamespace(passes=4, text=""), []
+
+    monkeypatch.setattr(kairosdb_session.scan, "read", lambda *_: None)
+    monkeypatch.setattr(kairosdb_session.read_run, "read_run", read_run)
+    schedule: Any = SimpleNamespace(points=1)
+    way = session.read_back(schedule, lambda _: True, lambda _: None, CONSOLE)
+    assert way.waiting == waiting
 
 
 def kairosdb(folder: Path, *names: str) -> Session:

@@ -232,6 +232,13 @@ class Session:
     ) -> ReadBack:
         """Every point from the store by a scan, a sample of the series through KairosDB too."""
         level = self._plan.kairosdb["read_consistency"]
+        waiting: int | None = None
+
+        def look() -> None:
+            nonlocal waiting
+            depths = [node["waiting"] for node in self.waiting_now()]
+            waiting = None if None in depths else sum(depths)
+
         with (
             live.stage(console, "read back from the store", schedule.points, "points") as shown,
             self._talk.cql(self._hosts.storage, ConsistencyLevel.name_to_value[level]) as db,
@@ -246,12 +253,13 @@ class Session:
                 read_run.ThroughKairosDB(self._urls(), self._talk.access),
                 level,
                 shown,
+                on_last=look,
             )
 
         def rows() -> int:
             return read_run.rows(scanned, recount, lambda some: self._rows(schedule, some, console))
 
-        return ReadBack(extent.passes, extent.text, rows)
+        return ReadBack(extent.passes, extent.text, rows, waiting)
 
     def _rows(self, schedule: Schedule, some: list[Series], console: Console) -> int:
         """Rows of series that the scan did not show whole, counted at LOCAL_QUORUM."""

@@ -254,6 +254,7 @@ async def read_all(
     access: Access | None = None,
     series: Iterable[Series] | None = None,
     seen: Mapping[int, SeriesResult] | None = None,
+    on_last: Callable[[], object] = lambda: None,
 ) -> int:
     """Read series back, all if none are given; ask again for those that `incomplete` names.
 
@@ -266,7 +267,8 @@ async def read_all(
     With consistency ONE a read may meet the one replica that is still behind (it catches up by
     hints and read repair); so a point is missing only if it stays missing over the passes.
     `nodes` are base URLs of KairosDB nodes as this machine reaches them, where they are not those
-    that the loaders use; `access` is for https ones.
+    that the loaders use; `access` is for https ones. `on_last` is called before the last pass, if
+    it comes to that: nothing is missing but what was missing then.
 
     UserError if no KairosDB node answers.
     """
@@ -288,6 +290,7 @@ async def read_all(
         todo = again
         passes += 1
         await asyncio.sleep(pause)
+    on_last()
     async for result in _read(schedule, todo, here, access):
         on_result(_remembering(before.get(result.series.number), result))
     return passes

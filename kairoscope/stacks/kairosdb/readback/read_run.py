@@ -113,6 +113,7 @@ def read_run(
     consistency: str,
     on_asked: Callable[[int, int], None] = lambda done, total: None,
     settle_s: tuple[float, ...] = queries.SETTLE_S,
+    on_last: Callable[[], object] = lambda: None,
 ) -> tuple[Extent, list[Series]]:
     """Give `on_result` every series of the run once: as the store has it, or KairosDB.
 
@@ -124,7 +125,7 @@ def read_run(
         api: where KairosDB is asked.
         consistency: of the scan, for the words.
         on_asked: called with how many series KairosDB has answered for, of how many.
-        settle_s: see `queries.read_all`.
+        settle_s, on_last: see `queries.read_all`.
 
     Returns:
         Which way it went, and the series whose rows the scan did not count for sure.
@@ -165,6 +166,7 @@ def read_run(
             api.access,
             series=ask,
             seen=scanned.others,
+            on_last=on_last,
         )
     )
     sampled = len(chosen)
