@@ -74,6 +74,11 @@ def _number(context: click.Context, parameter: click.Parameter, value: str | Non
 )
 @empty_option
 @click.option("--anew", is_flag=True, help="Begin again, where an interrupted search would go on")
+@click.option(
+    "--or-anew",
+    is_flag=True,
+    help="Begin again, where an interrupted search is of another commit or machine",
+)
 @click.option("--engine", help="ENGINE= what stores, cassandra or scylla")
 @server_option
 @host_options

@@ -168,7 +168,8 @@ def steps(entrant: Entrant, asked: Asked) -> list[Step]:
         found += [Step(DURABLE + name, durable, options) for name, options in kills]
     if not asked.quick:
         trial = ("--trial", str(SEARCH_TRIAL_S))
-        options = ("--precision", SEARCHED, *trial)
+        # Days may lie between two calls, and a commit, which the page tells.
+        options = ("--precision", SEARCHED, *trial, "--or-anew")
         found.append(Step(SEARCH, f"{entrant.name}-searched.yml", options))
     return found
 

@@ -48,6 +48,7 @@ class Asked:
         trial_s: seconds that a trial is measured.
         confirm_s: seconds of the long run at the end; None for none.
         empty: whether the store is emptied before each trial.
+        or_anew: whether trials of another commit or machine are left out, and not refused.
     """
 
     vary: Vary = "sensors"
@@ -58,6 +59,7 @@ class Asked:
     confirm_s: int | None = None
     empty: bool = False
     anew: bool = False
+    or_anew: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,7 +159,7 @@ def search(experiment: Experiment, asked: Asked, planned: Planned, of: Deploymen
         )
         with interrupts.as_ctrl_c():
             try:
-                _search(record, wanted.plan, trials, of)
+                _search(record, wanted.plan, trials, of, asked.or_anew)
             except Interrupted:
                 page.write(record)
                 raise KeyboardInterrupt from None
@@ -215,15 +217,16 @@ def _open(experiment: Experiment, asked: Asked, wanted: Settled) -> Record:
         record = Record.open(into, name, document, time.time(), anew=asked.anew)
     except OSError as error:
         raise UserError(f"The search could not be written to {into}: {error}") from error
-    record.check({"git": provenance.git(), "machine": provenance.this_machine()})
+    here = {"git": provenance.git(), "machine": provenance.this_machine()}
+    record.check(here, or_anew=asked.or_anew)
     return record
 
 
-def _search(record: Record, plan: Plan, trials: Trials, of: Deployment) -> None:
+def _search(record: Record, plan: Plan, trials: Trials, of: Deployment, or_anew: bool) -> None:
     goal, confirm = plan.goal, plan.confirm_s is not None
     of.console.print("warm-up: Java compiles, and series are indexed for the first time")
     warm = trials(Wanted("warm-up", goal.start, WARM_UPS * goal.final_s, patient=True))
-    record.warmed_up(warm)
+    record.warmed_up(warm, or_anew=or_anew)
     if warm.lost:
         nothing = Result("lost", Bounds(None, None), None, None, why=warm.ended_by)
         record.end(nothing, record.trials, confirm)

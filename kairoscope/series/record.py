@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -84,14 +85,18 @@ class Record:
             for trial in self.document["trials"]
         ]
 
-    def check(self, now: Mapping[str, Any]) -> None:
+    def check(self, now: Mapping[str, Any], *, or_anew: bool = False) -> None:
         """UserError if trials were made with another commit, or elsewhere, than `now`, which has
-        all of a manifest's conditions or some."""
+        all of a manifest's conditions or some; with `or_anew` they are left out instead."""
         if not self.document["trials"]:
             return
         known = [name for name in _CONDITIONS if name in now]
         before, later = ({name: of.get(name) for name in known} for of in (self._made_by(), now))
         if differ := comparable.differences(_facets(before), _facets(later)):
+            if or_anew:
+                self.document["started_s"] = time.time()
+                self.keep([])
+                return
             raise UserError(
                 f"{self.folder} cannot go on, as its {len(self.document['trials'])} trials were "
                 f"made with something else: {comparable.described(differ)}. Their interval would "
@@ -122,13 +127,14 @@ class Record:
         """Only those: what was made before them does not belong to this search any more."""
         self.document["trials"] = [asdict(trial) for trial in trials]
 
-    def warmed_up(self, outcome: Outcome) -> None:
-        """A warm-up, which is no trial. UserError if trials to come would be of something else than
-        those that there are: servers tell their versions, and hosts what they are, once deployed.
+    def warmed_up(self, outcome: Outcome, *, or_anew: bool = False) -> None:
+        """A warm-up, which is no trial. As `check` if trials to come would be of something else
+        than those that there are: servers tell their versions, and hosts what they are, once
+        deployed.
         """
         self.document["warm_ups"].append(asdict(outcome))
         self.write()
-        self.check(self._conditions(outcome))
+        self.check(self._conditions(outcome), or_anew=or_anew)
 
     def end(self, result: Result, trials: list[Trial], confirm: bool) -> None:
         """What it came to."""

@@ -258,6 +258,26 @@ def test_other_servers_are_refused_once_they_tell(stubbed, home, monkeypatch, ot
     assert [len(d["trials"]) for d in documents(home)] == [3]
 
 
+@pytest.mark.parametrize("other", [OTHER_COMMIT, {"versions": {"stub": "2"}}])
+def test_a_search_begins_again_where_it_may_not_go_on(stubbed, home, monkeypatch, other):
+    """As a bake-off's, whose systems are there already: of another commit, or other servers."""
+    interrupted(stubbed, monkeypatch)
+    ((before,), *_) = (d["trials"][:1] for d in documents(home))
+    monkeypatch.setattr(run, "load", Loads(700, **other))
+    monkeypatch.setattr(provenance, "git", lambda: (CONDITIONS | other)["git"])
+    status, said = search(stubbed, "--or-anew")
+    assert (status, "goes on after" in said and "git" in other) == (0, False), said
+    (found,) = documents(home)
+    assert before["outcome"]["run"] not in [trial["outcome"]["run"] for trial in found["trials"]]
+    assert found["conditions"] == CONDITIONS | other
+    assert len(found["commits"]) == 1
+    # Of the same it goes on.
+    interrupted(stubbed, monkeypatch)
+    monkeypatch.setattr(provenance, "git", lambda: CONDITIONS["git"])
+    status, said = search(stubbed, "--or-anew")
+    assert (status, "goes on after 3 trials" in said) == (0, True), said
+
+
 def test_a_checkout_that_changes_meanwhile_is_told(stubbed, home, monkeypatch):
     loads = Loads(700)
 
