@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,8 +77,8 @@ def bakeoff(
     into.mkdir(parents=True, exist_ok=True)
     refusal = "Another bake-off runs here: each would destroy what the other measures."
     with operation.hold(into / "lock", refusal):
-        found = bakeoffs.BakeOff.open(into, target, entrants, asked, limits, anew=anew)
-        _check_free(target, found)
+        check = functools.partial(_check_free, target)
+        found = bakeoffs.BakeOff.open(into, target, entrants, asked, limits, anew=anew, check=check)
         console.print(f"bake-off: {found.folder}")
 
         def write() -> Path:
@@ -94,16 +95,18 @@ def bakeoff(
     leave(1 if failed else 2 if left else 0, "a system failed" if failed else "it is not whole yet")
 
 
-def _check_free(target: str, found: BakeOff) -> None:
-    """UserError if the target is deployed with anything but what this bake-off left there: it
-    would be destroyed. What is not there any more was destroyed by hand, which is written down."""
+def _check_free(target: str, found: BakeOff | None) -> None:
+    """UserError if the target is deployed with anything but what a bake-off that goes on left
+    there: it would be destroyed. What is not there any more was destroyed by hand, which is
+    written down."""
     from kairoscope.hosts import deployed
 
     if not deployed.plan_file(target).exists():
-        found.gone()
+        if found:
+            found.gone()
         return
     there = deployed.deployed_plan(target).experiment_file
-    if not found.owns(there):
+    if not (found and found.owns(there)):
         raise UserError(
             f"Target {target} is deployed with {there}, which a bake-off would destroy. First: "
             "make destroy"

@@ -10,7 +10,7 @@ is whole before what takes longest.
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -229,9 +229,14 @@ class BakeOff:
         limits: Mapping[str, Any],
         *,
         anew: bool = False,
+        check: Callable[["BakeOff | None"], object] = lambda _: None,
     ) -> "BakeOff":
         """The newest one of the same, by this version, if it did not come to its end or a system
-        failed in it, which is tried again; or a new one. OSError if it cannot be written."""
+        failed in it, which is tried again; or a new one. OSError if it cannot be written.
+
+        `check` is called with the one that goes on, None if a new one begins, before anything is
+        written: one that was refused and is empty would hide the one that was interrupted.
+        """
         wanted = {
             "target": target,
             "systems": [entrant.name for entrant in entrants],
@@ -244,10 +249,12 @@ class BakeOff:
         if found:
             failed = [each for each in map(found.system, entrants) if each["error"]]
             if failed or found.document["ended"] is None:
+                check(found)
                 for each in failed:
                     found.keep(each | {"error": None})
                 found.note(ended=None)
                 return found
+        check(None)
         folder = into / run_folder.stamp(time.time())
         folder.mkdir(parents=True)
         for entrant in entrants:

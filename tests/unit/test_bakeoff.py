@@ -499,6 +499,26 @@ def test_a_deployment_that_is_not_its_own_is_left_alone(
     assert (kept["deployed"], kept["loaded"]) == (None, False)
 
 
+def test_a_new_one_that_is_refused_hides_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path))
+    names = iter(("a", "b", "c"))
+    monkeypatch.setattr(run_folder, "stamp", lambda _: next(names))
+    entrant, _, _ = command._entered("influxdb", asked := Asked(100, 60, quick=True))
+    monkeypatch.setattr(command, "_entered", lambda *_: (entrant, LIMITS, "laptop"))
+    interrupted = opened(tmp_path / "bakeoff", entrant, asked)
+    interrupted.note(deployed="influxdb", loaded=True)
+    (tmp_path / "local").mkdir()
+    made = known.plan(experiments.load(str(interrupted.folder / "influxdb.yml")))
+    (tmp_path / "local" / "plan.json").write_text(made.to_json())
+    arguments = ["--only", "influxdb", "--sensors", "100", "--duration", "60", "--quick"]
+    with pytest.raises(UserError, match="First: make destroy"):
+        command.bakeoff.main([*arguments, "--anew"], standalone_mode=False)
+    assert opened(tmp_path / "bakeoff", entrant, asked).folder == interrupted.folder
+    assert [path.name for path in (tmp_path / "bakeoff").iterdir() if path.is_dir()] == ["a"]
+
+
 def test_systems_that_are_not_compared_are_refused() -> None:
     with pytest.raises(UserError, match=r"ONLY=laptop,fleet: fleet is not compared. There are: "):
         command._entered("laptop,fleet", ASKED)
