@@ -17,7 +17,7 @@ from typing import Protocol
 from rich.console import Console
 
 from kairoscope import experiment as experiments
-from kairoscope import live, paths, run_folder
+from kairoscope import interrupts, live, paths, run_folder
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, supervisor
 from kairoscope.hosts.inventory import Inventory
@@ -195,15 +195,21 @@ def _restart(of: str, folder: Path, names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def _interrupts_passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Within the block Ctrl-C and SIGTERM reach the verb; after its end they interrupt us too."""
+    """Within the block Ctrl-C, and what does the same, reach the verb; after its end they interrupt
+    us too. One that is ignored, as by nohup, stays so, of the verb as well."""
     got: list[int] = []
 
     def pass_on(number: int, _: object) -> None:
+        interrupts.let_go_of_deaf()
         if not got:
             process.send_signal(number)
         got.append(number)
 
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {
+        number: signal.signal(number, pass_on)
+        for number in (signal.SIGINT, *interrupts.SIGNALS)
+        if signal.getsignal(number) is not signal.SIG_IGN
+    }
     try:
         yield
     finally:

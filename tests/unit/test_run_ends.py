@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -18,6 +20,7 @@ from kairoscope.cli import known
 from kairoscope.errors import UserError
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.run import finishing, opening, run
+from kairoscope.series import driver
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -53,6 +56,30 @@ def test_signals_are_as_before_once_a_run_has_ended():
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, mine)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, *interrupts.SIGNALS])
+def test_what_interrupts_a_series_reaches_the_verb_that_it_is_at(number):
+    """A terminal does not tell that one, which is in a session of its own."""
+    told: list[str | int] = []
+    process: Any = SimpleNamespace(send_signal=told.append)
+    mine = signal.signal(number, signal.default_int_handler)
+    try:
+        with (
+            pytest.raises(KeyboardInterrupt),
+            interrupts.as_ctrl_c(),
+            driver._interrupts_passed_on(process),
+        ):
+            os.kill(os.getpid(), number)
+            told.append("waits for its end")
+        assert told == [number, "waits for its end"]
+        signal.signal(number, signal.SIG_IGN)
+        with interrupts.as_ctrl_c(), driver._interrupts_passed_on(process):
+            os.kill(os.getpid(), number)
+            assert signal.getsignal(number) is signal.SIG_IGN
+        assert len(told) == 2
+    finally:
+        signal.signal(number, mine)
 
 
 # As a run does: it is interrupted, and then says what it came to.
