@@ -22,7 +22,8 @@ _FAILED = {"lost": "points lost", "none sustained": "nothing sustained"}
 @dataclass(frozen=True)
 class Cell:
     """A figure as it is shown, and as a number where systems are compared by it; or `why` there
-    is none. One that is `doubted` is of a run that says nothing of its system."""
+    is none. One that is `doubted` is of a run that says nothing of its system, or of questions that
+    ended early."""
 
     text: str
     value: float | None = None
@@ -246,7 +247,9 @@ def _asked(kind: str) -> Callable[[System], Cell]:
         records = run_folder.records(run.folder / run_folder.ASKED)
         events = run_folder.records(run.folder / run_folder.EVENTS)
         ended = bakeoff_queries.ended_early(events)
-        return _marked(Cell(*bakeoff_queries.figure(records, kind, ended)), system, QUERIES)
+        # Of some moments of the load, where others' are of all of it.
+        asked = Cell(*bakeoff_queries.figure(records, kind, ended), doubted=bool(ended))
+        return _marked(asked, system, QUERIES)
 
     return cell
 

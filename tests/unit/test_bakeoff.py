@@ -963,12 +963,16 @@ def test_questions_that_ended_early_say_why(tmp_path: Path) -> None:
     event = {"t": 1.0, "what": "questions ended early", "detail": "MemoryError"}
     (folder / run_folder.EVENTS).write_text(json.dumps(event))
 
-    def why() -> str:
-        (cell,) = (
-            row.cells["laptop"] for row in rows_of(found) if row.label.startswith("last point")
-        )
-        return cell.why
+    def asked(label: str) -> bakeoff_figures.Cell:
+        (cell,) = (row.cells["laptop"] for row in rows_of(found) if row.label.startswith(label))
+        return cell
 
+    def why() -> str:
+        return asked("last point").why
+
+    # What was answered by then is told, and held against none: it is not of the whole load.
+    hour = asked("an hour")
+    assert (hour.value, hour.compared) == (40.0, None)
     assert why() == "1 of 1 failed: HTTP 404; questions ended early: MemoryError"
     # At their start, before there was any of them.
     (folder / run_folder.ASKED).unlink()
