@@ -123,7 +123,12 @@ def _stop(current: CurrentRun, samplers: Sequence[Periodic | Followed], captures
     """End all that looks, and note what had ended before."""
     for sampler in samplers:
         sampler.stop()
-    ended = [*(sampler.error for sampler in samplers if sampler.error), *captures.stop()]
+    ended = [sampler.error for sampler in samplers if sampler.error]
+    try:
+        ended += captures.stop()
+    except OSError as error:
+        # Raised, it would be in the place of what ends the load: Ctrl-C, or a disk that is full.
+        ended.append(str(error))
     current.facts.incomplete += [f"a capture ended early: {why}" for why in ended]
 
 

@@ -5,7 +5,10 @@ from collections.abc import Callable
 
 
 def uninterrupted(work: Callable[[], None]) -> None:
-    """Do something to its end, in another thread; a Ctrl-C meanwhile counts afterwards."""
+    """Do something to its end, in another thread; a Ctrl-C meanwhile counts afterwards.
+
+    Whether the work failed or not: what was to end the run ends it, with the failure as its cause.
+    """
     interrupt: KeyboardInterrupt | None = None
     taken, over = threading.Lock(), threading.Event()
     failed: list[BaseException] = []
@@ -27,7 +30,7 @@ def uninterrupted(work: Callable[[], None]) -> None:
             over.wait()
         except KeyboardInterrupt as error:
             interrupt = error
+    if interrupt:
+        raise interrupt from (failed[0] if failed else None)
     if failed:
         raise failed[0]
-    if interrupt:
-        raise interrupt

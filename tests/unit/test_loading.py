@@ -16,6 +16,7 @@ from stub.stack import Captures
 
 from kairoscope.hosts.sampling import Periodic
 from kairoscope.run import loading, samplers
+from kairoscope.run.uninterrupted import uninterrupted
 
 
 @pytest.fixture
@@ -86,3 +87,31 @@ def test_all_captures_have_ended_though_ctrl_c_is_pressed_again_meanwhile(made):
     with pytest.raises(KeyboardInterrupt):
         load(made, captures, interrupted)
     assert not any(sampler.is_alive() for sampler in captures.samplers)
+
+
+def test_captures_that_cannot_be_written_are_noted_and_lose_no_ctrl_c(made, monkeypatch):
+    """On a full disk, where people press it; what ended the load was the error then."""
+
+    def full() -> list[str]:
+        raise OSError("No space left on device")
+
+    def interrupted(_: threading.Event) -> None:
+        raise KeyboardInterrupt("by the user")
+
+    captures = Captures()
+    monkeypatch.setattr(captures, "stop", full)
+    with pytest.raises(KeyboardInterrupt):
+        load(made, captures, interrupted)
+    assert made.facts.incomplete == ["a capture ended early: No space left on device"]
+
+
+def test_ctrl_c_while_work_fails_that_is_done_to_its_end_is_not_lost():
+
+    def work() -> None:
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        time.sleep(0.2)
+        raise OSError("No space left on device")
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        uninterrupted(work)
+    assert isinstance(raised.value.__cause__, OSError)
