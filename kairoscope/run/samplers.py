@@ -190,7 +190,9 @@ class HostProbes(Followed):
             if usage:
                 name = f"loader-worker-{index}"
                 self._file.write(t=t, name=name, role="loader", **usage, disk_bytes=None)
-        self._file.write(t=t, name=f"host {host.name}", role="host", **found["host"])
+        # The host's clock may be another than ours, by which the load's times are.
+        seen = {"t": t, "seen_t": time.time()}
+        self._file.write(**seen, name=f"host {host.name}", role="host", **found["host"])
         few = found.get("free_bytes", MIN_FREE_BYTES) < MIN_FREE_BYTES
         if few and host.name not in self._filled:
             self._low_disk(
