@@ -100,13 +100,22 @@ class JsonLines:
     def __init__(self, path: Path) -> None:
         """Open the file, created if need be."""
         self._lock = threading.Lock()
-        self._file = path.open("a", encoding="utf-8")
+        # No buffer: what a full disk did not take would be written at the end of this process, when
+        # the file's length has been noted.
+        self._file = path.open("ab", buffering=0)
+        self._torn = False
 
     def write(self, **record: Any) -> None:
-        """Append a record and flush it. OSError if the disk is full."""
+        """Append a record. OSError if the disk is full; it is not written later then, but a part of
+        it may have been."""
+        line = (json.dumps(record) + "\n").encode()
         with self._lock:
-            self._file.write(json.dumps(record) + "\n")
-            self._file.flush()
+            if self._torn:
+                line = b"\n" + line
+            self._torn = True
+            while line:
+                line = line[self._file.write(line) :]
+            self._torn = False
 
     def hold(self) -> None:
         """Lock the file until it is closed, at the latest by the end of this process."""

@@ -1,8 +1,10 @@
 """How a run ends: by a signal, and with a disk that is full."""
 
 import errno
+import gc
 import io
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -20,7 +22,9 @@ from kairoscope.cli import known
 from kairoscope.errors import UserError
 from kairoscope.hosts.inventory import Inventory
 from kairoscope.run import finishing, opening, run
+from kairoscope.run_folder import JsonLines
 from kairoscope.series import driver
+from kairoscope.verdict import conclude
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
@@ -192,3 +196,39 @@ def test_a_folder_that_cannot_be_filled_is_no_run(monkeypatch, tmp_path, ends):
     if expected is UserError:
         assert "(No space left); nothing was sent, and there is no run" in caught.value.message
     assert [path.name for path in tmp_path.iterdir()] == ["latest"]
+
+
+def test_what_a_full_disk_did_not_take_is_not_written_when_the_run_has_ended(tmp_path):
+    """The lengths of its files are noted then: with other ones it could not be judged again."""
+    made = run_of(tmp_path)
+    events = tmp_path / run_folder.EVENTS
+    made.state.note("one", "before")
+    mine = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (events.stat().st_size + 10, mine[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            made.state.note("two", "there is room for a part of it")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, mine)
+    made.read_back()
+    made.end()
+    noted = events.stat().st_size
+    made.state.events = None  # as this process would end
+    gc.collect()
+    assert events.stat().st_size == noted
+    assert conclude.again(tmp_path).verdict.verdict == "pass"
+
+
+def test_what_was_cut_off_takes_no_later_event_along(tmp_path):
+    path = tmp_path / "events.jsonl"
+    events = JsonLines(path)
+    mine = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, mine[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            events.write(what="one", detail="longer than there is room for")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, mine)
+    events.write(what="two")
+    events.write(what="three")
+    assert [record["what"] for record in run_folder.records(path)] == ["two", "three"]
