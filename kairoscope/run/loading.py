@@ -14,7 +14,7 @@ from kairoscope.run import backlog as waiting
 from kairoscope.run import faults, load_spec, speeds, tell
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run.current import CurrentRun
-from kairoscope.run.samplers import HostProbes, Processes, look_for_room
+from kairoscope.run.samplers import FOLDER_FREE_BYTES, HostProbes, Processes, room_problem
 from kairoscope.run.uninterrupted import uninterrupted
 from kairoscope.run_folder import JsonLines
 from kairoscope.stacks.stack import Backlog, Captures, Session
@@ -75,12 +75,16 @@ def measured_load(
             current.facts.incomplete.append(message)
             current.note("low disk", message)
 
+    def look_for_room() -> None:
+        if problem := room_problem(current.folder, FOLDER_FREE_BYTES):
+            low_disk(problem)
+
     backlog = session.backlog()
     samplers: list[Periodic | Followed] = [
         *(backlog.samplers if backlog else []),
         _processes(current, session, low_disk),
         # It may be on another disk than the servers, and on another machine.
-        Periodic("run folder", _ROOM_EVERY_S, lambda: look_for_room(current.folder, low_disk)),
+        Periodic("run folder", _ROOM_EVERY_S, look_for_room),
         *captures.samplers,
     ]
     try:

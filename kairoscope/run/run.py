@@ -15,7 +15,7 @@ from kairoscope import interrupts, live, paths, ready
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, operation
 from kairoscope.plan import Plan
-from kairoscope.run import faults, watched
+from kairoscope.run import faults, samplers, watched
 from kairoscope.run import fleet as loader_hosts
 from kairoscope.run.current import CurrentRun
 from kairoscope.run.finishing import finish
@@ -74,6 +74,10 @@ def load(
     into = into or paths.runs_dir()
     if problem := ready.folder_problem(into, "the runs' folder", "Make it writable."):
         raise UserError(problem)
+    # It would end the load at once.
+    if problem := samplers.room_problem(into, samplers.FOLDER_FREE_BYTES):
+        needed = f"a run needs {samplers.FOLDER_FREE_BYTES / 1e6:.0f} MB to be written down"
+        raise UserError(f"The runs' folder: {problem}, and {needed}. Make room.")
     refusal = f"Another load runs on target {plan.target}: each would measure the other."
     with operation.hold(operation.load_lock(plan.target), refusal):
         limit_ms = plan.experiment.limits.clock_offset_ms

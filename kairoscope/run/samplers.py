@@ -25,6 +25,10 @@ from kairoscope.run_folder import JsonLines, Life, life
 # disk kills the process). It is stopped while there is still room to write down what happened.
 MIN_FREE_BYTES = 300_000_000
 
+# Of the disk of the run folder alone, which may be a small one. What a stopped run still writes is
+# the loaders' last files, what was read back, results and report: of a short load 1.4 MB in all.
+FOLDER_FREE_BYTES = 50_000_000
+
 # Walking the data folders is the dear part of a look at processes: every fifth time is enough for a
 # curve.
 DISK_EVERY = 5
@@ -128,14 +132,18 @@ class Processes:
             cpu_ours_s=self._ours.seconds(pids, everything),
             mem_available_bytes=host_probe.available_bytes(),
         )
-        look_for_room(self._supervisor_dir, self._low_disk)
+        if problem := room_problem(self._supervisor_dir, MIN_FREE_BYTES):
+            self._low_disk(problem)
 
 
-def look_for_room(folder: Path, low_disk: Callable[[str], None]) -> None:
-    """`low_disk` gets a message when the disk of a folder on this machine is nearly full."""
-    free = shutil.disk_usage(folder).free
-    if free < MIN_FREE_BYTES:
-        low_disk(f"the disk is nearly full: {free / 1e6:,.0f} MB left at {folder}")
+def room_problem(folder: Path, least_bytes: int) -> str | None:
+    """That the disk of a folder on this machine, which may still be made, is nearly full; or
+    None."""
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if free >= least_bytes:
+        return None
+    return f"the disk is nearly full: {free / 1e6:,.0f} MB left at {folder}"
 
 
 class HostProbes(Followed):

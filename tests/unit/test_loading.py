@@ -14,8 +14,9 @@ from rich.console import Console
 from run_samples import Run, run_of
 from stub.stack import Captures
 
+from kairoscope.errors import UserError
 from kairoscope.hosts.sampling import Periodic
-from kairoscope.run import loading, samplers
+from kairoscope.run import loading, run, samplers
 from kairoscope.run.uninterrupted import uninterrupted
 
 
@@ -49,7 +50,7 @@ def load(made: Run, captures: Captures, run: Any) -> None:
 @pytest.mark.parametrize("room_for_a_note", [True, False])
 def test_a_load_stops_before_the_disk_of_its_folder_is_full(made, monkeypatch, room_for_a_note):
     """Wherever the servers have theirs."""
-    free = shutil.disk_usage(made.folder)._replace(free=samplers.MIN_FREE_BYTES - 1)
+    free = shutil.disk_usage(made.folder)._replace(free=samplers.FOLDER_FREE_BYTES - 1)
     monkeypatch.setattr(samplers.shutil, "disk_usage", lambda _: free)
 
     def full(**_: object) -> None:
@@ -59,7 +60,44 @@ def test_a_load_stops_before_the_disk_of_its_folder_is_full(made, monkeypatch, r
         monkeypatch.setattr(made.state.events, "write", full)
     load(made, Captures(), lambda stop: stop.wait(60))
     assert made.state.stop.is_set()
-    assert made.facts.incomplete[0] == (f"the disk is nearly full: 300 MB left at {made.folder}")
+    assert made.facts.incomplete[0] == (f"the disk is nearly full: 50 MB left at {made.folder}")
+
+
+def test_a_small_disk_of_the_run_folder_alone_is_room_enough(made, monkeypatch):
+    """What servers need beside their queue is not what a run needs to be written down."""
+    free = shutil.disk_usage(made.folder)._replace(free=samplers.MIN_FREE_BYTES - 1)
+    looked = threading.Event()
+
+    def usage(_: Path) -> Any:
+        looked.set()
+        return free
+
+    monkeypatch.setattr(samplers.shutil, "disk_usage", usage)
+    monkeypatch.setattr(loading, "_ROOM_EVERY_S", 0.01)
+
+    def loaders(_: threading.Event) -> None:
+        assert looked.wait(60)
+        looked.clear()
+        assert looked.wait(60)  # what the first look found has been said
+
+    load(made, Captures(), loaders)
+    assert not made.state.stop.is_set()
+    assert made.facts.incomplete == []
+
+
+def test_a_run_whose_folder_has_no_room_is_refused_before_anything_is_sent(made, monkeypatch):
+    free = shutil.disk_usage(made.folder)._replace(free=samplers.FOLDER_FREE_BYTES - 1)
+    monkeypatch.setattr(samplers.shutil, "disk_usage", lambda _: free)
+    monkeypatch.setattr(run.inventory, "load", lambda _: made.state.inventory)
+    monkeypatch.setattr(run, "check_deployed", lambda *_: None)
+
+    def connect(*_: Any) -> None:
+        raise AssertionError("it went on to the servers")
+
+    stack, into = SimpleNamespace(connect=connect), made.folder / "runs"
+    with pytest.raises(UserError, match=r"50 MB left at .*runs, and a run needs 50 MB"):
+        run.load(made.state.plan, stack, Console(file=io.StringIO()), into=into)
+    assert not into.exists()
 
 
 def test_all_captures_have_ended_though_ctrl_c_is_pressed_again_meanwhile(made):
