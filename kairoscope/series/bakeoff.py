@@ -123,8 +123,10 @@ def spoiled(run: Run) -> tuple[str, str] | None:
     Not what a part of the verdict lacks: a load before a kill is too short for some of them.
     """
     invalid = run.verdict.get("invalid") or [run.verdict["summary"]] * (run.word == "invalid")
-    if run.facts.incomplete:
-        return "incomplete", run.facts.incomplete[0]
+    # Older verdicts did not say it apart, and what was seen only when it was judged not at all.
+    incomplete = run.verdict.get("incomplete", run.facts.incomplete)
+    if incomplete:
+        return "incomplete", str(incomplete[0])
     return ("invalid", str(invalid[0])) if invalid else None
 
 

@@ -39,6 +39,7 @@ class Verdict:
         happened: sentences on what disturbed the run, whatever the word.
         invalid: why the loader was the limit, or the machine not ours, also where the word is not
             that.
+        incomplete: what was not captured or not finished, whatever the parts lack.
         despite: parts that failed though the loader was late, by more than its lateness explains.
         steps: of a load of several rates what each came to; see `steps.documents`.
         faults: what each fault of the experiment came to; see `faults.Aftermath`.
@@ -51,6 +52,7 @@ class Verdict:
     reasons: list[str]
     happened: list[str] = field(default_factory=list)
     invalid: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
     despite: list[str] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
     faults: list[dict[str, Any]] = field(default_factory=list)
@@ -71,6 +73,7 @@ class Verdict:
             "parts": {name: asdict(part) for name, part in self.parts.items()},
             "reasons": self.reasons,
             "invalid": self.invalid,
+            "incomplete": self.incomplete,
             **({"despite": self.despite} if self.despite else {}),
             **({"steps": self.steps} if self.steps else {}),
             **({"faults": self.faults} if self.faults else {}),
@@ -200,4 +203,4 @@ def verdict_of(parts: dict[str, Part], invalid: list[str], incomplete: list[str]
     else:
         more = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
         summary = f"{reasons[0]}{more}"
-    return Verdict(word, summary, parts, reasons, invalid=invalid)
+    return Verdict(word, summary, parts, reasons, invalid=invalid, incomplete=incomplete)

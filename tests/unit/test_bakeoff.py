@@ -9,11 +9,13 @@ import pytest
 import yaml
 from compare_samples import finished
 from rich.console import Console
+from run_samples import STORAGE, run_of
 
 from kairoscope import experiment as experiments
 from kairoscope import paths, run_folder
 from kairoscope.cli import bakeoff as command
 from kairoscope.cli import known
+from kairoscope.compare import runs
 from kairoscope.errors import UserError
 from kairoscope.run_folder import Facts
 from kairoscope.series import (
@@ -627,6 +629,33 @@ def test_a_run_that_says_nothing_of_its_system_is_made_once_more(tmp_path: Path)
     text = page.with_name("report.md").read_text()
     assert f"| KairosDB | load | made once more | – | {document['spoiled']['load']} |" in text
     assert "its run is" not in text
+
+
+def test_what_is_seen_when_a_run_is_judged_spoils_it_too(tmp_path: Path) -> None:
+    """That a machine was not looked at any more, or a reader was ended, is in no fact of the run.
+
+    Of verdicts that do not say it apart the facts are what there is."""
+    made = run_of(tmp_path, duration_s=40)
+    path = tmp_path / run_folder.PROCESSES
+    early = [look for look in run_folder.records(path) if look["t"] <= made.began_s + 24]
+    run_folder.write_lines(path, early)
+    made.captured(*((node, when) for node in STORAGE for when in ("before", "during", "after")))
+    made.read_back()
+    made.judge()
+    why = bakeoff.spoiled(runs.read(tmp_path))
+    assert why is not None
+    assert why[0] == "incomplete"
+    assert why[1].startswith("the machine was not looked at in the last 16 s")
+    verdict = made.json(run_folder.VERDICT)
+    assert verdict.pop("incomplete") == [why[1]]
+    (tmp_path / run_folder.VERDICT).write_text(json.dumps(verdict))
+    assert bakeoff.spoiled(runs.read(tmp_path)) is None
+
+
+def test_what_a_part_lacks_does_not_spoil_a_run(tmp_path: Path) -> None:
+    made = run_of(tmp_path)  # not read back
+    assert made.judge().verdict == "incomplete"
+    assert bakeoff.spoiled(runs.read(tmp_path)) is None
 
 
 def test_once_more_is_once_also_after_an_interruption(tmp_path: Path) -> None:
