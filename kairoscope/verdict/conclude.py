@@ -30,7 +30,7 @@ from kairoscope.verdict.incomplete import (
     stopped_readers,
     stopped_workers,
 )
-from kairoscope.verdict.loader_limits import other_limits, sent_late
+from kairoscope.verdict.loader_limits import other_limits, sent_late, stood_still
 from kairoscope.verdict.parts import five_parts
 from kairoscope.verdict.settlement import Gap
 from kairoscope.verdict.times import measured_window, times_of_load
@@ -115,7 +115,9 @@ def failing(folder: Path) -> str | None:
     if limits := [*late, *other_limits(run, schedule, latency)]:
         return limits[0]
     seen = followed.of_run(schedule, run.load)
-    parts, _ = five_parts(run, schedule, window, latency, found, book, seen)
+    parts, _, by_silence = five_parts(run, schedule, window, latency, found, book, seen)
+    if by_silence and (still := stood_still(run, schedule)):
+        return still[0]
     failed = [part.text for part in parts.values() if part.outcome == "fail"]
     return failed[0] if failed else None
 
@@ -165,13 +167,15 @@ def judge(folder: Path) -> Conclusion:
     if run.facts.captured:
         incomplete += not_captured(run, schedule, window, measured)
         incomplete += machines_unseen(run, window, sampled)
-    parts, of_steps = five_parts(run, schedule, window, latency, found, book, seen)
+    parts, of_steps, by_silence = five_parts(run, schedule, window, latency, found, book, seen)
     # What is lost is lost, whoever ended the server.
     if parts["readback"].outcome != "fail":
         incomplete += only_server_ended(run, schedule, window)
     limits = run.plan.experiment.limits
     late, latest_s = sent_late(run, schedule)
-    others = [*other_limits(run, schedule, latency), *condition.not_ours(limits)]
+    # Where something else failed a loader that stood still is no reason for that.
+    still = stood_still(run, schedule) if by_silence else []
+    others = [*still, *other_limits(run, schedule, latency), *condition.not_ours(limits)]
     carried = run.carried
     others += faults.frozen_loaders(carried, run.loader_names)
     judged = sustained.verdict_of(parts, [*late, *others], incomplete)

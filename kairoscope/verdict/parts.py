@@ -1,5 +1,6 @@
 """The five parts of a run's verdict, of its figures; and what each step of its load came to."""
 
+from dataclasses import replace
 from typing import Any
 
 from kairoscope import run_folder
@@ -33,14 +34,19 @@ def five_parts(
     found: Outcomes,
     book: Ledger,
     seen: dict[str, Any] | None,
-) -> tuple[dict[str, sustained.Part], list[dict[str, Any]]]:
-    """The five parts of the verdict, and of a load of several rates what each step came to."""
+) -> tuple[dict[str, sustained.Part], list[dict[str, Any]], bool]:
+    """The five parts of the verdict; of a load of several rates what each step came to; and whether
+    a silence that was too long is all that failed."""
     limits = run.plan.experiment.limits
     spec = schedule.spec
     due = timely.due_after_warmup(schedule)
     quiet = longest_silence(run, schedule)
     told = queue.looks(run_folder.records(run.folder / run_folder.QUEUE), run.kairosdb)
-    arrived = timely.schedule_part(book, found.counts, due, quiet, limits, replay=spec.replay)
+    # As it is, and as it would be but for the silence.
+    arrived, calm = (
+        timely.schedule_part(book, found.counts, due, silence, limits, replay=spec.replay)
+        for silence in (quiet, replace(quiet, seconds=0.0) if quiet else None)
+    )
     of_steps: list[dict[str, Any]] = []
     if spec.replay:
         fast = sustained.not_judged(limits.p99_ms, "ms", _REPLAYED)
@@ -65,13 +71,13 @@ def five_parts(
             in_time = outcomes.in_time_by_step(schedule, run.load)
             timed = steps.in_time_parts(each, in_time, limits)
             quick = steps.latency_parts(schedule, each, run.folder, limits)
-            arrived = steps.worst(arrived, each, timed)
+            arrived, calm = (steps.worst(part, each, timed) for part in (arrived, calm))
             fast = steps.worst(fast, each, quick)
             of_steps = steps.documents(each, {"schedule": timed, "latency": quick, "queue": grown})
     wrong_answers = 0
     if spec.queries is not None:
         answers = outcomes.answers(run.load, spec.hosts)
-        arrived = timely.with_queries(arrived, answers, limits)
+        arrived, calm = (timely.with_queries(part, answers, limits) for part in (arrived, calm))
         wrong_answers = int(answers["wrong"]) + (seen["wrong"] if seen else 0)
     last_due = window[1] if spec.replay else spec.end_ms / 1000
     ends = [said["ended_ms"] / 1000 for said in outcomes.finals(run.load, spec.workers)]
@@ -89,7 +95,8 @@ def five_parts(
     # What such servers, or such a protocol, cannot tell.
     for name, why in run.expected.not_judged.items():
         parts[name] = sustained.not_judged(parts[name].limit, parts[name].unit, why)
-    return parts, of_steps
+    failed = [name for name, part in parts.items() if part.outcome == "fail"]
+    return parts, of_steps, failed == ["schedule"] and calm.outcome != "fail"
 
 
 def _grown(

@@ -212,35 +212,104 @@ def test_a_step_of_a_run_that_did_not_count_it_is_not_known(tmp_path):
     assert part.text.startswith("step 1 (1 points/s): how many of its points were in time is not")
 
 
+SILENT_UNTIL_S = 17.5
+
+
+def silent(run, worker, silent_s, *late, node=None):
+    """A worker had no acknowledgement (of one node) for so long, of a limit of 6 s, and told then
+    and when, in s of the load, how many ms late it was by itself."""
+    name = f"load/worker-{worker}.json"
+    silence = run.json(name)["silence"]
+    from_t = run.began_s + SILENT_UNTIL_S - silent_s
+    line = silence if node is None else silence["by_node"][node]
+    line |= {"longest_s": silent_s, "from_t": from_t}
+    line["long"] = [[from_t, run.began_s + SILENT_UNTIL_S]]
+    run.change(name, silence=silence)
+    progress = JsonLines(run.folder / "load" / f"worker-{worker}.jsonl")
+    for t, behind_ms in ((1.0, 3), *late, (19.9, 5)):
+        progress.write(t=run.began_s + t, behind_ms=behind_ms)
+    assert run.state.plan.experiment.limits.longest_silence_s == 6
+
+
 @pytest.mark.parametrize(
     ("silent_s", "late", "verdict"),
     [
-        # Late by itself for as long as nothing came; at another time; by less than it is too long.
-        (7.0, (17.9, 6900), "invalid"),
-        (7.0, (3.0, 6900), "fail"),
-        (15.0, (17.9, 2000), "fail"),
+        # Paused: it tells as soon as it goes on, or in the second after.
+        (7.0, [(17.4, 6800)], "invalid"),
+        (7.0, [(17.4, 0), (17.9, 6900)], "invalid"),
+        # Starved of CPU: it tells so all along.
+        (7.0, [(11.5 + s, 900 + 1000 * s) for s in range(6)], "invalid"),
+        # A little late, as a worker is now and then, just beyond the limit.
+        (6.2, [(14.0, 250)], "fail"),
+        (7.0, [(14.0, 3400)], "fail"),
+        # Before it, and when the servers' answers came all at once.
+        (7.0, [(3.0, 6900)], "fail"),
+        (7.0, [(10.6, 6900)], "fail"),
+        (7.0, [(18.4, 1100)], "fail"),
+        (7.0, [(18.4, 4000)], "fail"),
+        # By less than it is too long.
+        (15.0, [(17.4, 2000)], "fail"),
+        (15.0, [(17.4, 8000)], "fail"),
     ],
 )
 def test_a_silence_of_the_loaders_own_is_not_the_servers(tmp_path, silent_s, late, verdict):
     """A pause of a few seconds in a long load is not late in its 99th percentile."""
     run = run_of(tmp_path)
-    limit_s = run.state.plan.experiment.limits.longest_silence_s
-    assert limit_s < 7
-    at_s, behind_ms = late
-    silence = run.json("load/worker-2.json")["silence"]
-    silence |= {"longest_s": silent_s, "from_t": run.began_s + 17.5 - silent_s}
-    run.change("load/worker-2.json", silence=silence)
-    progress = JsonLines(tmp_path / "load" / "worker-2.jsonl")
-    for t, behind in ((1.0, 3), (at_s, behind_ms), (19.9, 5)):
-        progress.write(t=run.began_s + t, behind_ms=behind)
+    silent(run, 2, silent_s, *late)
     run.read_back()
     judged = run.judge()
     assert judged.verdict == verdict, judged.reasons
     if verdict == "invalid":
-        assert judged.reasons[0] == (
-            "loader: worker 2 on loader-2 stood still: when none of its points was acknowledged "
-            f"for 7.0 s (limit {limit_s:g} s) it sent up to 6.9 s late by itself"
+        assert judged.reasons[0].startswith(
+            "loader: worker 2 on loader-2 stood still: none of its points was acknowledged for "
+            "7.0 s (limit 6 s), and for "
         )
+    else:
+        assert judged.invalid == []
+
+
+@pytest.mark.parametrize("what", ["in time", "queries", "drain", "lost"])
+def test_a_loader_that_stood_still_excuses_nothing_else(tmp_path, what):
+    """A load past what the servers carry was judged again and again, and never failed."""
+    run = run_of(tmp_path, queries={"rate": 1.0, "last_s": 10, "bucket_s": 5})
+    kind = {"sent": 5, "not_sent": 0, "right": 5, "late": 0, "wrong": 0, "failed": 0}
+    if what == "queries":
+        kind |= {"right": 0, "failed": 5}
+    final = {**kind, "kinds": {"raw": kind}, "points_checked": 500, "points_late": 0}
+    final |= {"errors": {}, "first_errors": [], "stopped_early": False}
+    for host in range(2):
+        (tmp_path / "load" / f"queries-{host}.json").write_text(json.dumps(final))
+    silent(run, 2, 7.0, (17.4, 6800))
+    if what == "in time":
+        run.change("load/worker-1.json", in_time=15, in_time_by_step=[15])
+    elif what == "drain":
+        run.drained(90, left=5)
+    run.read_back(lost={0: 1} if what == "lost" else None)
+    judged = run.judge()
+    assert (judged.verdict, judged.invalid) == ("fail", []), judged.reasons
+    assert "stood still" not in str(conclude.failing(tmp_path)) or what == "lost"
+
+
+def test_a_loader_that_stood_still_excuses_no_silence_of_another(tmp_path):
+    """Nor one of a node that it had itself at another time."""
+    for name, worker, node in (("workers", 1, None), ("nodes", 2, 1)):
+        run = run_of(tmp_path / name)
+        silent(run, 2, 7.0, (17.4, 6800))
+        silence = run.json(f"load/worker-{worker}.json")["silence"]
+        line = silence if node is None else silence["by_node"][node]
+        line["long"] = [*line["long"], [run.began_s + 5, run.began_s + 11.5]]
+        run.change(f"load/worker-{worker}.json", silence=silence)
+        run.read_back()
+        judged = run.judge()
+        assert (judged.verdict, judged.invalid) == ("fail", []), name
+
+
+def test_a_search_is_told_that_the_loader_stood_still(tmp_path):
+    """Before anything is read back, which such a run is not worth."""
+    run = run_of(tmp_path)
+    silent(run, 2, 7.0, (17.4, 6800))
+    run.end()
+    assert str(conclude.failing(tmp_path)).startswith("loader: worker 2 on loader-2 stood still")
 
 
 def test_a_drain_counts_from_the_last_point(tmp_path):
