@@ -65,6 +65,11 @@ final class QueueFile implements PointFile, Closeable {
   // Written, no longer written to, and not yet forced.
   private List<Full> full = new ArrayList<>();
   private final Object forcing = new Object();
+  // That force() has in hand: they stay mapped until it is done, also when they are full meanwhile.
+  private MappedByteBuffer forcedData;
+  private MappedByteBuffer forcedIndex;
+  // Run by force() without the lock, for what tests have happen meanwhile.
+  Runnable whileForcing = () -> {};
 
   private volatile long head;
   private volatile long tail;
@@ -377,11 +382,17 @@ final class QueueFile implements PointFile, Closeable {
     return removed;
   }
 
-  /** Nobody needs to force what was removed, and the disk has its room only once it is unmapped. */
+  /**
+   * Nobody needs to force what was removed, and the disk has its room only once it is unmapped.
+   * What is being forced stays for the next {@link #force}: this one would find it gone, and take
+   * that for a disk that fails. It is not waited for, as a disk that hangs must not hold
+   * deliveries.
+   */
   private synchronized void releaseFull(PageFolder kind, long before) {
     full.removeIf(
         one -> {
-          boolean removed = one.kind == kind && one.page < before;
+          boolean inHand = one.buffer == forcedData || one.buffer == forcedIndex;
+          boolean removed = one.kind == kind && one.page < before && !inHand;
           if (removed) {
             PageFolder.release(one.buffer);
           }
@@ -408,8 +419,11 @@ final class QueueFile implements PointFile, Closeable {
         full = new ArrayList<>();
         lastData = dataBuffer;
         lastIndex = indexBuffer;
+        forcedData = lastData;
+        forcedIndex = lastIndex;
       }
       try {
+        whileForcing.run();
         all.forEach(one -> one.buffer.force());
         if (lastData != null) {
           lastData.force();
@@ -420,6 +434,11 @@ final class QueueFile implements PointFile, Closeable {
         meta.force();
       } catch (UncheckedIOException error) {
         throw new IOException("the queue's file cannot be brought to the disk", error);
+      } finally {
+        synchronized (this) {
+          forcedData = null;
+          forcedIndex = null;
+        }
       }
       all.forEach(one -> PageFolder.release(one.buffer));
       return upTo;

@@ -334,14 +334,43 @@ class QueueFileTest {
       assertTrue(pages("data") > 3);
       assertTrue(file.removeBefore(59));
       assertEquals(1, pages("data"));
-      List<String> kept = new ArrayList<>();
-      for (String line : Files.readAllLines(Path.of("/proc/self/maps"))) {
-        if (line.contains(folder.toString()) && line.endsWith("(deleted)")) {
-          kept.add(line);
-        }
-      }
-      assertEquals(List.of(), kept);
+      assertEquals(List.of(), mappedThoughDeleted());
       assertEquals(60, file.force());
+    }
+  }
+
+  private List<String> mappedThoughDeleted() throws IOException {
+    try (Stream<String> lines = Files.lines(Path.of("/proc/self/maps"))) {
+      return lines
+          .filter(line -> line.contains(folder.toString()) && line.endsWith("(deleted)"))
+          .toList();
+    }
+  }
+
+  /** It is unmapped by the next: else the disk seems to fail, and no request is taken any more. */
+  @Test
+  void whatIsRemovedWhileItIsForcedStaysMappedForThat() throws IOException {
+    try (QueueFile file = new QueueFile(folder, SMALL_PAGE, Limits.NONE, true)) {
+      append(file, record(0, 900));
+      int records = IndexItem.PER_PAGE + 100;
+      file.whileForcing =
+          () -> {
+            file.whileForcing = () -> {};
+            try {
+              for (int i = 1; i < records; i++) {
+                append(file, new byte[10]);
+              }
+              assertTrue(file.removeBefore(records - 1));
+            } catch (IOException error) {
+              throw new AssertionError(error);
+            }
+          };
+      assertEquals(1, file.force());
+      assertEquals(1, pages("data"));
+      assertEquals(1, pages("index"));
+      assertEquals(2, mappedThoughDeleted().size(), "of data and of the index");
+      assertEquals(records, file.force());
+      assertEquals(List.of(), mappedThoughDeleted());
     }
   }
 
