@@ -462,7 +462,8 @@ final class QueueFile implements PointFile, Closeable {
         closed = true;
         List<MappedByteBuffer> all = new ArrayList<>();
         full.forEach(one -> all.add(one.buffer));
-        full = List.of();
+        // Not one that refuses changes: deliveries that hung may still be removing pages.
+        full = new ArrayList<>();
         for (MappedByteBuffer last : new MappedByteBuffer[] {dataBuffer, indexBuffer, meta}) {
           if (last != null) {
             all.add(last);
