@@ -3,7 +3,6 @@ package io.kairoscope.kairosdb.queue;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import com.datastax.driver.core.BatchStatement;
 import com.datastax.driver.core.BoundStatement;
@@ -27,7 +26,6 @@ import java.io.IOException;
 import java.lang.reflect.Field;
 import java.lang.reflect.Proxy;
 import java.nio.ByteBuffer;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -400,20 +398,20 @@ class CoalescingQueueProcessorTest {
 
   /** As the kernel has it: it would write these by itself only after half a minute. */
   @Test
-  void whatNobodyAcknowledgesIsOnTheDiskSoonToo() throws Exception {
-    assumeFalse(
-        Files.getFileStore(folder).type().equals("tmpfs"), "a file system without a disk");
+  void whatNobodyAcknowledgesIsOnTheDiskSoonToo(@TempDir(factory = OnDisk.class) Path onDisk)
+      throws Exception {
+    OnDisk.assumed(onDisk);
     CoalescingQueueProcessor queue =
-        running(start(folder, Map.of("sync_ms", 5, "window_ms", 60_000)));
+        running(start(onDisk, Map.of("sync_ms", 5, "window_ms", 60_000)));
     for (int i = 0; i < POINTS; i++) {
       queue.put(event(i));
     }
     long since = System.nanoTime();
-    while (QueueFileTest.unwritten(folder) > 0
+    while (QueueFileTest.unwritten(onDisk) > 0
         && System.nanoTime() - since < TimeUnit.SECONDS.toNanos(3)) {
       Thread.sleep(100);
     }
-    assertEquals(0, QueueFileTest.unwritten(folder));
+    assertEquals(0, QueueFileTest.unwritten(onDisk));
     queue.shutdown();
   }
 

@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
-import static org.junit.jupiter.api.Assumptions.assumeFalse;
 
 import io.kairoscope.kairosdb.queue.QueueFile.Limits;
 import java.io.IOException;
@@ -278,10 +277,9 @@ class QueueFileTest {
 
   /** As the kernel has it: of no page that was written to has memory more than the disk. */
   @Test
-  void whatIsForcedIsOnTheDisk() throws IOException {
-    assumeFalse(
-        Files.getFileStore(folder).type().equals("tmpfs"), "a file system without a disk");
-    try (QueueFile file = new QueueFile(folder, SMALL_PAGE, Limits.NONE, true)) {
+  void whatIsForcedIsOnTheDisk(@TempDir(factory = OnDisk.class) Path onDisk) throws IOException {
+    OnDisk.assumed(onDisk);
+    try (QueueFile file = new QueueFile(onDisk, SMALL_PAGE, Limits.NONE, true)) {
       long record = 0;
       long most = 0;
       for (int turn = 0; turn < 40; turn++) {
@@ -289,9 +287,9 @@ class QueueFileTest {
         for (int more = new Random(turn).nextInt(30) + 1; more > 0; more--) {
           append(file, record(record++, 900));
         }
-        most = Math.max(most, unwritten(folder));
+        most = Math.max(most, unwritten(onDisk));
         assertEquals(record, file.force());
-        assertEquals(0, unwritten(folder), "turn " + turn);
+        assertEquals(0, unwritten(onDisk), "turn " + turn);
       }
       assertTrue(most > 0, "the kernel wrote all of it by itself");
     }
