@@ -2,6 +2,7 @@ package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -17,8 +18,12 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.StandardWatchEventKinds;
+import java.nio.file.WatchKey;
+import java.nio.file.WatchService;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -33,7 +38,9 @@ class QueueToolTest {
   private static final int PAGE_BYTES = 5_000;
   private static final int EACH = 100;
 
-  @TempDir Path folder;
+  @TempDir(factory = OnDisk.class)
+  Path folder;
+
   private final Records records = new Records();
 
   @BeforeEach
@@ -160,6 +167,32 @@ class QueueToolTest {
     try (Stream<Path> beside = Files.list(folder)) {
       assertEquals(1, beside.count(), "something is left behind");
     }
+  }
+
+  /** Wherever it is ended there is a whole queue, under a name that the next start knows. */
+  @Test
+  void theOldQueueGoesOnceTheNewOneIsThere() throws Exception {
+    List<String> steps = new ArrayList<>();
+    try (WatchService watch = folder.getFileSystem().newWatchService()) {
+      folder.register(
+          watch, StandardWatchEventKinds.ENTRY_CREATE, StandardWatchEventKinds.ENTRY_DELETE);
+      run("drop", "--metric", "half");
+      while (!steps.contains("ENTRY_DELETE kairos_queue-replaced")) {
+        WatchKey seen = watch.poll(30, TimeUnit.SECONDS);
+        assertNotNull(seen, () -> "no more than " + steps);
+        seen.pollEvents().forEach(each -> steps.add(each.kind() + " " + each.context()));
+        seen.reset();
+      }
+    }
+    assertEquals(
+        List.of(
+            "ENTRY_CREATE kairos_queue-kept",
+            "ENTRY_DELETE kairos_queue",
+            "ENTRY_CREATE kairos_queue-replaced",
+            "ENTRY_DELETE kairos_queue-kept",
+            "ENTRY_CREATE kairos_queue",
+            "ENTRY_DELETE kairos_queue-replaced"),
+        steps.stream().filter(step -> !step.contains("dropped")).toList());
   }
 
   @Test
