@@ -173,6 +173,11 @@ final class PageFolder {
 
   /** Brings names of new pages to the disk. */
   void forceNames() throws IOException {
+    forceNames(folder);
+  }
+
+  /** Brings the names that a folder has to the disk. */
+  static void forceNames(Path folder) throws IOException {
     try (FileChannel names = FileChannel.open(folder, StandardOpenOption.READ)) {
       names.force(true);
     }

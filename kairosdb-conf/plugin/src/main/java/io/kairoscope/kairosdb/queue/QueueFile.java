@@ -125,6 +125,12 @@ final class QueueFile implements PointFile, Closeable {
       QueueTool.delete(parent.resolve(REPLACED));
     }
     metas.fill(0);
+    if (forced) {
+      // Pages are worth nothing on the disk if it has not what leads to them.
+      for (Path each : List.of(metas.folder(), folder, parent)) {
+        PageFolder.forceNames(each);
+      }
+    }
     meta = metas.forWriting(0);
     dataPages = data.sizes();
     indexPages = index.sizes();
@@ -137,6 +143,8 @@ final class QueueFile implements PointFile, Closeable {
     Path kept = parent.resolve(KEPT);
     if (Files.exists(kept) && !Files.exists(parent.resolve(NAME))) {
       Files.move(kept, parent.resolve(NAME));
+      // Before what it replaces is deleted: the disk may have one change of a folder, not another.
+      PageFolder.forceNames(parent);
     }
   }
 

@@ -233,7 +233,7 @@ public final class QueueTool {
       int pageBytes = pageBytes();
       // Held until the end: nobody may begin with what is being replaced.
       try (QueueFile held = new QueueFile(parent, pageBytes, QueueFile.Limits.NONE, false);
-          QueueFile kept = new QueueFile(others, pageBytes, QueueFile.Limits.NONE, false)) {
+          QueueFile kept = new QueueFile(others, pageBytes, QueueFile.Limits.NONE, true)) {
         forEach(
             (reader, index) -> {
               if (isMeant(reader)) {
@@ -244,9 +244,11 @@ public final class QueueTool {
               }
             });
         kept.force();
-        // Wherever this is ended, what opens the queue next finds the old one or the new one.
+        // Wherever this is ended, also by a loss of power, what opens the queue next finds the old
+        // one or the new one.
         Path old = parent.resolve(QueueFile.REPLACED);
         Files.move(others.resolve(QueueFile.NAME), parent.resolve(QueueFile.KEPT));
+        PageFolder.forceNames(parent);
         Files.move(file, old);
         QueueFile.endDrop(parent);
         delete(old);

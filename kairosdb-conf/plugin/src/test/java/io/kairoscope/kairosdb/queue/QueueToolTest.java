@@ -169,6 +169,16 @@ class QueueToolTest {
     }
   }
 
+  /** As the old one was, which is gone by then: else a loss of power takes points. */
+  @Test
+  void whatADropKeepsIsOnTheDisk() throws IOException {
+    OnDisk.assumed(folder);
+    assertTrue(QueueFileTest.unwritten(folder) > 0, "the kernel wrote all of it by itself");
+    run("drop", "--metric", "half");
+    assertEquals(0, QueueFileTest.unwritten(folder));
+    assertEquals(2 * EACH, run("export").size());
+  }
+
   /** Wherever it is ended there is a whole queue, under a name that the next start knows. */
   @Test
   void theOldQueueGoesOnceTheNewOneIsThere() throws Exception {
