@@ -31,8 +31,10 @@ import java.util.TreeMap;
  */
 final class QueueFile implements PointFile, Closeable {
   static final String NAME = "kairos_queue";
-  // What is left by QueueTool when it is ended in the middle of a drop: what takes the place of the
-  // queue, whole from when it is there, and what that replaces.
+  // What is left by QueueTool when it is ended in the middle of a drop: the folder in which it
+  // writes the queue anew, what takes the place of the queue, whole from when it is there, and what
+  // that replaces.
+  static final String OTHERS = NAME + "-others";
   static final String KEPT = NAME + "-kept";
   static final String REPLACED = NAME + "-replaced";
   private static final int META_BYTES = 16;
@@ -121,6 +123,7 @@ final class QueueFile implements PointFile, Closeable {
     lock = lock();
     if (!isNew) {
       // Of a drop that did not come to replace it, or did.
+      QueueTool.delete(parent.resolve(OTHERS));
       QueueTool.delete(parent.resolve(KEPT));
       QueueTool.delete(parent.resolve(REPLACED));
     }

@@ -227,13 +227,13 @@ public final class QueueTool {
   /** Writes the others to a file of their own, which then takes the place of this one. */
   private void drop() throws IOException {
     Path parent = file.getParent();
-    Path others = Files.createTempDirectory(parent, "queue-without-dropped-");
+    Path others = parent.resolve(QueueFile.OTHERS);
     long[] dropped = {0};
-    try {
-      int pageBytes = pageBytes();
-      // Held until the end: nobody may begin with what is being replaced.
-      try (QueueFile held = new QueueFile(parent, pageBytes, QueueFile.Limits.NONE, false);
-          QueueFile kept = new QueueFile(others, pageBytes, QueueFile.Limits.NONE, true)) {
+    int pageBytes = pageBytes();
+    // Held until the end: nobody may begin with what is being replaced.
+    try (QueueFile held = new QueueFile(parent, pageBytes, QueueFile.Limits.NONE, false)) {
+      Files.createDirectory(others);
+      try (QueueFile kept = new QueueFile(others, pageBytes, QueueFile.Limits.NONE, true)) {
         forEach(
             (reader, index) -> {
               if (isMeant(reader)) {
@@ -248,13 +248,16 @@ public final class QueueTool {
         // one or the new one.
         Path old = parent.resolve(QueueFile.REPLACED);
         Files.move(others.resolve(QueueFile.NAME), parent.resolve(QueueFile.KEPT));
+        // While both are locked: the next drop has one of that name, too.
+        delete(others);
         PageFolder.forceNames(parent);
         Files.move(file, old);
         QueueFile.endDrop(parent);
         delete(old);
+      } catch (IOException | RuntimeException failed) {
+        delete(others);
+        throw failed;
       }
-    } finally {
-      delete(others);
     }
     out.println("{\"dropped\": " + dropped[0] + "}");
   }
