@@ -128,6 +128,10 @@ final class Deliveries implements Runnable {
       disk.prepare();
       diskFailure = null;
     } catch (IOException full) {
+      // The stop interrupts, which ends the making of a page: that says nothing of the disk.
+      if (stopped || Thread.currentThread().isInterrupted()) {
+        throw full;
+      }
       // What the store has need not be kept when that lets new points in.
       queue.giveUpKept();
       try {

@@ -6,7 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.common.collect.ImmutableSetMultimap;
+import java.io.IOException;
+import java.nio.channels.ClosedByInterruptException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 import java.util.Set;
@@ -34,6 +37,7 @@ class DeliveriesTest {
   private CoalescingQueue queue;
   private Deliveries deliveries;
   private Thread thread;
+  private Deliveries.Disk disk = () -> {};
 
   @BeforeEach
   void make() throws Exception {
@@ -61,7 +65,7 @@ class DeliveriesTest {
     thread.setDaemon(true);
   }
 
-  private void prepare() {
+  private void prepare() throws IOException {
     steps.incrementAndGet();
     if (failure.get() instanceof Error error) {
       failed.incrementAndGet();
@@ -71,6 +75,7 @@ class DeliveriesTest {
       failed.incrementAndGet();
       throw error;
     }
+    disk.prepare();
   }
 
   @Test
@@ -151,6 +156,48 @@ class DeliveriesTest {
     assertTrue(steps.get() - before < 500, steps.get() - before + " turns in half a second");
     deliveries.stop();
     thread.join();
+  }
+
+  /** What is kept is given up for room only: a node that is away may lack it after the start. */
+  @Test
+  void anInterruptAtTheStopIsNotTakenForAFullDisk() throws Exception {
+    disk =
+        () -> {
+          if (isStored()) {
+            deliveries.stop();
+            Thread.currentThread().interrupt();
+            // As a channel's, on which this thread is when the executor ends.
+            throw new ClosedByInterruptException();
+          }
+        };
+    queue.put(records.of(1, 1, 1), 0);
+    deliveries.run();
+    assertEquals(1, queue.kept());
+  }
+
+  @Test
+  void aFullDiskGivesUpWhatIsKept() throws Exception {
+    List<Long> kept = new ArrayList<>();
+    disk =
+        () -> {
+          if (isStored()) {
+            kept.add(queue.kept());
+            if (kept.size() == 1) {
+              throw new IOException("no space");
+            }
+            deliveries.stop();
+          }
+        };
+    queue.put(records.of(1, 1, 1), 0);
+    deliveries.run();
+    assertEquals(List.of(1L, 0L), kept);
+  }
+
+  private boolean isStored() {
+    while (!store.asked.isEmpty()) {
+      store.succeed(store.asked.get(0));
+    }
+    return !done.isEmpty();
   }
 
   /** Whatever ended it, somebody is told. */
