@@ -56,7 +56,7 @@ final class CoalescingQueue {
   private static final long MOMENTS_IN_WINDOW = 10;
   // Read back at once: enough to put together, while nothing is delivered.
   private static final long REFILL_MS = 1_000;
-  // How often it is tried to keep what could not be.
+  // After so long it is tried again to keep what could not be.
   private static final long UNKEPT_MS = 1_000;
   // So much later another write time begins, where the wall clock does not: it was set back.
   private static final long WRITE_TIME_MS = 50;
@@ -99,7 +99,7 @@ final class CoalescingQueue {
   private final List<Forgotten> forgotten = new ArrayList<>();
   // Somebody's points that cannot be stored, and that cannot be kept elsewhere yet.
   private final Deque<Long> unkept = new ArrayDeque<>();
-  private long unkeptTriedMs;
+  private long unkeptFailedMs;
   private final Acknowledged settled;
   private long next;
   // In the lists of moments and above; and with those in runs and on their way, not yet settled.
@@ -297,20 +297,22 @@ final class CoalescingQueue {
       return false;
     }
     try {
-      unkeptTriedMs = clockMs.getAsLong();
       codec.giveUp(reader, index, true);
       return true;
     } catch (IOException full) {
+      unkeptFailedMs = clockMs.getAsLong();
       logger.error("A record of the queue's file cannot be a dead letter yet: {}", full.toString());
       return false;
     }
   }
 
   private void giveUpUnkept() throws IOException {
-    if (clockMs.getAsLong() - unkeptTriedMs < UNKEPT_MS) {
+    long nowMs = clockMs.getAsLong();
+    if (nowMs - unkeptFailedMs < UNKEPT_MS) {
       return;
     }
-    while (!unkept.isEmpty()) {
+    // The disk is waited for, for each, and nothing is delivered: the others come at the next step.
+    while (!unkept.isEmpty() && clockMs.getAsLong() - nowMs < REFILL_MS) {
       long index = unkept.getFirst();
       // Torn since, if it cannot be loaded any more: then nobody can keep it.
       if (reader.load(index) && !isGivenUp(index)) {

@@ -167,12 +167,8 @@ class CoalescingQueueBoundsTest {
               }
               letters.add(letter);
             });
-    for (long time = 1; time <= 2; time++) {
-      byte[] record = small("1", time).bytes().clone();
-      int length = small("1", time).length(0);
-      record[new String(record, StandardCharsets.ISO_8859_1).indexOf("kairos_")] = 'X';
-      file.append(record, 0, length, 0, 5);
-    }
+    appendStranger(1);
+    appendStranger(2);
     RecordBuffer good = small("1", 3);
     file.append(good.bytes(), 0, good.length(0), good.tagsAt(0), 5);
     long[] nowMs = {0};
@@ -193,6 +189,47 @@ class CoalescingQueueBoundsTest {
     assertEquals(List.of(1L, 2L), letters.stream().map(one -> one.point().time()).toList());
     assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0), queue.depth());
     assertEquals(0, records.unreadable.sum());
+  }
+
+  private void appendStranger(long time) throws IOException {
+    byte[] record = small("1", time).bytes().clone();
+    int length = small("1", time).length(0);
+    record[new String(record, StandardCharsets.ISO_8859_1).indexOf("kairos_")] = 'X';
+    file.append(record, 0, length, 0, 5);
+  }
+
+  /** Each waits for the disk, and there may be thousands: nothing is stored meanwhile. */
+  @Test
+  void manyStrangersAreKeptInTurnWithDeliveries() throws Exception {
+    long[] nowMs = {0};
+    boolean[] full = {true};
+    List<Long> keptAt = new ArrayList<>();
+    PointCodec codec =
+        new PointCodec(
+            new BuiltInTypes(),
+            records.unreadable,
+            letter -> {
+              nowMs[0] += 100;
+              if (full[0]) {
+                throw new IOException("no space");
+              }
+              keptAt.add(nowMs[0]);
+            });
+    int strangers = 50;
+    for (int i = 0; i < strangers; i++) {
+      appendStranger(i);
+    }
+    CoalescingQueue queue = new CoalescingQueue(file, codec, 0, 1 << 20, 0, () -> nowMs[0]);
+    assertEquals(strangers, queue.refill());
+    full[0] = false;
+    queue.refill();
+    assertEquals(0, keptAt.size(), "just after it failed");
+    nowMs[0] += 1_000;
+    for (int turns = 1; turns <= 5; turns++) {
+      queue.refill();
+      assertEquals(10 * turns, keptAt.size());
+    }
+    assertEquals(0, queue.depth().waiting());
   }
 
   @Test
