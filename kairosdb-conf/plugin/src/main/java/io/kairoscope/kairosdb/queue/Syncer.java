@@ -76,11 +76,13 @@ final class Syncer implements Runnable {
   synchronized long want() {
     long mine = head.getAsLong();
     if (mine > wanted) {
-      if (wanted <= durable) {
-        sinceNs = System.nanoTime();
-      }
+      boolean idle = wanted <= durable;
       wanted = mine;
-      notifyAll();
+      if (idle) {
+        sinceNs = System.nanoTime();
+        // The syncer waits only then; and those who wait for it would wake up at each telnet line.
+        notifyAll();
+      }
     }
     return mine;
   }

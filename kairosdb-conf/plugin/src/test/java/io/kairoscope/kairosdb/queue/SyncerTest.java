@@ -1,5 +1,6 @@
 package io.kairoscope.kairosdb.queue;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
@@ -7,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadMXBean;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -105,6 +108,39 @@ class SyncerTest {
     answers.put(GOOD);
     syncer.sync();
     assertEquals(1, forced.get(), "it was there");
+  }
+
+  /** Telnet wants something at each line, and requests wait for the disk all the time. */
+  @Test
+  void whoWaitsIsNotWokenByWhatOthersWant() throws Exception {
+    thread.start();
+    head.set(1);
+    long[] waits = new long[1];
+    Thread waiting =
+        new Thread(
+            () -> {
+              ThreadMXBean threads = ManagementFactory.getThreadMXBean();
+              long before = threads.getThreadInfo(Thread.currentThread().getId()).getWaitedCount();
+              assertDoesNotThrow(syncer::sync);
+              waits[0] =
+                  threads.getThreadInfo(Thread.currentThread().getId()).getWaitedCount() - before;
+            });
+    waiting.start();
+    awaitForced(1);
+    while (waiting.getState() != Thread.State.TIMED_WAITING) {
+      Thread.sleep(1);
+    }
+    for (int i = 2; i < 100; i++) {
+      head.set(i);
+      syncer.want();
+    }
+    answers.put(GOOD);
+    waiting.join();
+    assertEquals(1, waits[0]);
+    // What they want comes next all the same.
+    answers.put(GOOD);
+    syncer.sync();
+    assertEquals(2, forced.get());
   }
 
   @Test
