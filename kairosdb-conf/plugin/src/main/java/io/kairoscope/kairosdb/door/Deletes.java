@@ -41,7 +41,7 @@ import org.slf4j.LoggerFactory;
  * whose latest writer wins by his clock, so the change of a node with a slow clock is never seen.
  * Nor is an entry's age told by what its key begins with, when the delete was asked for by its
  * node's clock: a delete may take longer than entries are left, and clocks differ. Each node counts
- * from when it wrote an entry, or first did what it asks for.
+ * from when it wrote an entry, or first did what it asks for; or saw it, if that cannot be done.
  */
 public final class Deletes implements KairosDBService {
   /** A delete of KairosDB's own. */
@@ -80,7 +80,9 @@ public final class Deletes implements KairosDBService {
   private final AtomicLong number = new AtomicLong();
   // This node's entries, and when they were written.
   private final Map<String, Long> written = new ConcurrentHashMap<>();
-  // The poller's alone: others' entries, and when this node did what they ask for.
+  // The poller's alone: others' entries, when this node saw them first, and when it did what they
+  // ask for.
+  private final Map<String, Long> seen = new HashMap<>();
   private final Map<String, Long> handled = new HashMap<>();
   private final Set<String> lateDone = new HashSet<>();
   private final OncePerSecond log = new OncePerSecond();
@@ -210,10 +212,16 @@ public final class Deletes implements KairosDBService {
       } catch (JsonParseException stranger) {
         logger.error("Not an entry of a delete: {}", key, stranger);
         handled.put(key, now());
-      } catch (DatastoreException | RuntimeException error) {
+        lateDone.add(key);
+      } catch (DatastoreException error) {
         failure = error; // the others may do
+      } catch (RuntimeException error) {
+        // Not the store's, and perhaps the same each time: then no start would know of all deletes.
+        failure = error;
+        removeIfOld(key);
       }
     }
+    seen.keySet().retainAll(all);
     handled.keySet().retainAll(all);
     lateDone.retainAll(all);
     if (failure != null) {
@@ -229,6 +237,7 @@ public final class Deletes implements KairosDBService {
       }
       return;
     }
+    seen.putIfAbsent(key, now());
     if (!handled.containsKey(key) && handle(key)) {
       handled.put(key, now());
     }
@@ -251,17 +260,35 @@ public final class Deletes implements KairosDBService {
     return ms == null ? 0 : now() - ms;
   }
 
+  /** By when it was first seen, as it may never be done. */
+  private void removeIfOld(String key) throws DatastoreException {
+    if (since(seen.get(key)) > LEFT_MS) {
+      store.deleteKey(SERVICE, SERVICE_KEY, key);
+    }
+  }
+
   /** Null if it was removed meanwhile. */
   private Notice notice(String key) throws DatastoreException {
-    ServiceKeyValue value = store.getValue(SERVICE, SERVICE_KEY, key);
-    return value == null || value.getValue() == null
-        ? null
-        : new Gson().fromJson(value.getValue(), Notice.class);
+    ServiceKeyValue value;
+    try {
+      value = store.getValue(SERVICE, SERVICE_KEY, key);
+    } catch (RuntimeException driver) {
+      throw new DatastoreException(driver);
+    }
+    if (value == null || value.getValue() == null) {
+      return null;
+    }
+    Notice notice = new Gson().fromJson(value.getValue(), Notice.class);
+    if (notice == null || notice.metric == null) {
+      throw new JsonParseException("no metric in '" + value.getValue() + "'");
+    }
+    return notice;
   }
 
   private boolean handle(String key) throws DatastoreException, InterruptedException {
     Notice notice = notice(key);
     if (notice == null) {
+      removeIfOld(key);
       return false;
     }
     if (notice.doneAt == 0) {

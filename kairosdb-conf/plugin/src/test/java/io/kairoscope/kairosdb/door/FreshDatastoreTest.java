@@ -6,12 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.kairoscope.kairosdb.queue.TestConfig;
+import java.util.Date;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.kairosdb.core.datastore.QueryMetric;
+import org.kairosdb.core.datastore.ServiceKeyValue;
 import org.kairosdb.core.exception.DatastoreException;
 
 /** Queries and deletes over a queue that has points; and deletes as another KairosDB sees them. */
@@ -183,6 +185,69 @@ class FreshDatastoreTest {
     now += 1_000;
     other.look();
     assertEquals(2, othersQueue.calls.size());
+  }
+
+  /** Somebody may write there by hand. It must not stay for ever, nor have each start wait. */
+  @Test
+  void whatIsNoDeleteIsTakenAwayInTheEnd() throws Exception {
+    FakeKeyStore strange =
+        new FakeKeyStore() {
+          @Override
+          public ServiceKeyValue getValue(String service, String serviceKey, String key)
+              throws DatastoreException {
+            ServiceKeyValue value = super.getValue(service, serviceKey, key);
+            return key.equals("null") ? new ServiceKeyValue(null, new Date()) : value;
+          }
+        };
+    strange.values.put("1:begun", "{\"start\": 5}");
+    strange.values.put("2:done", "{\"doneAt\": 5}");
+    strange.values.put("3:begun", "");
+    strange.values.put("null", "");
+    FakeQueue othersQueue = new FakeQueue();
+    Deletes other = new Deletes(othersQueue, strange, true, () -> now, 1);
+    for (int minute = 0; minute <= 60; minute++) {
+      other.look();
+      assertEquals(4, strange.values.size());
+      now += 60_000;
+    }
+    now += 1;
+    other.look();
+    assertEquals(Set.of(), strange.values.keySet());
+    assertEquals(List.of(), othersQueue.calls);
+  }
+
+  @Test
+  void whatFailsEachTimeIsTakenAwayInTheEnd() throws Exception {
+    boolean[] wrong = {true};
+    FakeQueue othersQueue =
+        new FakeQueue() {
+          @Override
+          public void reindex(String metric, long sinceMs) {
+            if (wrong[0]) {
+              throw new IllegalStateException("of this one");
+            }
+            super.reindex(metric, sinceMs);
+          }
+        };
+    Deletes other = new Deletes(othersQueue, keys, true, () -> now, 1);
+    deletes(true).run(query, 1_000_000, () -> {});
+    now += 1_000;
+    String begun = keys.values.firstKey();
+    String value = keys.values.get(begun);
+    assertThrows(DatastoreException.class, other::look);
+    now += 3_600_000;
+    assertThrows(DatastoreException.class, other::look);
+    assertEquals(2, keys.values.size());
+    // Nor does it matter what fails of a delete whose node is gone.
+    keys.values.put("0:begun", value);
+    now += 1;
+    assertThrows(DatastoreException.class, other::look);
+    assertEquals(Set.of("0:begun"), keys.values.keySet());
+    now += 3_600_001;
+    assertThrows(DatastoreException.class, other::look);
+    assertEquals(Set.of(), keys.values.keySet());
+    wrong[0] = false;
+    other.look();
   }
 
   @Test
