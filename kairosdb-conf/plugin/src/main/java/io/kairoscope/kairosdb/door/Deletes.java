@@ -84,6 +84,9 @@ public final class Deletes implements KairosDBService {
   // ask for.
   private final Map<String, Long> seen = new HashMap<>();
   private final Map<String, Long> handled = new HashMap<>();
+  // Ends of deletes that are still to come by this node's clock. Where their node's is far ahead,
+  // that takes the entry away before.
+  private final Map<String, Notice> early = new HashMap<>();
   private final Set<String> lateDone = new HashSet<>();
   private final OncePerSecond log = new OncePerSecond();
   private volatile Thread poller;
@@ -205,8 +208,10 @@ public final class Deletes implements KairosDBService {
   void look() throws DatastoreException, InterruptedException {
     Set<String> all = new HashSet<>();
     store.listKeys(SERVICE, SERVICE_KEY).forEach(all::add);
+    Set<String> known = new HashSet<>(all);
+    known.addAll(early.keySet());
     Exception failure = null;
-    for (String key : all) {
+    for (String key : known) {
       try {
         look(key, all);
       } catch (JsonParseException stranger) {
@@ -221,8 +226,8 @@ public final class Deletes implements KairosDBService {
         removeIfOld(key);
       }
     }
-    seen.keySet().retainAll(all);
-    handled.keySet().retainAll(all);
+    seen.keySet().retainAll(known);
+    handled.keySet().retainAll(known);
     lateDone.retainAll(all);
     if (failure != null) {
       throw new DatastoreException(failure);
@@ -263,6 +268,7 @@ public final class Deletes implements KairosDBService {
   /** By when it was first seen, as it may never be done. */
   private void removeIfOld(String key) throws DatastoreException {
     if (since(seen.get(key)) > LEFT_MS) {
+      early.remove(key);
       store.deleteKey(SERVICE, SERVICE_KEY, key);
     }
   }
@@ -286,7 +292,7 @@ public final class Deletes implements KairosDBService {
   }
 
   private boolean handle(String key) throws DatastoreException, InterruptedException {
-    Notice notice = notice(key);
+    Notice notice = early.containsKey(key) ? early.get(key) : notice(key);
     if (notice == null) {
       removeIfOld(key);
       return false;
@@ -297,9 +303,11 @@ public final class Deletes implements KairosDBService {
     }
     // By this node's clock, as that dates what it writes: behind the delete's.
     if (now() <= notice.doneAt + 1) {
+      early.put(key, notice);
       return false;
     }
     indexAgain(notice);
+    early.remove(key);
     return true;
   }
 

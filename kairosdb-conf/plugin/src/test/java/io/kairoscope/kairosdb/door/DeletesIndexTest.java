@@ -124,6 +124,24 @@ class DeletesIndexTest {
     assertTrue(aheadRows.finds("m", "t", last[1]));
   }
 
+  /** Its index must be written later than it was deleted, and the news is gone by then. */
+  @Test
+  void whatANodeDeletedWhoseClockIsFarAheadIsNotForgotten() throws Exception {
+    long aheadMs = 700_000;
+    Deletes ahead = new Deletes(new Queue(rows), keys, true, () -> now++ + aheadMs, 1);
+    othersRows.put("m", "s");
+    ahead.run(query, now + aheadMs, rows::deleteIndex);
+    other.look();
+    now += 601_000;
+    ahead.look();
+    assertEquals(0, keys.values.size());
+    other.look();
+    assertFalse(othersRows.finds("m", "s", othersRows.put("m", "s")), "written again too early");
+    now += 100_000;
+    other.look();
+    assertTrue(othersRows.finds("m", "s", othersRows.put("m", "s")), "its row was in the cache");
+  }
+
   @Test
   void whatADeadNodeLeftIsTakenAwayInTheEnd() throws Exception {
     deletes.run(query, now, () -> {});
