@@ -9,8 +9,10 @@ import java.util.BitSet;
  * smaller than any set of intervals once releases are out of order.
  */
 final class Acknowledged {
-  // Bits are moved down only when it is worth it, so that each is moved about once.
+  // Bits are moved down only when it is worth it, so that each is moved a few times: there are very
+  // many above a point that the store did not take for hours.
   private static final int MOVE_AT = 1 << 16;
+  private static final int MOVED_SHARE = 4;
 
   private BitSet bits = new BitSet();
   private long base;
@@ -28,7 +30,7 @@ final class Acknowledged {
     }
     int passed = bits.nextClearBit((int) (low - base));
     low = base + passed;
-    if (passed >= MOVE_AT) {
+    if (passed >= MOVE_AT && passed >= bits.length() / MOVED_SHARE) {
       bits = bits.get(passed, Math.max(passed, bits.length()));
       base = low;
     }

@@ -15,6 +15,12 @@ abstract class Batch {
   /** Attempts that failed; some of those of the batch that this is a part of included. */
   int failed;
 
+  /** When the first of these failed, ms of a clock that is never set. */
+  long failedMs;
+
+  /** Whether it is a part of one that was divided by where its rows are. */
+  boolean isPart;
+
   /** Refusals of this very batch while the store took a canary on the same nodes. */
   int refusals;
 
@@ -50,6 +56,17 @@ abstract class Batch {
 
   /** Two that are the same together; empty if it cannot be divided. */
   abstract List<? extends Batch> halves();
+
+  /** Parts that are each on the same nodes, as far as that is known; itself alone if it is that. */
+  abstract List<? extends Batch> parts();
+
+  /** The store does not take it, while it takes others: what waits for it goes back to the queue. */
+  abstract void giveBack();
+
+  /** Whether it must be tried again all the same, as nobody else would. */
+  boolean isOwed() {
+    return false;
+  }
 
   /** The store has it. */
   abstract void written(Object result);

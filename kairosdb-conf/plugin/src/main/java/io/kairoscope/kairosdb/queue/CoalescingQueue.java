@@ -36,12 +36,13 @@ import org.slf4j.LoggerFactory;
  *
  * <p>Of the file, memory holds everything that is not settled from the checkpoint to {@code next},
  * and nothing from there on: while something is left to be read back, new points go to the file
- * only, or they would overtake it.
+ * only, or they would overtake it. What was released and the store does not take while it takes
+ * others is given back ({@link #giveBack}): of that memory has a bit each ({@link Parked}).
  *
- * <p>{@link #refill}, {@link #take}, {@link #takeAgain}, {@link #hold} and {@link #checkpoint} are for
- * one thread, that of the deliveries; the others for any.
+ * <p>{@link #refill}, {@link #take}, {@link #takeParked}, {@link #takeAgain}, {@link #hold} and {@link
+ * #checkpoint} are for one thread, that of the deliveries; the others for any.
  */
-final class CoalescingQueue {
+final class CoalescingQueue implements Settler.Queue {
   private static final Logger logger = LoggerFactory.getLogger(CoalescingQueue.class);
   // A key, an index, and what sorting takes of a part of them.
   static final int POINT_BYTES = 20;
@@ -101,6 +102,9 @@ final class CoalescingQueue {
   private final Deque<Long> unkept = new ArrayDeque<>();
   private long unkeptFailedMs;
   private final Acknowledged settled;
+  private final Parked parked = new Parked();
+  // All before is settled or parked, or was parked.
+  private long passed;
   private long next;
   // In the lists of moments and above; and with those in runs and on their way, not yet settled.
   private long listed;
@@ -207,9 +211,11 @@ final class CoalescingQueue {
     return behindLow() < maxBits ? 0 : behindLow();
   }
 
-  /** The points that the lists could have for the memory that they take. */
+  /** The points that the lists could have for the memory that they, and what is parked, take. */
   private long inLists() {
-    return listed + (long) LIST_POINTS * moments.size();
+    // Parked points must never keep others from being read back.
+    long inParked = Math.min(maxPoints / 2, parked.bytes() / POINT_BYTES);
+    return listed + (long) LIST_POINTS * moments.size() + inParked;
   }
 
   private void list(long key, long index, long dueMs) {
@@ -436,7 +442,8 @@ final class CoalescingQueue {
   }
 
   /** These points are stored, or need not be. */
-  void done(Collection<Point> done) {
+  @Override
+  public void done(Collection<Point> done) {
     synchronized (this) {
       for (Point point : done) {
         // Of those that are written again a few are not settled, and are on their way themselves.
@@ -448,6 +455,76 @@ final class CoalescingQueue {
     for (Point point : done) {
       point.release().settled(1);
     }
+  }
+
+  /**
+   * The store does not take these, while it takes others: they wait in the file until it does.
+   */
+  @Override
+  public void giveBack(RowKey rowKey, Collection<Point> back) throws IOException {
+    int metric = RecordBuffer.metricKey(rowKey.getMetricName());
+    long nowMs = clockMs.getAsLong();
+    synchronized (this) {
+      for (Point point : back) {
+        long index = point.index();
+        if (point.release().isAgain()) {
+          kept.owe(index, nowMs);
+        } else if (index >= settled.low() && !settled.contains(index)) {
+          parked.add(metric, index);
+          points--;
+        }
+      }
+    }
+    for (Point point : back) {
+      point.release().settled(1);
+    }
+  }
+
+  /**
+   * Releases some of what was given back, if it is time to try it again.
+   *
+   * @param enough points, after which to stop; the last series may exceed it
+   */
+  List<Group> takeParked(int enough) throws IOException {
+    List<Group> groups = new ArrayList<>();
+    Run run = parkedRun();
+    if (run != null) {
+      run.next(new Quota(enough, RELEASED_BYTES), reader, codec, groups, this::settle);
+    }
+    return groups;
+  }
+
+  /** What is to be handed out now of what is parked; null for nothing. */
+  private Run parkedRun() throws IOException {
+    Positions some;
+    synchronized (this) {
+      Run out = parked.run();
+      if (out != null && !out.isSettled()) {
+        return out.isEmpty() ? null : out;
+      }
+      long nowMs = clockMs.getAsLong();
+      if (out != null) {
+        parked.over(nowMs);
+        kept.over(this::isSettled, nowMs);
+      }
+      some = parked.next(nowMs);
+    }
+    if (some == null) {
+      return null;
+    }
+    List<Long> gone = new ArrayList<>();
+    Run run = new Run(entries(some, gone), false);
+    synchronized (this) {
+      parked.release(some, run);
+      points += some.count();
+      gone.forEach(this::settle);
+    }
+    kept.released(some);
+    return run;
+  }
+
+  private synchronized boolean isSettled(long index) {
+    return index < settled.low() || settled.contains(index);
   }
 
   /**
@@ -481,12 +558,21 @@ final class CoalescingQueue {
     }
     long end = System.nanoTime() + timeoutMs * 1_000_000;
     for (int at = 0; (at = settledUpTo(awaited, at)) < awaited.length; ) {
-      if (System.nanoTime() >= end) {
+      if (System.nanoTime() >= end || isParked(awaited[at])) {
         return false;
       }
       Thread.sleep(POLL_MS);
     }
-    return known;
+    // Only now: what was on its way may have been given back meanwhile.
+    return known && !hasParked(RecordBuffer.metricKey(metric));
+  }
+
+  private synchronized boolean isParked(long index) {
+    return parked.contains(index);
+  }
+
+  private synchronized boolean hasParked(int metric) {
+    return parked.mayHave(metric);
   }
 
   /** The first from a place on that is not settled. */
@@ -721,9 +807,15 @@ final class CoalescingQueue {
     urgent.getLast().add(key, index);
   }
 
-  /** Asks for what was settled and is kept to be written again: a node of the store may lack it. */
+  /**
+   * A node of the store went or came. Asks for what was settled and is kept to be written again, as it
+   * may lack it; and for what it did not take to be tried now.
+   */
   void rewrite() {
     kept.ask();
+    synchronized (this) {
+      parked.tryAll();
+    }
   }
 
   /**
@@ -733,11 +825,25 @@ final class CoalescingQueue {
    */
   List<Group> takeAgain(int most) throws IOException {
     List<Group> groups = new ArrayList<>();
-    Run run = kept.run(file.tail(), settledEnd(), this::entries);
+    Run run =
+        kept.run(
+            file.tail(), settledEnd(), this::isSettled, clockMs.getAsLong(), new FromFile());
     if (run != null) {
       run.next(new Quota(most, RELEASED_BYTES), reader, codec, groups, index -> {});
     }
     return groups;
+  }
+
+  private final class FromFile implements KeptPoints.Source {
+    @Override
+    public Entries entries(long from, long to) throws IOException {
+      return CoalescingQueue.this.entries(from, to);
+    }
+
+    @Override
+    public Entries entries(Positions positions) throws IOException {
+      return CoalescingQueue.this.entries(positions, null);
+    }
   }
 
   private Entries entries(long from, long to) throws IOException {
@@ -753,6 +859,30 @@ final class CoalescingQueue {
       takenAt = reader.takenAt();
       if (tagsAt > 0 && !isForgotten(known, tagsAt, index)) {
         entries.add(key(tagsAt), index);
+      }
+    }
+    return entries;
+  }
+
+  /**
+   * The same by positions.
+   *
+   * @param gone gets those that need not be stored; null if nobody wants them
+   */
+  private Entries entries(Positions positions, List<Long> gone) throws IOException {
+    Entries entries = new Entries();
+    List<Forgotten> known = forgotten();
+    long tail = file.tail();
+    for (long index = positions.next(tail); index >= 0; index = positions.next(index + 1)) {
+      boolean whole = reader.load(index);
+      int tagsAt = whole ? codec.tagsAt(reader) : 0;
+      if (tagsAt > 0 && !isForgotten(known, tagsAt, index)) {
+        entries.add(key(tagsAt), index);
+      } else if (gone != null) {
+        if (tagsAt == 0) {
+          codec.giveUp(reader, index, whole);
+        }
+        gone.add(index);
       }
     }
     return entries;
@@ -784,12 +914,23 @@ final class CoalescingQueue {
 
   /** Moves the file's checkpoint: to the lowest point that was not settled a while ago. */
   void checkpoint() throws IOException {
-    removeBefore(kept.checkpoint(low(), clockMs.getAsLong()));
+    // In this order: what is parked in between is below both.
+    long passed = passed();
+    removeBefore(Math.min(low(), kept.checkpoint(passed, clockMs.getAsLong())));
   }
 
-  /** How many points are kept although they are settled. */
+  /** Behind this are points that are neither settled nor parked, nor were parked. */
+  private synchronized long passed() {
+    passed = Math.max(passed, settled.low());
+    while (passed < next && (parked.contains(passed) || settled.contains(passed))) {
+      passed++;
+    }
+    return passed;
+  }
+
+  /** How many points are kept although they are settled, or behind such. */
   long kept() {
-    return low() - file.tail();
+    return passed() - kept.from(file.tail());
   }
 
   /** Gives up what is kept although it is settled: the disk is short. */
@@ -822,7 +963,8 @@ final class CoalescingQueue {
   /** What it holds now. */
   synchronized Depth depth() {
     long head = file.head();
-    return new Depth(points, points * POINT_BYTES, head - next, head - file.tail());
+    return new Depth(
+        points, points * POINT_BYTES, head - next, parked.count(), head - file.tail());
   }
 
   /** When the oldest point that is not settled was taken, ms since 1970; null for none. */
@@ -845,12 +987,13 @@ final class CoalescingQueue {
    * @param points in memory that are not settled, waiting or released
    * @param bytes of heap that these take
    * @param fileOnly points for which memory had no room
+   * @param parked points that are in the file only as the store takes others, and not them
    * @param sinceCheckpoint points that a restart would release again
    */
-  record Depth(long points, long bytes, long fileOnly, long sinceCheckpoint) {
+  record Depth(long points, long bytes, long fileOnly, long parked, long sinceCheckpoint) {
     /** Points taken that are not yet settled. */
     long waiting() {
-      return points + fileOnly;
+      return points + fileOnly + parked;
     }
   }
 }

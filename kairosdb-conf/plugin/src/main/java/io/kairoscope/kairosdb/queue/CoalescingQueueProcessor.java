@@ -133,7 +133,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
             deadLetters,
             timer,
             ThreadLocalRandom::current,
-            queue::done,
+            queue,
             stats,
             Writer.Clocks.SYSTEM,
             new Writer.Limits(
@@ -146,6 +146,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
             file,
             stats,
             settings.windowMs(),
+            writer::lastFailure,
             List.of(
                 deliveries::trouble,
                 deliveries::diskTrouble,

@@ -9,7 +9,9 @@ import com.datastax.driver.core.BatchStatement;
 import com.datastax.driver.core.BoundStatement;
 import com.datastax.driver.core.ConsistencyLevel;
 import com.datastax.driver.core.Host;
+import com.datastax.driver.core.Metadata;
 import com.datastax.driver.core.ResultSet;
+import com.datastax.driver.core.Session;
 import com.datastax.driver.core.SimpleStatement;
 import com.datastax.driver.core.Statement;
 import com.datastax.driver.core.policies.FallthroughRetryPolicy;
@@ -25,6 +27,7 @@ import java.util.Date;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
@@ -162,6 +165,20 @@ final class CqlStore implements Store {
     long token = TOKEN.hashBytes(key.duplicate()).asLong();
     List<Node> list = lists.computeIfAbsent(List.copyOf(found), same -> same);
     return new Place(list, shards.shard(found.get(0).host, token), token);
+  }
+
+  @Override
+  public Object copies(ByteBuffer key) {
+    Session session = cluster.getSession();
+    Set<Host> hosts =
+        session == null
+            ? Set.of()
+            : session
+                .getCluster()
+                .getMetadata()
+                .getReplicas(Metadata.quote(cluster.getKeyspace()), key.duplicate());
+    // Not known, as without the schema: each on its own then.
+    return hosts.isEmpty() ? key : hosts;
   }
 
   private Node node(Host host) {

@@ -92,6 +92,7 @@ final class Deliveries implements Runnable {
     }
     if (!more && writer.hasRoom()) {
       rewrite();
+      more = !draining && writer.hasRoomToSpare() && deliverParked();
     }
     queue.hold(writer.hasSilentNode());
     queue.checkpoint();
@@ -108,6 +109,12 @@ final class Deliveries implements Runnable {
     writer.write(released);
     released = List.of();
     return true;
+  }
+
+  private boolean deliverParked() throws IOException {
+    List<Group> parked = queue.takeParked(enough);
+    writer.write(parked);
+    return !parked.isEmpty();
   }
 
   private void rewrite() throws IOException {

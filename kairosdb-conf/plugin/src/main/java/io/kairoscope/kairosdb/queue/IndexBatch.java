@@ -3,7 +3,9 @@ package io.kairoscope.kairosdb.queue;
 import io.kairoscope.kairosdb.queue.Store.IndexEntry;
 import io.kairoscope.kairosdb.queue.Store.Table;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.atomic.LongAdder;
@@ -14,6 +16,7 @@ final class IndexBatch extends Batch {
   private final QueueStats stats;
   private final List<Item> items;
   private final long atMs;
+  private final boolean owed;
 
   /**
    * An entry and what waits for it.
@@ -24,13 +27,19 @@ final class IndexBatch extends Batch {
 
   /**
    * @param atMs the write time
+   * @param owed whether it is for points, too, that the store has already
    */
-  IndexBatch(Store store, QueueStats stats, List<Item> items, long atMs) {
+  IndexBatch(Store store, QueueStats stats, List<Item> items, long atMs, boolean owed) {
     super(items.get(0).place());
     this.store = store;
     this.stats = stats;
     this.items = items;
     this.atMs = atMs;
+    this.owed = owed;
+  }
+
+  private IndexBatch of(List<Item> some) {
+    return new IndexBatch(store, stats, some, atMs, owed);
   }
 
   @Override
@@ -68,8 +77,42 @@ final class IndexBatch extends Batch {
     return middle == 0
         ? List.of()
         : List.of(
-            new IndexBatch(store, stats, items.subList(0, middle), atMs),
-            new IndexBatch(store, stats, items.subList(middle, items.size()), atMs));
+            of(items.subList(0, middle)),
+            of(items.subList(middle, items.size())));
+  }
+
+  /** The rows of one metric's name, and those of its series, are on the same nodes each. */
+  @Override
+  List<IndexBatch> parts() {
+    Map<Object, List<Item>> byRow = new LinkedHashMap<>();
+    for (Item item : items) {
+      IndexEntry entry = item.entry();
+      // By a tag they are somewhere else each.
+      Object row =
+          store.table(entry) == Table.TAG_INDEX
+              ? entry
+              : new Of(
+                  entry.rowKey().getMetricName(),
+                  entry.rowKey().getDataType(),
+                  entry.rowKey().getTimestamp(),
+                  entry.ofMetric());
+      byRow.computeIfAbsent(row, none -> new ArrayList<>()).add(item);
+    }
+    return byRow.values().stream().map(this::of).toList();
+  }
+
+  private record Of(String metric, String type, long rowTime, boolean ofMetric) {}
+
+  @Override
+  void giveBack() {
+    for (Item item : items) {
+      item.written().completeExceptionally(new GivenBackException());
+    }
+  }
+
+  @Override
+  boolean isOwed() {
+    return owed;
   }
 
   @Override

@@ -2,7 +2,9 @@ package io.kairoscope.kairosdb.queue;
 
 import io.kairoscope.kairosdb.queue.Store.Table;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -61,6 +63,24 @@ final class PointBatch extends Batch {
   }
 
   @Override
+  List<PointBatch> parts() {
+    Map<Object, List<Partition>> byNodes = new LinkedHashMap<>();
+    for (Partition partition : partitions) {
+      byNodes
+          .computeIfAbsent(means.store.copies(partition.key()), none -> new ArrayList<>())
+          .add(partition);
+    }
+    return byNodes.values().stream().map(some -> new PointBatch(some, means)).toList();
+  }
+
+  @Override
+  void giveBack() {
+    for (Partition partition : partitions) {
+      means.settler.giveBack(partition.rowKey(), partition.points());
+    }
+  }
+
+  @Override
   void written(Object told) {
     if (settled == 0) {
       count(told instanceof Integer ? (Integer) told : 0);
@@ -69,20 +89,24 @@ final class PointBatch extends Batch {
     while (settled < partitions.size()) {
       Partition partition = partitions.get(settled++);
       CompletableFuture<Void> indexed = partition.indexed();
-      if (indexed.isDone()) {
-        settle(partition, indexed.isCompletedExceptionally());
+      if (indexed.isDone() && !indexed.isCompletedExceptionally()) {
+        settle(partition, null);
       } else {
-        indexed.whenComplete((nothing, error) -> settle(partition, error != null));
+        indexed.whenComplete((nothing, error) -> settle(partition, error));
       }
     }
   }
 
-  private void settle(Partition partition, boolean indexDead) {
+  private void settle(Partition partition, Throwable indexError) {
+    if (indexError != null && Refusal.cause(indexError) instanceof GivenBackException) {
+      means.settler.giveBack(partition.rowKey(), partition.points());
+      return;
+    }
     if (!again) {
       means.stats.storedAfterMs.observe(
           means.nowMs.getAsLong() - partition.points().get(0).takenAt());
     }
-    if (indexDead) {
+    if (indexError != null) {
       means.settler.bury(partition.rowKey(), partition.points(), RowIndex.reason(partition));
     } else {
       if (!again) {

@@ -64,6 +64,11 @@ final class QueueMetrics implements MetricSource {
     gauge(to, "file_only_points", "Waiting points for which memory has no room.", depth.fileOnly());
     gauge(
         to,
+        "parked_points",
+        "Waiting points that the store does not take while it takes others; they are in the file.",
+        depth.parked());
+    gauge(
+        to,
         "since_checkpoint_points",
         "Points that a restart would write again.",
         depth.sinceCheckpoint());
@@ -143,6 +148,11 @@ final class QueueMetrics implements MetricSource {
         .value(now.unreadable());
     counter(
         to, "read_back_points_total", "Points read back from the queue's file.", stats.readBack);
+    counter(
+        to,
+        "given_back_points_total",
+        "Points that the store did not take while it took others, and that wait in the file again.",
+        stats.givenBack);
     counter(
         to,
         "rewritten_points_total",

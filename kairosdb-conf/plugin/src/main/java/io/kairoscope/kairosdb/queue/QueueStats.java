@@ -44,6 +44,9 @@ final class QueueStats {
   /** Points that were given up before they were stored, as they were deleted on another node. */
   final LongAdder forgotten = new LongAdder();
 
+  /** Points that wait in the file again, as the store did not take them while it took others. */
+  final LongAdder givenBack = new LongAdder();
+
   /** Batches that the store found too large, and that went out in two. */
   final LongAdder splits = new LongAdder();
 

@@ -15,6 +15,7 @@ final class QueueWatch {
   private final QueueFile file;
   private final QueueStats stats;
   private final long oldestMs;
+  private final Supplier<String> lastFailure;
   private final List<Supplier<String>> troubles;
   private final Unmoved unmoved = new Unmoved();
 
@@ -41,6 +42,7 @@ final class QueueWatch {
   }
 
   /**
+   * @param lastFailure what the last write met that the store did not take
    * @param troubles each says what is wrong, or null
    */
   QueueWatch(
@@ -48,11 +50,13 @@ final class QueueWatch {
       QueueFile file,
       QueueStats stats,
       long windowMs,
+      Supplier<String> lastFailure,
       List<Supplier<String>> troubles) {
     this.queue = queue;
     this.file = file;
     this.stats = stats;
     oldestMs = 2 * windowMs + OLDEST_MS;
+    this.lastFailure = lastFailure;
     this.troubles = troubles;
   }
 
@@ -66,8 +70,12 @@ final class QueueWatch {
     }
     long ageMs = ageMs(found);
     if (ageMs > oldestMs) {
+      long parked = queue.depth().parked();
       found.add(
-          "a point has waited for " + ageMs / 1_000 + " s: the store does not take it, or is behind");
+          "a point has waited for "
+              + ageMs / 1_000
+              + " s: the store "
+              + (parked == 0 ? "does not take it, or is behind" : parked(parked)));
     }
     long heldUpBy = queue.heldUpBy();
     if (heldUpBy > 0) {
@@ -82,6 +90,14 @@ final class QueueWatch {
         file.bytes(),
         stats.deadLetters.sum(),
         file.unreadable() + stats.unreadable.sum());
+  }
+
+  private String parked(long points) {
+    return "takes others, but not "
+        + points
+        + " points, which wait in the queue's file until it does, as when two storage nodes of a"
+        + " range are gone; the last failure: "
+        + lastFailure.get();
   }
 
   private long ageMs(List<String> found) {

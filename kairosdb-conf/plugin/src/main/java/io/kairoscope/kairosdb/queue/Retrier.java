@@ -11,7 +11,8 @@ import org.slf4j.LoggerFactory;
  *
  * <p>What fails waits, longer each time, and holds no slot meanwhile. Only what the store refuses
  * while it takes others is divided, down to what it is that it refuses; and that alone is given up,
- * as one point must not stop the others for ever.
+ * as one point must not stop the others for ever. Where the store is not there for some rows, those
+ * of others are parted from them, and they are given back to the queue to make room.
  */
 final class Retrier implements Lanes.Outcome {
   private static final Logger logger = LoggerFactory.getLogger(Retrier.class);
@@ -20,6 +21,8 @@ final class Retrier implements Lanes.Outcome {
   private static final int LOGGED_EVERY = 30;
   // Attempts before an error that says little is taken for one of what is written.
   private static final int PATIENCE = 3;
+  // Attempts before those are parted that are on other nodes.
+  private static final int PARTED = 2;
   // Refusals of something that cannot be divided, each with a canary that was written after it.
   private static final int REFUSALS = 2;
   private static final int UNSURE_REFUSALS = 4;
@@ -35,6 +38,7 @@ final class Retrier implements Lanes.Outcome {
   private final Timer timer;
   private final Backoff backoff;
   private final QueueStats stats;
+  private final Patience patience;
   private final LongSupplier elapsedMs;
   private volatile Throwable lastFailure;
 
@@ -46,6 +50,7 @@ final class Retrier implements Lanes.Outcome {
       Timer timer,
       Backoff backoff,
       QueueStats stats,
+      Patience patience,
       LongSupplier elapsedMs) {
     this.lanes = lanes;
     this.store = store;
@@ -54,6 +59,7 @@ final class Retrier implements Lanes.Outcome {
     this.timer = timer;
     this.backoff = backoff;
     this.stats = stats;
+    this.patience = patience;
     this.elapsedMs = elapsedMs;
   }
 
@@ -62,12 +68,13 @@ final class Retrier implements Lanes.Outcome {
     if (troubles.any()) {
       troubles.written(batch.table());
     }
+    patience.written();
     batch.written(result);
   }
 
   @Override
   public void failed(Batch batch, Node node, Throwable error) {
-    batch.failed++;
+    patience.failed(batch);
     lastFailure = error;
     batch.failures().increment();
     Refusal refusal = Refusal.of(error);
@@ -94,7 +101,25 @@ final class Retrier implements Lanes.Outcome {
         }
         break;
       default:
-        again(batch, error);
+        notTaken(batch, error);
+    }
+  }
+
+  /** By the store, whatever is in it; others may be. */
+  private void notTaken(Batch batch, Throwable error) {
+    if (batch.failed >= PARTED && !batch.isPart) {
+      batch.isPart = true;
+      if (divide(batch, parts(batch), batch.failed)) {
+        return;
+      }
+    }
+    if (!patience.isOver(batch)) {
+      again(batch, error);
+    } else if (batch.isOwed()) {
+      batch.giveBack();
+      again(batch, error);
+    } else if (lanes.close(batch)) {
+      batch.giveBack();
     }
   }
 
@@ -116,7 +141,7 @@ final class Retrier implements Lanes.Outcome {
 
   private void judged(Batch batch, Refusal refusal, Throwable error, boolean alive) {
     if (!alive) {
-      again(batch, error);
+      notTaken(batch, error);
     } else if (!batch.halves().isEmpty()) {
       divide(batch);
     } else if (refusal == Refusal.OURS) {
@@ -138,18 +163,33 @@ final class Retrier implements Lanes.Outcome {
   }
 
   private boolean divide(Batch batch) {
-    List<? extends Batch> halves = batch.halves();
-    if (halves.isEmpty()) {
+    // Judged at its next failure, but it does not wait as long as the whole would have.
+    return divide(batch, batch.halves(), Math.min(batch.failed, PATIENCE - 1));
+  }
+
+  private boolean divide(Batch batch, List<? extends Batch> parts, int failed) {
+    if (parts.size() < 2) {
       return false;
     }
     if (lanes.close(batch)) {
-      for (Batch half : halves) {
-        // Judged at its next failure, but it does not wait as long as the whole would have.
-        half.failed = Math.min(batch.failed, PATIENCE - 1);
-        lanes.add(half);
+      for (Batch part : parts) {
+        part.failed = failed;
+        part.failedMs = batch.failedMs;
+        part.isPart = batch.isPart;
+        lanes.add(part);
       }
     }
     return true;
+  }
+
+  private List<? extends Batch> parts(Batch batch) {
+    try {
+      return batch.parts();
+    } catch (Throwable unknown) {
+      stats.errors.increment();
+      logger.debug("Where the rows of a batch are is not known", unknown);
+      return List.of();
+    }
   }
 
   private void again(Batch batch, Throwable error) {

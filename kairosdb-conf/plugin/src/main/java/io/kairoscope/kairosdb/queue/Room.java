@@ -54,6 +54,11 @@ final class Room {
     return taken < most;
   }
 
+  /** Whether half of it is left. */
+  synchronized boolean halfLeft() {
+    return taken < most / 2;
+  }
+
   /** For how long it has been full with nothing given back; 0 while there is room. */
   synchronized long stuckMs() {
     return taken < most ? 0 : elapsedMs.getAsLong() - changedMs;

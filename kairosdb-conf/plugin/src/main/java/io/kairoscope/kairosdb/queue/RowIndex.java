@@ -261,6 +261,10 @@ final class RowIndex {
 
   /** Writes what was begun. */
   void write(List<Item> begun) {
+    write(begun, false);
+  }
+
+  private void write(List<Item> begun, boolean owed) {
     if (begun.isEmpty()) {
       return;
     }
@@ -272,7 +276,7 @@ final class RowIndex {
     }
     for (int from = 0; from < begun.size(); from += BATCH_ROWS) {
       int to = Math.min(begun.size(), from + BATCH_ROWS);
-      lanes.add(new IndexBatch(store, stats, begun.subList(from, to), at));
+      lanes.add(new IndexBatch(store, stats, begun.subList(from, to), at, owed));
     }
   }
 
@@ -310,7 +314,7 @@ final class RowIndex {
       beginAgain(delete, sinceMs, begun);
     } finally {
       // Others may wait for it by now.
-      write(begun);
+      write(begun, true);
     }
   }
 

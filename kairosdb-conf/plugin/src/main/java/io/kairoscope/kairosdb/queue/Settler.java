@@ -1,11 +1,11 @@
 package io.kairoscope.kairosdb.queue;
 
 import io.kairoscope.kairosdb.queue.DeadLetters.Letter;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.SortedMap;
-import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -18,7 +18,7 @@ final class Settler {
   private static final Logger logger = LoggerFactory.getLogger(Settler.class);
   private static final int BURIED_AT_ONCE = 1_000;
 
-  private final Consumer<Collection<Point>> done;
+  private final Queue queue;
   private final DeadLetters deadLetters;
   private final Room room;
   private final Timer timer;
@@ -30,17 +30,26 @@ final class Settler {
   private int failed;
   private volatile String trouble;
 
+  /** Whose points they are. By any thread. */
+  interface Queue {
+    /** These are stored, or need not be. */
+    void done(Collection<Point> points);
+
+    /** These, of one row, the store does not take while it takes others. */
+    void giveBack(RowKey rowKey, Collection<Point> points) throws IOException;
+  }
+
   private record Dead(Letter letter, RowKey rowKey) {}
 
   Settler(
-      Consumer<Collection<Point>> done,
+      Queue queue,
       DeadLetters deadLetters,
       Room room,
       Timer timer,
       Backoff backoff,
       QueueStats stats,
       LongSupplier nowMs) {
-    this.done = done;
+    this.queue = queue;
     this.deadLetters = deadLetters;
     this.room = room;
     this.timer = timer;
@@ -54,16 +63,28 @@ final class Settler {
     if (rowKey != null) {
       rowKey.touch(-points.size(), nowMs.getAsLong());
     }
-    tell(points, 0);
+    tell(null, points, 0);
   }
 
-  private void tell(List<Point> points, int attempts) {
+  /** Points that the store does not take while it takes others: the queue brings them again. */
+  void giveBack(RowKey rowKey, List<Point> points) {
+    rowKey.touch(-points.size(), nowMs.getAsLong());
+    stats.givenBack.add(points.size());
+    tell(rowKey, points, 0);
+  }
+
+  private void tell(RowKey givenBackOf, List<Point> points, int attempts) {
     try {
-      done.accept(points);
+      if (givenBackOf == null) {
+        queue.done(points);
+      } else {
+        queue.giveBack(givenBackOf, points);
+      }
     } catch (Throwable error) {
       stats.errors.increment();
-      logger.error("The queue could not be told of points that are stored; again later", error);
-      timer.after(backoff.delayMs(attempts + 1), () -> tell(points, attempts + 1));
+      logger.error("The queue could not be told what became of points; again later", error);
+      timer.after(
+          backoff.delayMs(attempts + 1), () -> tell(givenBackOf, points, attempts + 1));
       return;
     }
     room.give(Room.bytes(points));

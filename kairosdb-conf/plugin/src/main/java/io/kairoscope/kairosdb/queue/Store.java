@@ -25,6 +25,12 @@ interface Store {
   Place place(ByteBuffer key);
 
   /**
+   * Equal for partitions that the same nodes have, whether these are up or not: the store takes all
+   * of them, or none. Asked of what is not taken only.
+   */
+  Object copies(ByteBuffer key);
+
+  /**
    * Writes points as one batch.
    *
    * @return how many of them were not written as their time to live is over

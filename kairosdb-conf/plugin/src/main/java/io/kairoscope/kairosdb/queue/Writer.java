@@ -2,7 +2,6 @@ package io.kairoscope.kairosdb.queue;
 
 import io.kairoscope.kairosdb.queue.IndexBatch.Item;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.List;
 import java.util.concurrent.ScheduledExecutorService;
 import java.util.function.Consumer;
@@ -35,6 +34,7 @@ final class Writer {
   private final Backoff backoff;
   private final Room room;
   private final Lanes lanes;
+  private final Patience patience;
   private final Retrier retrier;
   private final RowIndex index;
   private final Settler settler;
@@ -61,7 +61,7 @@ final class Writer {
   /**
    * @param announce is told of each row that is new
    * @param executor for what is done later; one thread will do
-   * @param done is told of points that are settled, by any thread
+   * @param queue is told of points that are settled, or that the store does not take
    */
   Writer(
       Store store,
@@ -72,7 +72,7 @@ final class Writer {
       DeadLetters deadLetters,
       ScheduledExecutorService executor,
       Supplier<RandomGenerator> random,
-      Consumer<Collection<Point>> done,
+      Settler.Queue queue,
       QueueStats stats,
       Clocks clocks,
       Limits limits) {
@@ -85,11 +85,13 @@ final class Writer {
     lanes = new Lanes(timer, clocks.elapsedMs, limits.inFlightPerHost, limits.silentMs, stats);
     troubles = new Troubles(clocks.nowMs);
     Canary canary = new Canary(store, troubles, clocks.elapsedMs);
+    patience = new Patience(room::stuckMs, clocks.elapsedMs);
     retrier =
-        new Retrier(lanes, store, canary, troubles, timer, backoff, stats, clocks.elapsedMs);
+        new Retrier(
+            lanes, store, canary, troubles, timer, backoff, stats, patience, clocks.elapsedMs);
     lanes.outcome(retrier);
     index = new RowIndex(store, lanes, rowKeys, metrics, announce, stats, clocks.nowMs);
-    settler = new Settler(done, deadLetters, room, timer, backoff, stats, clocks.nowMs);
+    settler = new Settler(queue, deadLetters, room, timer, backoff, stats, clocks.nowMs);
     means = new PointBatch.Means(store, settler, stats, clocks.nowMs);
   }
 
@@ -109,6 +111,11 @@ final class Writer {
   /** Whether there is room for more to be taken. */
   boolean hasRoom() {
     return room.left();
+  }
+
+  /** Whether there is enough for what the store may well not take, and others beside it. */
+  boolean hasRoomToSpare() {
+    return room.halfLeft();
   }
 
   /** Waits until there is room, for a time at most; whether there is. */
@@ -149,27 +156,32 @@ final class Writer {
     if (settler.trouble() != null) {
       sentences.add(settler.trouble());
     }
-    long stuckMs = room.stuckMs();
+    long stuckMs = patience.stuckMs();
     if (stuckMs >= STUCK_MS) {
       sentences.add(stuck(stuckMs));
     }
     return sentences;
   }
 
-  /** What is tried again has all the room, whether or not the nodes of other series are well. */
+  /** What is tried again has all the room, and nobody can tell whether others would be taken. */
   private String stuck(long ms) {
-    Throwable failure = retrier.lastFailure();
     return "nothing has been stored for "
         + ms / 1_000
         + " s: points that the store does not take fill their quarter of queue_memory_mb, and those"
         + " of all other series wait behind them; the last failure: "
-        + (failure == null ? "no answer" : Troubles.reason(failure));
+        + lastFailure();
   }
 
   /** The same in one; null when all is well. */
   String trouble() {
     List<String> sentences = troubles();
     return sentences.isEmpty() ? null : String.join("; ", sentences);
+  }
+
+  /** What the last attempt met that failed. */
+  String lastFailure() {
+    Throwable failure = retrier.lastFailure();
+    return failure == null ? "no answer" : Troubles.reason(failure);
   }
 
   private void prepare(List<Group> groups, int failed) {

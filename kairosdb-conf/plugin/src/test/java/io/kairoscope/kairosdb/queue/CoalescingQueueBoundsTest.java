@@ -187,7 +187,7 @@ class CoalescingQueueBoundsTest {
     queue.refill();
     queue.checkpoint();
     assertEquals(List.of(1L, 2L), letters.stream().map(one -> one.point().time()).toList());
-    assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0), queue.depth());
+    assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0, 0), queue.depth());
     assertEquals(0, records.unreadable.sum());
   }
 

@@ -151,7 +151,7 @@ class CoalescingQueueMemoryTest {
     }
     assertEquals(POINTS, stored.cardinality());
     queue.checkpoint();
-    assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0), queue.depth());
+    assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0, 0), queue.depth());
   }
 
   /** The store is away, and each point has a moment of its own. */

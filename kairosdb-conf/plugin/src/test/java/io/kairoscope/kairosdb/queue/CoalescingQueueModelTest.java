@@ -22,8 +22,8 @@ import org.kairosdb.core.datapoints.LongDataPoint;
 import org.kairosdb.util.KDataOutput;
 
 /**
- * Any interleaving of put, refill, take, settling in any order, flush, writing again, checkpoint,
- * crash and drain, with clocks that are set back and records that are torn, against a reference that
+ * Any interleaving of put, refill, take, settling in any order, giving back what the store does not
+ * take and releasing it again, flush, writing again, checkpoint, crash and drain, with clocks that are set back and records that are torn, against a reference that
  * only knows which points were put, released and settled.
  */
 class CoalescingQueueModelTest {
@@ -68,6 +68,8 @@ class CoalescingQueueModelTest {
     final Map<Long, Long> settledAt = new HashMap<>();
     final Set<Long> released = new HashSet<>();
     final List<Point> flying = new ArrayList<>();
+    final Set<Long> parked = new HashSet<>();
+    boolean everGivenBack;
     final Set<Long> readBack = new HashSet<>();
     // When what was written again, in this life or another, had been taken.
     final Map<Long, Long> rewritten = new HashMap<>();
@@ -109,8 +111,12 @@ class CoalescingQueueModelTest {
       } else if (dice < 70) {
         history.append(" refill");
         queue.refill();
-      } else if (dice < 80) {
+      } else if (dice < 78) {
         take(1 + random.nextInt(40));
+      } else if (dice < 79) {
+        giveBack(random.nextInt(30));
+      } else if (dice < 80) {
+        takeParked(1 + random.nextInt(40));
       } else if (dice < 90) {
         settle(random.nextInt(30));
       } else if (dice < 93) {
@@ -189,6 +195,37 @@ class CoalescingQueueModelTest {
           assertTrue(released.add(point.index()), "released twice");
           flying.add(point);
         }
+      }
+    }
+
+    void giveBack(int count) throws IOException {
+      history.append(" back").append(count);
+      Collections.shuffle(flying, random);
+      List<Point> some = flying.subList(0, Math.min(count, flying.size()));
+      for (Point point : some) {
+        giveBack(point);
+        parked.add(point.index());
+        released.remove(point.index());
+      }
+      some.clear();
+    }
+
+    void giveBack(Point point) throws IOException {
+      everGivenBack = true;
+      Series series = Records.series(put.get((int) point.index()).series);
+      queue.giveBack(new RowKey(series, "fake", 0), List.of(point));
+    }
+
+    void takeParked(int enough) throws IOException {
+      history.append(" parked").append(enough);
+      for (Group group : queue.takeParked(enough)) {
+        for (Point point : group.points()) {
+          readBack.add(point.index());
+          assertTrue(parked.remove(point.index()), "it was not given back");
+          assertTrue(released.add(point.index()), "released twice");
+          flying.add(point);
+        }
+        check(group, true);
       }
     }
 
@@ -302,7 +339,10 @@ class CoalescingQueueModelTest {
       queue.checkpoint();
       Set<Long> kept = new HashSet<>();
       for (long index = file.tail; index < file.head(); index++) {
-        if (settledAt.containsKey(index) && !replaced(index)) {
+        boolean lately =
+            settledAt.containsKey(index)
+                && (!everGivenBack || settledAt.get(index) > clockMs - keepMs);
+        if (lately && !replaced(index)) {
           kept.add(index);
         }
       }
@@ -311,9 +351,15 @@ class CoalescingQueueModelTest {
         List<Group> groups = queue.takeAgain(1 + random.nextInt(20));
         for (Group group : groups) {
           check(group, true);
-          group.points().forEach(point -> kept.remove(point.index()));
-          group.points().forEach(point -> rewritten.put(point.index(), point.takenAt()));
-          queue.done(group.points());
+          for (Point point : group.points()) {
+            rewritten.put(point.index(), point.takenAt());
+            if (random.nextInt(20) == 0) {
+              giveBack(point);
+            } else {
+              kept.remove(point.index());
+              queue.done(List.of(point));
+            }
+          }
         }
         clockMs += 10_000;
         queue.checkpoint();
@@ -332,6 +378,8 @@ class CoalescingQueueModelTest {
       settledAt.keySet().removeIf(index -> index >= file.tail);
       released.clear();
       flying.clear();
+      parked.clear();
+      everGivenBack = false;
       readBack.clear();
       urgent.clear();
       for (long index = file.tail; index < put.size(); index++) {
@@ -349,6 +397,8 @@ class CoalescingQueueModelTest {
             at == null || at <= clockMs - keepMs, "what was settled lately is not kept");
       }
       assertEquals(file.head() - file.tail, depth.sinceCheckpoint());
+      assertTrue(depth.parked() <= parked.size(), depth.toString());
+      assertTrue(depth.points() >= flying.size(), depth.toString());
       if (depth.fileOnly() > 0) {
         for (long index = file.head() - depth.fileOnly(); index < file.head(); index++) {
           readBack.add(index);
@@ -367,6 +417,7 @@ class CoalescingQueueModelTest {
         assertTrue(round < 100_000, "does not come to an end: " + queue.depth());
         queue.refill();
         take(1 + random.nextInt(200));
+        takeParked(1 + random.nextInt(200));
         check();
         settle(flying.size());
         // What is still being written again holds the checkpoint.
@@ -377,7 +428,7 @@ class CoalescingQueueModelTest {
       for (long index = 0; index < put.size(); index++) {
         assertTrue(isSettled(index), "never settled: " + index);
       }
-      assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0), queue.depth());
+      assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0, 0), queue.depth());
     }
   }
 }

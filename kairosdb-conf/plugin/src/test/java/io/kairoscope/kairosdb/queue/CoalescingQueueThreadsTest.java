@@ -75,7 +75,7 @@ class CoalescingQueueThreadsTest {
       threads.shutdown();
       assertTrue(threads.awaitTermination(1, TimeUnit.MINUTES));
       queue.checkpoint();
-      assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0), queue.depth());
+      assertEquals(new CoalescingQueue.Depth(0, 0, 0, 0, 0), queue.depth());
     }
   }
 

@@ -53,10 +53,12 @@ class DeliveriesTest {
             new DeadLetters(folder.resolve("dead_letters.jsonl")),
             new FakeTimer(),
             () -> random,
-            points -> {
-              queue.done(points);
-              done.addAll(points);
-            },
+            new Returning(
+                points -> {
+                  queue.done(points);
+                  done.addAll(points);
+                },
+                () -> null),
             stats,
             new Writer.Clocks(() -> 0, () -> 0),
             new Writer.Limits(100, 1 << 20, 1_000));

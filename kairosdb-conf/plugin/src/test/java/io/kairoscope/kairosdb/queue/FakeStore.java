@@ -21,12 +21,15 @@ import org.kairosdb.datastore.cassandra.CassandraDatastore;
  */
 class FakeStore implements Store {
   static final long ROW_MS = 1_000;
+  // Of the ring, with nodes of their own each.
+  static final int RANGES = 4;
 
   final List<Node> nodes =
       List.of(new Node("a", null), new Node("b", null), new Node("c", null));
   // Looked through by tests while other threads add to it.
   final List<Asked> asked = new CopyOnWriteArrayList<>();
   final Map<String, Map<Long, byte[]>> points = new HashMap<>();
+  private final Map<String, Map<Long, Long>> writeTimes = new HashMap<>();
   final Set<String> index = new HashSet<>();
   final Set<String> metrics = new HashSet<>();
   // A batch of more partitions than this is too large; one of a single partition never is.
@@ -160,6 +163,11 @@ class FakeStore implements Store {
   }
 
   @Override
+  public Object copies(ByteBuffer key) {
+    return Math.floorMod(key.hashCode(), RANGES);
+  }
+
+  @Override
   public CompletionStage<Integer> writePoints(Node node, List<Partition> batch) {
     mayThrow("points");
     Throwable failure = mayFail("pointsLater");
@@ -239,7 +247,15 @@ class FakeStore implements Store {
     for (Partition partition : one.batch) {
       Map<Long, byte[]> row =
           points.computeIfAbsent(name(partition.rowKey()), key -> new HashMap<>());
-      partition.points().forEach(point -> row.put(point.time(), point.value()));
+      Map<Long, Long> times =
+          writeTimes.computeIfAbsent(name(partition.rowKey()), key -> new HashMap<>());
+      for (Point point : partition.points()) {
+        // An earlier one does not replace a later one, whichever comes first.
+        if (times.getOrDefault(point.time(), Long.MIN_VALUE) <= point.takenAt()) {
+          row.put(point.time(), point.value());
+          times.put(point.time(), point.takenAt());
+        }
+      }
     }
     for (IndexEntry entry : one.entries) {
       RowKey key = entry.rowKey();

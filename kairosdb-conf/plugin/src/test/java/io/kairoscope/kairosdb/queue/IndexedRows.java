@@ -34,7 +34,7 @@ public final class IndexedRows {
             new DeadLetters(folder.resolve("dead_letters.jsonl")),
             timer,
             () -> new Random(1),
-            points -> {},
+            new Returning(points -> {}, () -> null),
             new QueueStats(),
             new Writer.Clocks(nowMs, timer::nowMs),
             new Writer.Limits(100, Long.MAX_VALUE, 1_000));

@@ -86,6 +86,14 @@ class LanesTest {
     }
 
     @Override
+    List<Batch> parts() {
+      return List.of(this);
+    }
+
+    @Override
+    void giveBack() {}
+
+    @Override
     void written(Object result) {}
 
     @Override

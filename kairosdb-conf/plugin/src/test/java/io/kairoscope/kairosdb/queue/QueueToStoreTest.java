@@ -65,7 +65,7 @@ class QueueToStoreTest {
               new DeadLetters(letters),
               timer,
               () -> chance,
-              queue::done,
+              queue,
               stats,
               new Writer.Clocks(() -> nowMs, () -> nowMs),
               new Writer.Limits(1 + random.nextInt(20), 100_000, 1_000));
@@ -76,6 +76,9 @@ class QueueToStoreTest {
       // Without room, as whoever releases asks: rewriting could outpace the store for ever.
       if (writer.hasRoom()) {
         writer.write(queue.take(1 + random.nextInt(100)));
+      }
+      if (writer.hasRoom()) {
+        writer.write(queue.takeParked(1 + random.nextInt(100)));
       }
       if (random.nextInt(20) == 0) {
         queue.rewrite();

@@ -24,7 +24,7 @@ class QueueWatchTest {
       Records records = new Records();
       CoalescingQueue queue =
           new CoalescingQueue(file, records.codec, 0, 1 << 20, 0, System::currentTimeMillis);
-      QueueWatch watch = new QueueWatch(queue, file, new QueueStats(), 0, List.of());
+      QueueWatch watch = new QueueWatch(queue, file, new QueueStats(), 0, () -> "", List.of());
       assertEquals(0, watch.health().oldestMs());
       // Taken just before the wall clock was set back.
       queue.put(records.of(1, 1, 1), System.currentTimeMillis() + HOUR_MS);
@@ -41,7 +41,7 @@ class QueueWatchTest {
       Records records = new Records();
       CoalescingQueue queue =
           new CoalescingQueue(file, records.codec, 0, 100, 0, System::currentTimeMillis);
-      QueueWatch watch = new QueueWatch(queue, file, new QueueStats(), 0, List.of());
+      QueueWatch watch = new QueueWatch(queue, file, new QueueStats(), 0, () -> "", List.of());
       queue.put(records.of(1, 1, 1), System.currentTimeMillis());
       List<Group> stuck = queue.take(1);
       assertTrue(watch.health().healthy());

@@ -61,15 +61,17 @@ class WriterRefusalTest {
         new DeadLetters(letters),
         timer,
         () -> random,
-        points -> {
-          onDone.accept(points);
-          for (Point point : points) {
-            assertTrue(done.add(point), "settled twice");
-          }
-        },
+        new Returning(this::settled, () -> writer),
         stats,
         new Writer.Clocks(() -> store.nowS * 1_000, timer::nowMs),
         new Writer.Limits(inFlight, maxBytes, 1_000));
+  }
+
+  private void settled(Collection<Point> points) {
+    onDone.accept(points);
+    for (Point point : points) {
+      assertTrue(done.add(point), "settled twice");
+    }
   }
 
   private static Series series(int number) {

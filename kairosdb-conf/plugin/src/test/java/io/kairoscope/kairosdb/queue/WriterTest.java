@@ -66,7 +66,7 @@ class WriterTest {
         new DeadLetters(folder.resolve("dead_letters.jsonl")),
         timer,
         () -> random,
-        points -> points.forEach(this::acknowledged),
+        new Returning(points -> points.forEach(this::acknowledged), () -> writer),
         stats,
         new Writer.Clocks(() -> store.nowS * 1_000, timer::nowMs),
         new Writer.Limits(inFlight, maxBytes, 1_000));
@@ -378,7 +378,7 @@ class WriterTest {
               new DeadLetters(folder.resolve("dead_letters.jsonl")),
               new FakeTimer(),
               () -> new Random(1),
-              some -> left.countDown(),
+              new Returning(some -> left.countDown(), () -> writer),
               stats,
               new Writer.Clocks(() -> 0, () -> 0),
               new Writer.Limits(2, Long.MAX_VALUE, 1_000));

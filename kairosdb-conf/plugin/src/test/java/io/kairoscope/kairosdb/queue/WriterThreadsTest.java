@@ -21,6 +21,7 @@ import java.util.concurrent.ScheduledExecutorService;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.kairosdb.datastore.cassandra.DataCache;
@@ -115,6 +116,7 @@ class WriterThreadsTest {
     Path letters = folder.resolve("dead_letters.jsonl");
     try (Threads store = new Threads()) {
       store.badPoint = point -> point.index() % BAD == 0;
+      AtomicReference<Writer> written = new AtomicReference<>();
       Writer writer =
           new Writer(
               store,
@@ -125,10 +127,13 @@ class WriterThreadsTest {
               new DeadLetters(letters),
               timer,
               ThreadLocalRandom::current,
-              points -> points.forEach(one -> twice.addAndGet(done.add(one.index()) ? 0 : 1)),
+              new Returning(
+                  points -> points.forEach(one -> twice.addAndGet(done.add(one.index()) ? 0 : 1)),
+                  written::get),
               stats,
               Writer.Clocks.SYSTEM,
               new Writer.Limits(4, 1 << 18, SILENT_MS));
+      written.set(writer);
       for (long next = 0; next < POINTS; ) {
         store.frozen = next / 10_000 % 2 == 0 ? store.nodes.get((int) (next / 20_000 % 3)) : null;
         assertTrue(writer.awaitRoom(20_000), "no room, " + done.size());
