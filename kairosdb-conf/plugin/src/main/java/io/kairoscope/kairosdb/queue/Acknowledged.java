@@ -40,6 +40,16 @@ final class Acknowledged {
     return index < low || bits.get((int) (index - base));
   }
 
+  /** The first from an index on that is not acknowledged; at the lowest, the lowest. */
+  long nextOpen(long from) {
+    return from <= low ? low : base + bits.nextClearBit((int) (from - base));
+  }
+
+  /** Bytes of heap. */
+  long bytes() {
+    return bits.size() / Byte.SIZE;
+  }
+
   /** None from this one on is acknowledged; the one before it is, if any above `low` are. */
   long end() {
     return Math.max(low, base + bits.length());

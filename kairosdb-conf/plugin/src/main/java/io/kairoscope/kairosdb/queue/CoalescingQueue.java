@@ -72,8 +72,8 @@ final class CoalescingQueue implements Settler.Queue {
   // No query waits until so many are stored.
   private static final int AWAITED = 1 << 20;
   private static final long POLL_MS = 5;
-  // A quarter of the heap that points may take, for the bits of those that are settled.
-  private static final long BITS_PER_BYTE = 2;
+  // Half of the heap that points may take, for the bits of those that are settled.
+  private static final long BITS_PER_BYTE = 4;
 
   private final PointFile file;
   private final PointFile.Reader reader;
@@ -102,9 +102,7 @@ final class CoalescingQueue implements Settler.Queue {
   private final Deque<Long> unkept = new ArrayDeque<>();
   private long unkeptFailedMs;
   private final Acknowledged settled;
-  private final Parked parked = new Parked();
-  // All before is settled or parked, or was parked.
-  private long passed;
+  private final Parked parked;
   private long next;
   // In the lists of moments and above; and with those in runs and on their way, not yet settled.
   private long listed;
@@ -136,6 +134,7 @@ final class CoalescingQueue implements Settler.Queue {
     reader = file.reader();
     next = file.tail();
     settled = new Acknowledged(next);
+    parked = new Parked(settled);
     kept = new KeptPoints(keepMs);
     // What comes now is later than all that may be released before it.
     lastTakenAt = file.lastTakenAt() + 1;
@@ -211,11 +210,11 @@ final class CoalescingQueue implements Settler.Queue {
     return behindLow() < maxBits ? 0 : behindLow();
   }
 
-  /** The points that the lists could have for the memory that they, and what is parked, take. */
+  /** The points that the lists could have for the memory that they, and the bits, take. */
   private long inLists() {
-    // Parked points must never keep others from being read back.
-    long inParked = Math.min(maxPoints / 2, parked.bytes() / POINT_BYTES);
-    return listed + (long) LIST_POINTS * moments.size() + inParked;
+    // What the store does not take must never keep others from being read back.
+    long inBits = Math.min(maxPoints / 2, (settled.bytes() + parked.bytes()) / POINT_BYTES);
+    return listed + (long) LIST_POINTS * moments.size() + inBits;
   }
 
   private void list(long key, long index, long dueMs) {
@@ -919,13 +918,8 @@ final class CoalescingQueue implements Settler.Queue {
     removeBefore(Math.min(low(), kept.checkpoint(passed, clockMs.getAsLong())));
   }
 
-  /** Behind this are points that are neither settled nor parked, nor were parked. */
   private synchronized long passed() {
-    passed = Math.max(passed, settled.low());
-    while (passed < next && (parked.contains(passed) || settled.contains(passed))) {
-      passed++;
-    }
-    return passed;
+    return parked.passed(next);
   }
 
   /** How many points are kept although they are settled, or behind such. */
@@ -963,8 +957,9 @@ final class CoalescingQueue implements Settler.Queue {
   /** What it holds now. */
   synchronized Depth depth() {
     long head = file.head();
-    return new Depth(
-        points, points * POINT_BYTES, head - next, parked.count(), head - file.tail());
+    // Bits are told of where they are more than those of points that wait for a moment.
+    long bytes = points * POINT_BYTES + (parked.count() == 0 ? 0 : settled.bytes());
+    return new Depth(points, bytes, head - next, parked.count(), head - file.tail());
   }
 
   /** When the oldest point that is not settled was taken, ms since 1970; null for none. */

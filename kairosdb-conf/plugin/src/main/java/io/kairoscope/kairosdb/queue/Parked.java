@@ -4,9 +4,12 @@ import java.util.BitSet;
 
 /**
  * Points that the store did not take while it took others, as those whose range has lost its quorum:
- * of them there is only their position in the file. A part of them is released now and then, in the
- * order of the file and from its beginning again, to see whether the store takes it now; one part at
- * a time, and the larger the more of it is taken.
+ * they wait in the file. A part of them is released now and then, in the order of the file and from
+ * its beginning again, to see whether the store takes it now; one part at a time, and the larger the
+ * more of it is taken.
+ *
+ * <p>Memory has next to nothing of them: behind the first point that is on its way, or waits to be
+ * released, they are those that are not settled. There may be as many as the disk has room for.
  *
  * <p>All of it under the lock of the queue.
  */
@@ -22,12 +25,17 @@ final class Parked {
   // Metrics are known by so many bits of their hash.
   private static final int METRICS = 1 << 16;
 
-  private final Positions waiting = new Positions();
+  private final Acknowledged settled;
+  // All before is settled, parked or released again.
+  private long passed;
+  // Those that are not before.
+  private final Positions ahead = new Positions();
   private final BitSet metrics = new BitSet();
-  // What is released, as long as it is neither settled nor back.
+  private long count;
+  // What is released again, as long as it is not parked again.
   private Positions out = new Positions();
+  private long released;
   private Run run;
-  private long back;
   // It goes through what there was when it began at the beginning: or it would stay with what comes.
   private long cursor;
   private long end;
@@ -36,37 +44,61 @@ final class Parked {
   // Points that are tried whatever becomes of those before.
   private long tried;
 
-  /** A point of a metric that was not taken. */
+  Parked(Acknowledged settled) {
+    this.settled = settled;
+    passed = settled.low();
+  }
+
+  /** A point of a metric, by its hash, that is not settled and was on its way, was not taken. */
   void add(int metric, long index) {
     if (isOver()) {
       metrics.clear();
     }
     metrics.set(Math.floorMod(metric, METRICS));
-    waiting.add(index);
-    back += out.contains(index) ? 1 : 0;
+    count++;
+    if (index >= passed) {
+      ahead.add(index);
+    }
+    out.remove(index);
   }
 
   private boolean isOver() {
-    return waiting.isEmpty() && run == null;
+    return count == 0 && run == null;
   }
 
   boolean contains(long index) {
-    return waiting.contains(index);
+    return index < passed
+        ? settled.nextOpen(index) == index && !out.contains(index)
+        : ahead.contains(index);
   }
 
   /** How many wait. */
   long count() {
-    return waiting.count();
+    return count;
   }
 
   /** Bytes of heap. */
   long bytes() {
-    return waiting.bytes();
+    return ahead.bytes() + out.bytes();
   }
 
   /** Whether any may be of a metric, by its hash; those that are released included. */
   boolean mayHave(int metric) {
     return !isOver() && metrics.get(Math.floorMod(metric, METRICS));
+  }
+
+  /**
+   * All before is settled, parked or released again.
+   *
+   * @param end of what was ever released
+   */
+  long passed(long end) {
+    passed = Math.max(passed, settled.low());
+    while (passed < end && (settled.nextOpen(passed) != passed || ahead.contains(passed))) {
+      ahead.remove(passed);
+      passed++;
+    }
+    return passed;
   }
 
   /** What is released; null for nothing. */
@@ -76,33 +108,51 @@ final class Parked {
 
   /** What is released next; null if there is nothing, or its time has not come. They wait until then. */
   Positions next(long nowMs) {
-    if (waiting.isEmpty() || nowMs < dueMs) {
+    if (count == 0 || nowMs < dueMs) {
       return null;
     }
-    long first = waiting.next(cursor);
+    long first = waiting(cursor);
     if (first < 0 || first > end) {
-      cursor = 0;
-      end = waiting.last();
+      first = waiting(0);
+      end = last();
     }
-    return waiting.some(cursor, size);
+    Positions next = new Positions();
+    for (long at = first; at >= 0 && next.count() < size; at = waiting(at + 1)) {
+      next.add(at);
+    }
+    return next;
+  }
+
+  /** The first that waits from an index on; -1 for none. */
+  private long waiting(long from) {
+    for (long at = settled.nextOpen(from); at < passed; at = settled.nextOpen(at + 1)) {
+      if (!out.contains(at)) {
+        return at;
+      }
+    }
+    return ahead.next(Math.max(from, passed));
+  }
+
+  /** None that waits is behind it. */
+  private long last() {
+    return Math.max(passed, ahead.last());
   }
 
   /** These are released, and wait no more. */
-  void release(Positions positions, Run released) {
-    positions.forEach(
-        index -> {
-          waiting.remove(index);
-          cursor = index + 1;
-        });
-    tried -= positions.count();
-    out = positions;
-    run = released;
-    back = 0;
+  void release(Positions positions, Run run) {
+    positions.forEach(ahead::remove);
+    positions.forEach(out::add);
+    cursor = positions.last() + 1;
+    released = positions.count();
+    count -= released;
+    tried -= released;
+    this.run = run;
   }
 
   /** What was released is settled, or waits here again. */
   void over(long nowMs) {
-    boolean goOn = tried > 0 || SHARE * (out.count() - back) >= out.count();
+    // What is out still was not parked again.
+    boolean goOn = tried > 0 || SHARE * out.count() >= released;
     size = goOn ? Math.min(MOST, 2 * size) : Math.max(LEAST, size / 2);
     dueMs = goOn ? nowMs : nowMs + PAUSE_MS;
     out = new Positions();
@@ -112,7 +162,7 @@ final class Parked {
   /** Something has changed, so that the store may take any of them now: all are tried. */
   void tryAll() {
     dueMs = Long.MIN_VALUE;
-    tried = waiting.count();
-    end = waiting.last();
+    tried = count;
+    end = last();
   }
 }

@@ -45,13 +45,13 @@ class QueueWatchTest {
       queue.put(records.of(1, 1, 1), System.currentTimeMillis());
       List<Group> stuck = queue.take(1);
       assertTrue(watch.health().healthy());
-      for (int i = 2; i < 300; i++) {
+      for (int i = 2; i < 600; i++) {
         queue.put(records.of(1, i, i), System.currentTimeMillis());
         queue.take(1).forEach(group -> queue.done(group.points()));
       }
       assertTrue(queue.depth().fileOnly() > 0);
       String trouble = watch.health().troubles().get(0);
-      assertTrue(trouble.contains("200 points"), trouble);
+      assertTrue(trouble.contains("400 points"), trouble);
       queue.done(stuck.get(0).points());
       assertTrue(watch.health().healthy());
     }
