@@ -53,18 +53,29 @@ class Attacked(Deployment):
     """A cluster with the coalescing queue, and what attacks of it need."""
 
     def __init__(
-        self, jvm: str = "quick", kairosdb_nodes: int = 1, sensors: int = 300, **kairosdb: Any
+        self,
+        jvm: str = "quick",
+        kairosdb_nodes: int = 1,
+        sensors: int = 300,
+        *,
+        storage_nodes: int = 3,
+        duration_s: int = 90,
+        **kairosdb: Any,
     ) -> None:
         super().__init__()
         self.experiment = self.write(
             "attacks",
             variant(
-                cluster={"jvm": jvm, "kairosdb_nodes": kairosdb_nodes},
+                cluster={
+                    "jvm": jvm,
+                    "kairosdb_nodes": kairosdb_nodes,
+                    "storage_nodes": storage_nodes,
+                },
                 storage=STORE,
                 load={
                     "sensors": sensors,
                     "rate": 1,
-                    "duration_s": 90,
+                    "duration_s": duration_s,
                     "retry_for_s": 300,
                     "failover_after_s": 1,
                 },
@@ -88,13 +99,14 @@ class Attacked(Deployment):
         return found
 
     @contextlib.contextmanager
-    def killed(self) -> Iterator[None]:
-        """KairosDB killed, and not started again before the end of the block."""
-        pid = self.pids()["kairosdb-1"]
-        assert pid
+    def killed(self, *names: str) -> Iterator[None]:
+        """Processes killed, KairosDB unless said, and not started again before the block's end."""
+        pids = [self.pids()[name] for name in names or ("kairosdb-1",)]
+        assert all(pids)
         os.kill(self.supervisord, signal.SIGSTOP)
         try:
-            os.kill(pid, signal.SIGKILL)
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
             time.sleep(1)
             yield
         finally:
@@ -542,6 +554,42 @@ def test_a_frozen_storage_node_costs_nothing(
     assert max(answers) < ANSWERED_S
     assert total > 0
     assert total - in_time <= total / 100, f"{total - in_time:,.0f} of {total:,.0f} were late"
+
+
+QUORUM_GONE_S = 60
+GONE_NOTICED_S = 25
+"""Until the nodes that are left say at once that there is no quorum, and have no write wait."""
+
+
+@pytest.fixture
+def four() -> Iterator[Attacked]:
+    """Of four storage nodes two are in half of the ranges together."""
+    with standing(Attacked(storage_nodes=4, duration_s=180), *SERVER) as cluster:
+        yield cluster
+
+
+def test_ranges_without_a_quorum_keep_no_others_waiting(
+    four: Attacked, record_property: Callable[[str, Any], None]
+) -> None:
+    with four.in_mid_load() as run:
+        with four.killed("storage-3", "storage-4"):
+            time.sleep(GONE_NOTICED_S)
+            before = four.metrics()
+            time.sleep(QUORUM_GONE_S - GONE_NOTICED_S)
+            after = four.metrics()
+        figures = innocent(run)
+    four.wait_until_stored()
+    grown = {series: after[series] - before.get(series, 0) for series in after}
+    put, stored = (grown[f"kairosdb_queue_{what}_points_total"] for what in ("put", "stored"))
+    stored_after = "kairosdb_queue_stored_after_seconds"
+    in_time = grown[f'{stored_after}_bucket{{le="{STORED_MS / 1000:g}"}}']
+    total = grown[f"{stored_after}_count"]
+    record_property("attacked", f"two of four storage nodes gone for {QUORUM_GONE_S} s | {figures}")
+    # Of the four sets of three nodes two have both; they need not have half of the ring.
+    assert 0.2 * put < stored < 0.9 * put
+    assert after["kairosdb_queue_parked_points"] > 0
+    assert total - in_time <= total / 20, f"{total - in_time:,.0f} of {total:,.0f} were late"
+    assert four.metrics()["kairosdb_queue_parked_points"] == 0
 
 
 # --- a store that is too slow

@@ -49,6 +49,8 @@ BYTES_PER_POINT_IN_FLIGHT = 140
 IN_FLIGHT_SHARE = 1 / 4
 WAITING_SHARE = 1 - IN_FLIGHT_SHARE
 MEMORY_STEP_MIB = 32
+# Of those that came since one that the store does not take, while it takes others.
+POINTS_PER_MARKED_BYTE = 4
 
 # A record's place in the index beside KairosDB's queue file, whatever its own size.
 INDEX_BYTES = 32
@@ -284,6 +286,15 @@ def _memory(draft: Draft, window_ms: int, in_flight_to_a_node: int) -> int:
         in_flight_to_a_node * nodes * BYTES_PER_POINT_IN_FLIGHT / IN_FLIGHT_SHARE / MIB
     )
     wanted = max(waiting, leaving)
+    marked, why = 0, ""
+    if nodes > draft.experiment.cluster.replication_factor:
+        # Only then can some ranges lose their quorum while others keep theirs.
+        marked = math.ceil(rate * OUTAGE_H * 3600 / POINTS_PER_MARKED_BYTE / WAITING_SHARE / MIB)
+        wanted = max(wanted, marked)
+        why = (
+            f", or {n(rate)} points/s × {OUTAGE_H} h / {POINTS_PER_MARKED_BYTE} per byte / "
+            f"{WAITING_SHARE} = {n(marked)}"
+        )
     memory = draft.derive(
         "kairosdb.queue_memory_mb",
         up(wanted, MEMORY_STEP_MIB),
@@ -291,12 +302,17 @@ def _memory(draft: Draft, window_ms: int, in_flight_to_a_node: int) -> int:
         f"{n(rate)} points/s × ({n(window_ms / 1000)} + {ARREARS_S}) s × "
         f"{BYTES_PER_WAITING_POINT} B / {WAITING_SHARE} = {n(waiting)}, or "
         f"{n(in_flight_to_a_node)} points in flight × {n(nodes)} nodes × "
-        f"{BYTES_PER_POINT_IN_FLIGHT} B / {IN_FLIGHT_SHARE} = {n(leaving)}; {n(wanted)} rounded up "
-        f"to {MEMORY_STEP_MIB}s",
+        f"{BYTES_PER_POINT_IN_FLIGHT} B / {IN_FLIGHT_SHARE} = {n(leaving)}{why}; {n(wanted)} "
+        f"rounded up to {MEMORY_STEP_MIB}s",
         f"A whole window and {ARREARS_S} s of arrears"
         f"{', with the sensors of a failed KairosDB node' if draft.nodes > 1 else ''}, before "
         "series are released early. Beyond the bound points are in the queue file only, and are "
-        "read back, still by series.",
+        "read back, still by series."
+        + (
+            " While some ranges have no quorum there is a bit for each point since."
+            if marked
+            else ""
+        ),
     )
     held = rate * window_ms / 1000 * BYTES_PER_WAITING_POINT / 2
     if memory * MIB * WAITING_SHARE < held:

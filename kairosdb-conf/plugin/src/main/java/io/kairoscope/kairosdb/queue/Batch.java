@@ -60,7 +60,7 @@ abstract class Batch {
   /** Parts that are each on the same nodes, as far as that is known; itself alone if it is that. */
   abstract List<? extends Batch> parts();
 
-  /** The store does not take it, while it takes others: what waits for it goes back to the queue. */
+  /** The store takes others, and not this: what waits for it goes back to the queue. */
   abstract void giveBack();
 
   /** Whether it must be tried again all the same, as nobody else would. */

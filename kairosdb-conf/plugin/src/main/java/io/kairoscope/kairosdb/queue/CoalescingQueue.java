@@ -78,6 +78,7 @@ final class CoalescingQueue implements Settler.Queue {
   private final PointFile file;
   private final PointFile.Reader reader;
   private final PointCodec codec;
+  private final Rereading rereading;
   private final long windowMs;
   private final long maxPoints;
   private final long maxBits;
@@ -96,8 +97,6 @@ final class CoalescingQueue implements Settler.Queue {
   private final Deque<Release> dropped = new ArrayDeque<>();
   // Taken out of the lists while somebody looks which of them are given up.
   private final List<Entries> lookedAt = new ArrayList<>();
-  // Given up lately: the file still has these points.
-  private final List<Forgotten> forgotten = new ArrayList<>();
   // Somebody's points that cannot be stored, and that cannot be kept elsewhere yet.
   private final Deque<Long> unkept = new ArrayDeque<>();
   private long unkeptFailedMs;
@@ -132,6 +131,7 @@ final class CoalescingQueue implements Settler.Queue {
     maxBits = Math.min(BITS_PER_BYTE * maxBytes, Integer.MAX_VALUE / 2);
     this.clockMs = clockMs;
     reader = file.reader();
+    rereading = new Rereading(file, reader, codec);
     next = file.tail();
     settled = new Acknowledged(next);
     parked = new Parked(settled);
@@ -280,11 +280,11 @@ final class CoalescingQueue implements Settler.Queue {
           next = index + 1;
           listed++;
           points++;
-        } else if (tagsAt == 0 || isForgotten(forgotten, tagsAt, index)) {
+        } else if (tagsAt == 0 || rereading.isForgotten(tagsAt, index)) {
           next = index + 1;
           settled.add(index);
         } else {
-          list(key(tagsAt), index, dueMs);
+          list(rereading.key(tagsAt), index, dueMs);
         }
         if (next == file.head()) {
           // What comes has another moment.
@@ -329,14 +329,6 @@ final class CoalescingQueue implements Settler.Queue {
         settle(index);
       }
     }
-  }
-
-  private long key(int tagsAt) {
-    byte[] record = reader.bytes();
-    int metricEnd = SeriesRecords.metricEnd(record);
-    int typeAt = SeriesRecords.typeAt(metricEnd);
-    int typeBytes = SeriesRecords.valueAt(record, typeAt) - typeAt;
-    return RecordBuffer.key(record, reader.length(), metricEnd, typeAt, typeBytes, tagsAt);
   }
 
   /**
@@ -512,7 +504,7 @@ final class CoalescingQueue implements Settler.Queue {
       return null;
     }
     List<Long> gone = new ArrayList<>();
-    Run run = new Run(entries(some, gone), false);
+    Run run = new Run(rereading.entries(some, gone), false);
     synchronized (this) {
       parked.release(some, run);
       points += some.count();
@@ -732,26 +724,6 @@ final class CoalescingQueue implements Settler.Queue {
     boolean covers(PointFile.Reader loaded, int tagsAt) throws IOException;
   }
 
-  /** What was given up of a metric, of points before an index. */
-  private record Forgotten(int metric, Covered covered, long before) {
-    boolean covers(PointFile.Reader loaded, int tagsAt, long key, long index) throws IOException {
-      return index < before
-          && RecordBuffer.metricOf(key) == metric
-          && covered.covers(loaded, tagsAt);
-    }
-  }
-
-  private synchronized List<Forgotten> forgotten() {
-    dropForgotten();
-    return List.copyOf(forgotten);
-  }
-
-  /** Those of which the file has no records any more. */
-  private void dropForgotten() {
-    long tail = file.tail();
-    forgotten.removeIf(one -> one.before <= tail);
-  }
-
   /**
    * Gives up what waits of a metric, as far as it is covered; the others are released.
    *
@@ -769,8 +741,7 @@ final class CoalescingQueue implements Settler.Queue {
           takeOut(seen, wanted, found);
         }
         lookedAt.add(found);
-        dropForgotten();
-        forgotten.add(new Forgotten(RecordBuffer.metricKey(metric), covered, file.head()));
+        rereading.forget(metric, covered);
       }
       for (; at < found.size(); at++) {
         long index = found.index(at);
@@ -826,76 +797,11 @@ final class CoalescingQueue implements Settler.Queue {
     List<Group> groups = new ArrayList<>();
     Run run =
         kept.run(
-            file.tail(), settledEnd(), this::isSettled, clockMs.getAsLong(), new FromFile());
+            file.tail(), settledEnd(), this::isSettled, clockMs.getAsLong(), rereading);
     if (run != null) {
       run.next(new Quota(most, RELEASED_BYTES), reader, codec, groups, index -> {});
     }
     return groups;
-  }
-
-  private final class FromFile implements KeptPoints.Source {
-    @Override
-    public Entries entries(long from, long to) throws IOException {
-      return CoalescingQueue.this.entries(from, to);
-    }
-
-    @Override
-    public Entries entries(Positions positions) throws IOException {
-      return CoalescingQueue.this.entries(positions, null);
-    }
-  }
-
-  private Entries entries(long from, long to) throws IOException {
-    Entries entries = new Entries();
-    List<Forgotten> known = forgotten();
-    long takenAt = -1;
-    for (long index = from; index < file.head(); index++) {
-      int tagsAt = reader.load(index) ? codec.tagsAt(reader) : 0;
-      // Those of one write time stay together, or a value would come back that another replaced.
-      if (index >= to && reader.takenAt() != takenAt) {
-        break;
-      }
-      takenAt = reader.takenAt();
-      if (tagsAt > 0 && !isForgotten(known, tagsAt, index)) {
-        entries.add(key(tagsAt), index);
-      }
-    }
-    return entries;
-  }
-
-  /**
-   * The same by positions.
-   *
-   * @param gone gets those that need not be stored; null if nobody wants them
-   */
-  private Entries entries(Positions positions, List<Long> gone) throws IOException {
-    Entries entries = new Entries();
-    List<Forgotten> known = forgotten();
-    long tail = file.tail();
-    for (long index = positions.next(tail); index >= 0; index = positions.next(index + 1)) {
-      boolean whole = reader.load(index);
-      int tagsAt = whole ? codec.tagsAt(reader) : 0;
-      if (tagsAt > 0 && !isForgotten(known, tagsAt, index)) {
-        entries.add(key(tagsAt), index);
-      } else if (gone != null) {
-        if (tagsAt == 0) {
-          codec.giveUp(reader, index, whole);
-        }
-        gone.add(index);
-      }
-    }
-    return entries;
-  }
-
-  /** Whether the record that is loaded was given up: somebody deleted it. */
-  private boolean isForgotten(List<Forgotten> known, int tagsAt, long index)
-      throws IOException {
-    for (Forgotten one : known) {
-      if (one.covers(reader, tagsAt, key(tagsAt), index)) {
-        return true;
-      }
-    }
-    return false;
   }
 
   private synchronized long settledEnd() {
@@ -957,7 +863,7 @@ final class CoalescingQueue implements Settler.Queue {
   /** What it holds now. */
   synchronized Depth depth() {
     long head = file.head();
-    // Bits are told of where they are more than those of points that wait for a moment.
+    // Else the bits are a few of those that are on their way.
     long bytes = points * POINT_BYTES + (parked.count() == 0 ? 0 : settled.bytes());
     return new Depth(points, bytes, head - next, parked.count(), head - file.tail());
   }

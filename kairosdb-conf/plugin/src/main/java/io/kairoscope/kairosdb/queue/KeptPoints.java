@@ -22,7 +22,7 @@ final class KeptPoints {
   private static final long NOTED_EVERY_MS = 500;
   private static final int RUN_POINTS = 1 << 20;
   // Of what is owed, at once; and how long after some of it was not taken.
-  private static final int OWED_POINTS = 1 << 16;
+  private static final int OWED_POINTS = 1 << 14;
   private static final long OWED_PAUSE_MS = 10_000;
   private static final Positions NONE = new Positions();
 
@@ -63,6 +63,7 @@ final class KeptPoints {
   // Told of by any thread.
   private final Positions owed = new Positions();
   private long owedDueMs;
+  private long owedCursor;
 
   KeptPoints(long keepMs) {
     this.keepMs = keepMs;
@@ -156,11 +157,13 @@ final class KeptPoints {
       if (owed.isEmpty() || nowMs < owedDueMs) {
         return;
       }
-      some = owed.some(0, OWED_POINTS);
+      // One after the other, as some may be taken sooner than others.
+      some = owed.some(owed.next(owedCursor) < 0 ? 0 : owedCursor, OWED_POINTS);
     }
     Run next = new Run(source.entries(some), true);
     synchronized (owed) {
       some.forEach(owed::remove);
+      owedCursor = some.last() + 1;
     }
     ofRun = some;
     run = next;

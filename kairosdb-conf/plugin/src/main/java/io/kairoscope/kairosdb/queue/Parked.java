@@ -106,7 +106,7 @@ final class Parked {
     return run;
   }
 
-  /** What is released next; null if there is nothing, or its time has not come. They wait until then. */
+  /** What is released next, and waits until it is; null for nothing, or if its time has not come. */
   Positions next(long nowMs) {
     if (count == 0 || nowMs < dueMs) {
       return null;

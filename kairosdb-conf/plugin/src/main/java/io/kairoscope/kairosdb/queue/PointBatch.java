@@ -89,12 +89,18 @@ final class PointBatch extends Batch {
     while (settled < partitions.size()) {
       Partition partition = partitions.get(settled++);
       CompletableFuture<Void> indexed = partition.indexed();
-      if (indexed.isDone() && !indexed.isCompletedExceptionally()) {
-        settle(partition, null);
+      if (indexed.isDone()) {
+        settle(partition, error(indexed));
       } else {
         indexed.whenComplete((nothing, error) -> settle(partition, error));
       }
     }
+  }
+
+  private static Throwable error(CompletableFuture<Void> done) {
+    return done.isCompletedExceptionally()
+        ? done.handle((nothing, error) -> error).getNow(null)
+        : null;
   }
 
   private void settle(Partition partition, Throwable indexError) {

@@ -21,8 +21,10 @@ final class Retrier implements Lanes.Outcome {
   private static final int LOGGED_EVERY = 30;
   // Attempts before an error that says little is taken for one of what is written.
   private static final int PATIENCE = 3;
-  // Attempts before those are parted that are on other nodes.
+  // Attempts before those are parted that are on other nodes; of a store that is late, which more
+  // batches would make later still.
   private static final int PARTED = 2;
+  private static final int LATE_PARTED = 4;
   // Refusals of something that cannot be divided, each with a canary that was written after it.
   private static final int REFUSALS = 2;
   private static final int UNSURE_REFUSALS = 4;
@@ -107,7 +109,7 @@ final class Retrier implements Lanes.Outcome {
 
   /** By the store, whatever is in it; others may be. */
   private void notTaken(Batch batch, Throwable error) {
-    if (batch.failed >= PARTED && !batch.isPart) {
+    if (!batch.isPart && batch.failed >= (Refusal.late(error) ? LATE_PARTED : PARTED)) {
       batch.isPart = true;
       if (divide(batch, parts(batch), batch.failed)) {
         return;

@@ -58,6 +58,29 @@ class QueueWatchTest {
   }
 
   @Test
+  void whatTheStoreDoesNotTakeWhileItTakesOthersIsToldOf() throws Exception {
+    try (QueueFile file = new QueueFile(folder, 1 << 20, QueueFile.Limits.NONE, false)) {
+      Records records = new Records();
+      CoalescingQueue queue =
+          new CoalescingQueue(file, records.codec, 0, 1 << 20, 0, System::currentTimeMillis);
+      QueueWatch watch =
+          new QueueWatch(queue, file, new QueueStats(), 0, () -> "no quorum", List.of());
+      queue.put(records.of(1, 1, 1), System.currentTimeMillis() - HOUR_MS);
+      Thread.sleep(200);
+      Group group = queue.take(1).get(0);
+      assertTrue(watch.health().troubles().get(0).endsWith("does not take it, or is behind"));
+      queue.giveBack(new RowKey(group.series(), "c", 0), group.points());
+      String trouble = watch.health().troubles().get(0);
+      assertTrue(trouble.contains("takes others, but not 1 points"), trouble);
+      assertTrue(trouble.endsWith("the last failure: no quorum"), trouble);
+      assertTrue(watch.health().oldestMs() >= HOUR_MS);
+      assertEquals(1, queue.depth().waiting());
+      queue.takeParked(1).forEach(one -> queue.done(one.points()));
+      assertTrue(watch.health().healthy());
+    }
+  }
+
+  @Test
   void theSameOldestPointIsTimedUntilAnotherIsIt() {
     QueueWatch.Unmoved unmoved = new QueueWatch.Unmoved();
     assertEquals(0, unmoved.ageMs(null, ns(0)));
