@@ -105,6 +105,8 @@ final class CoalescingQueue implements Settler.Queue {
   private long next;
   // In the lists of moments and above; and with those in runs and on their way, not yet settled.
   private long listed;
+  // The points that these could have for the memory of the bits, when it was looked at last.
+  private long inBits;
   private long points;
   private long lastTakenAt;
   // When what has that write time is due from, by `clockMs`; empty if nothing has it yet.
@@ -212,8 +214,6 @@ final class CoalescingQueue implements Settler.Queue {
 
   /** The points that the lists could have for the memory that they, and the bits, take. */
   private long inLists() {
-    // What the store does not take must never keep others from being read back.
-    long inBits = Math.min(maxPoints / 2, (settled.bytes() + parked.bytes()) / POINT_BYTES);
     return listed + (long) LIST_POINTS * moments.size() + inBits;
   }
 
@@ -825,7 +825,10 @@ final class CoalescingQueue implements Settler.Queue {
   }
 
   private synchronized long passed() {
-    return parked.passed(next);
+    long passed = parked.passed(next);
+    // What the store does not take must never keep others from being read back.
+    inBits = Math.min(maxPoints / 2, (settled.bytes() + parked.bytes()) / POINT_BYTES);
+    return passed;
   }
 
   /** How many points are kept although they are settled, or behind such. */

@@ -9,7 +9,6 @@ import com.datastax.driver.core.BatchStatement;
 import com.datastax.driver.core.BoundStatement;
 import com.datastax.driver.core.ConsistencyLevel;
 import com.datastax.driver.core.Host;
-import com.datastax.driver.core.Metadata;
 import com.datastax.driver.core.ResultSet;
 import com.datastax.driver.core.Session;
 import com.datastax.driver.core.SimpleStatement;
@@ -58,6 +57,7 @@ final class CqlStore implements Store {
   private final LongSupplier nowMs;
   private final Canaries canaries;
   private final Shards shards = new Shards();
+  private final Replicas replicas = new Replicas();
   private final Map<Host, Node> nodes = new ConcurrentHashMap<>();
   private final Map<List<Node>, List<Node>> lists = new ConcurrentHashMap<>();
 
@@ -173,10 +173,7 @@ final class CqlStore implements Store {
     Set<Host> hosts =
         session == null
             ? Set.of()
-            : session
-                .getCluster()
-                .getMetadata()
-                .getReplicas(Metadata.quote(cluster.getKeyspace()), key.duplicate());
+            : replicas.of(session.getCluster().getMetadata(), cluster.getKeyspace(), key);
     // Not known, as without the schema: each on its own then.
     return hosts.isEmpty() ? key : hosts;
   }
