@@ -448,9 +448,7 @@ final class CoalescingQueue implements Settler.Queue {
     }
   }
 
-  /**
-   * The store does not take these, while it takes others: they wait in the file until it does.
-   */
+  /** The store does not take these, while it takes others: they wait in the file until it does. */
   @Override
   public void giveBack(RowKey rowKey, Collection<Point> back) throws IOException {
     int metric = RecordBuffer.metricKey(rowKey.getMetricName());

@@ -19,6 +19,8 @@ final class Retrier implements Lanes.Outcome {
   // The first ones, so that a cause is seen, and then one every few minutes.
   private static final int LOGGED = 3;
   private static final int LOGGED_EVERY = 30;
+  // Of many batches one a second: a range may be without its quorum for hours.
+  private static final long LOGGED_EVERY_MS = 1_000;
   // Attempts before an error that says little is taken for one of what is written.
   private static final int PATIENCE = 3;
   // Attempts before those are parted that are on other nodes; of a store that is late, which more
@@ -43,6 +45,7 @@ final class Retrier implements Lanes.Outcome {
   private final Patience patience;
   private final LongSupplier elapsedMs;
   private volatile Throwable lastFailure;
+  private long loggedMs = -LOGGED_EVERY_MS;
 
   Retrier(
       Lanes lanes,
@@ -121,6 +124,9 @@ final class Retrier implements Lanes.Outcome {
       batch.giveBack();
       again(batch, error);
     } else if (lanes.close(batch)) {
+      if (isTimeToLog()) {
+        logger.warn("Given back to the queue, which brings it again: {}", error.toString());
+      }
       batch.giveBack();
     }
   }
@@ -195,11 +201,20 @@ final class Retrier implements Lanes.Outcome {
   }
 
   private void again(Batch batch, Throwable error) {
-    if (batch.failed <= LOGGED || batch.failed % LOGGED_EVERY == 0) {
+    if ((batch.failed <= LOGGED || batch.failed % LOGGED_EVERY == 0) && isTimeToLog()) {
       logger.warn(
           "Not written after {} attempts, trying again: {}", batch.failed, error.toString());
     }
     timer.after(backoff.delayMs(batch.failed), () -> next(batch));
+  }
+
+  private synchronized boolean isTimeToLog() {
+    long now = elapsedMs.getAsLong();
+    if (now - loggedMs < LOGGED_EVERY_MS) {
+      return false;
+    }
+    loggedMs = now;
+    return true;
   }
 
   /** What the last attempt that failed met; null if none ever did. */
