@@ -36,7 +36,7 @@ final class KeptPoints {
   /** Until where all was settled, and had been written again if asked for, at a time. */
   private record Noted(long atMs, long safe) {}
 
-  /** What was parked and has been settled, at a time. */
+  /** What was parked and has been settled, or was owed and has been written, at a time. */
   private record Late(long atMs, Positions positions) {}
 
   private final long keepMs;
@@ -88,11 +88,14 @@ final class KeptPoints {
 
   /** Of what was parked and released each is settled by now, or parked again. */
   void over(LongPredicate isSettled, long clockMs) {
-    Positions settled = settled(isSettled);
-    if (keepMs > 0 && !settled.isEmpty()) {
-      late.addLast(new Late(clockMs - heldMs, settled));
-    }
+    keep(settled(isSettled), clockMs);
     released = NONE;
+  }
+
+  private void keep(Positions positions, long clockMs) {
+    if (keepMs > 0 && !positions.isEmpty()) {
+      late.addLast(new Late(clockMs - heldMs, positions));
+    }
   }
 
   private Positions settled(LongPredicate isSettled) {
@@ -122,6 +125,8 @@ final class KeptPoints {
       active = true;
       from = from(tail);
       end = settledEnd;
+      // What is written again is of lately when it is.
+      noted.clear();
       run = null;
       Positions settled = settled(isSettled);
       synchronized (owed) {
@@ -134,6 +139,7 @@ final class KeptPoints {
     }
     if (run != null && run.isSettled()) {
       from = active ? partEnd : from;
+      keep(ofRun, nowMs);
       ofRun = NONE;
       run = null;
     }

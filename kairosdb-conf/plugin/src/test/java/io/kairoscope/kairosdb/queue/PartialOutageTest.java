@@ -61,6 +61,7 @@ class PartialOutageTest {
   private final List<Integer> put = new ArrayList<>();
   private final List<Long> times = new ArrayList<>();
   private final List<Long> putAt = new ArrayList<>();
+  // When they were stored first, of those that the store has not forgotten since.
   private final Map<Long, Long> doneAt = new HashMap<>();
   private Predicate<FakeStore.Asked> gone = one -> false;
   // What may be released at once: a series is, whole.
@@ -100,7 +101,7 @@ class PartialOutageTest {
       return new Settler.Queue() {
         @Override
         public void done(Collection<Point> points) {
-          points.forEach(point -> doneAt.put(point.index(), nowMs));
+          points.forEach(point -> doneAt.putIfAbsent(point.index(), nowMs));
           to.done(points);
         }
 
@@ -376,6 +377,44 @@ class PartialOutageTest {
     allAreStored();
   }
 
+  /** Ranges that go and come, nodes that forget, kills: in the end all is there. */
+  @Test
+  void whateverGoesAndComesAllIsStoredInTheEnd() throws Exception {
+    for (int seed = 0; seed < 25; seed++) {
+      random.setSeed(seed);
+      int events = 15 + random.nextInt(15);
+      for (int event = 0; event < events; event++) {
+        int dice = random.nextInt(10);
+        if (dice < 5) {
+          Set<Integer> ranges = new HashSet<>();
+          random.ints(random.nextInt(5), 0, FakeStore.RANGES).forEach(ranges::add);
+          gone = one -> isIn(one, ranges);
+        } else if (dice < 6) {
+          // Those may be on their way when they are written to the store, and are not forgotten.
+          store.asked.clear();
+          life = new Life();
+        } else if (dice < 8) {
+          forgets(random.nextInt((int) KEEP_MS - 2_000));
+          life.queue.rewrite();
+        } else {
+          life.queue.rewrite();
+        }
+        steps(random.nextInt(60), true);
+      }
+      gone = one -> false;
+      life.queue.rewrite();
+      for (int i = 0; i < 100 && life.queue.depth().waiting() > 0; i++) {
+        steps(50, false);
+      }
+      steps(300, false);
+      try {
+        allAreStored();
+      } catch (AssertionError error) {
+        throw new AssertionError("seed " + seed, error);
+      }
+    }
+  }
+
   /** Points of some ranges that were stored lately are gone from the store. */
   private void forgets(long ms) throws IOException {
     number();
@@ -384,8 +423,10 @@ class PartialOutageTest {
           .removeIf(
               value -> {
                 long number = numbers.get(ByteBuffer.wrap(value));
-                return doneAt.getOrDefault(number, 0L) > nowMs - ms
-                    && isGone(put.get((int) number));
+                boolean lately = doneAt.getOrDefault(number, 0L) > nowMs - ms;
+                return lately
+                    && isGone(put.get((int) number))
+                    && doneAt.remove(number) != null;
               });
     }
   }
