@@ -151,16 +151,26 @@ final class RowIndex {
         // Others may have written it for longer, and the later write would end theirs.
         long until = Math.max(row.indexUntilS(), store.defaultUntilS(rowKey));
         int ttlS = until == row.indexUntilS() ? row.indexTtlS() : ttlS(until);
-        indexed = begin(rowKey, place, ttlS, until, row.expiryS(), taken, begun);
+        indexed = begin(rowKey, place, ttlS, until, row.expiryS(), taken, begun, false);
         announce(rowKey, ttlS);
       } else if (outlives(row, cached.indexUntilS())) {
         stats.reindexed.increment();
-        indexed = begin(rowKey, place, row, taken, begun);
+        indexed =
+            begin(
+                rowKey,
+                place,
+                row.indexTtlS(),
+                row.indexUntilS(),
+                row.expiryS(),
+                taken,
+                begun,
+                false);
       } else if (taken.forgotten(cached.indexedForS())) {
         stats.reindexed.increment();
         // As long as it is there already, which may be for later points than these.
         long until = cached.indexUntilS();
-        indexed = begin(rowKey, place, ttlS(until), until, until, taken, begun);
+        boolean known = pending == null;
+        indexed = begin(rowKey, place, ttlS(until), until, until, taken, begun, known);
       } else {
         indexed = pending == null ? DONE : pending;
       }
@@ -189,12 +199,11 @@ final class RowIndex {
         : (int) Math.max(1, untilS - nowMs.getAsLong() / 1_000);
   }
 
-  private CompletableFuture<Void> begin(
-      RowKey key, Place place, Row row, Taken taken, List<Item> begun) {
-    return begin(
-        key, place, row.indexTtlS(), row.indexUntilS(), row.expiryS(), taken, begun);
-  }
-
+  /**
+   * @param known whether it was written before, for as long: then only those wait that the store may
+   *     have forgotten together with it, and who writes them again has it written again until it is;
+   *     or a metric whose index is on nodes that are gone would have none of its points stored
+   */
   private CompletableFuture<Void> begin(
       RowKey key,
       Place place,
@@ -202,7 +211,8 @@ final class RowIndex {
       long untilS,
       long expiryS,
       Taken taken,
-      List<Item> begun) {
+      List<Item> begun,
+      boolean known) {
     MetricRow metric = new MetricRow(key.getMetricName(), key.getTimestamp());
     // Before the cache has it: this may throw.
     long othersUntilS = store.defaultUntilS(key);
@@ -213,7 +223,7 @@ final class RowIndex {
       MetricRow kept = cached == null ? metric : cached;
       long longest = Math.max(untilS, cached == null ? othersUntilS : cached.indexUntilS());
       int itsTtlS = longest == untilS ? ttlS : ttlS(longest);
-      found = beginMetric(kept, key, place, itsTtlS, longest, begun);
+      found = beginMetric(kept, key, place, itsTtlS, longest, begun, known);
       kept.indexedForS(taken.lastS);
     }
     CompletableFuture<Void> written = new CompletableFuture<>();
@@ -222,11 +232,13 @@ final class RowIndex {
     begun.add(new Item(new IndexEntry(key, ttlS, false), place, written));
     key.indexUntilS(untilS);
     key.indexedForS(taken.lastS);
-    rowsBeingWritten.put(key, indexed);
+    if (!known) {
+      rowsBeingWritten.put(key, indexed);
+    }
     indexed.whenComplete(
         (nothing, dead) -> {
           // In this order: what comes in between then has the dead one, too.
-          if (dead != null || key.isLarge()) {
+          if (isGone(dead, known) || key.isLarge()) {
             rowKeys.removeKey(key);
           }
           rowsBeingWritten.remove(key, indexed);
@@ -234,15 +246,28 @@ final class RowIndex {
     return indexed;
   }
 
+  /** Whether a row must be written anew for its next point. */
+  private static boolean isGone(Throwable dead, boolean known) {
+    return dead != null && !(known && Refusal.cause(dead) instanceof GivenBackException);
+  }
+
   private CompletableFuture<Void> beginMetric(
-      MetricRow metric, RowKey key, Place place, int ttlS, long untilS, List<Item> begun) {
+      MetricRow metric,
+      RowKey key,
+      Place place,
+      int ttlS,
+      long untilS,
+      List<Item> begun,
+      boolean known) {
     CompletableFuture<Void> written = new CompletableFuture<>();
     begun.add(new Item(new IndexEntry(key, ttlS, true), place, written));
     metric.indexUntilS(untilS);
-    metricsBeingWritten.put(metric, written);
+    if (!known) {
+      metricsBeingWritten.put(metric, written);
+    }
     written.whenComplete(
         (nothing, dead) -> {
-          if (dead != null) {
+          if (isGone(dead, known)) {
             metrics.removeKey(metric);
           }
           metricsBeingWritten.remove(metric, written);
@@ -344,7 +369,7 @@ final class RowIndex {
       RowKey cached = (RowKey) rowKeys.cacheItem(one);
       RowKey key = cached == null ? one : cached;
       long until = Math.max(one.indexUntilS(), key.indexUntilS());
-      begin(key, place, ttlS(until), until, until, now, begun);
+      begin(key, place, ttlS(until), until, until, now, begun, false);
       stats.reindexed.increment();
     }
   }

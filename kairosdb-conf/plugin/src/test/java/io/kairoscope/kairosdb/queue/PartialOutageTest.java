@@ -449,6 +449,29 @@ class PartialOutageTest {
     allAreStored();
   }
 
+  /**
+   * What was stored lately is written again as nodes went, with the index that is as young; and this
+   * is on them. The rows are known, and their next points need not wait for it.
+   */
+  @Test
+  void pointsOfKnownRowsNeedNotWaitForAnIndexThatIsWrittenAgain() throws Exception {
+    inPart = false;
+    steps(40, true);
+    gone = one -> !one.entries.isEmpty();
+    store.index.clear();
+    store.metrics.clear();
+    life.queue.rewrite();
+    steps(OUTAGE_STEPS, true);
+    for (int number = 0; number < put.size(); number++) {
+      if (putAt.get(number) < nowMs - USUAL_MS) {
+        assertTrue(doneAt.containsKey((long) number), number + " of " + put.size());
+      }
+    }
+    assertTrue(store.index.isEmpty());
+    back();
+    allAreStored();
+  }
+
   /** Written for a delete, it is nobody's who would begin it again. */
   @Test
   void theIndexOfADeleteIsWrittenInTheEnd() throws Exception {
