@@ -94,9 +94,17 @@ final class Parked {
    */
   long passed(long end) {
     passed = Math.max(passed, settled.low());
-    while (passed < end && (settled.nextOpen(passed) != passed || ahead.contains(passed))) {
-      ahead.remove(passed);
-      passed++;
+    while (passed < end) {
+      // Millions may be settled behind one that was on its way: they are looked through once.
+      long open = settled.nextOpen(passed);
+      if (open > passed) {
+        passed = Math.min(open, end);
+      } else if (ahead.contains(passed)) {
+        ahead.remove(passed);
+        passed++;
+      } else {
+        break;
+      }
     }
     return passed;
   }
