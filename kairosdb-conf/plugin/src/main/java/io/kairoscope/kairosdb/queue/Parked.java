@@ -18,6 +18,8 @@ final class Parked {
   // series at once.
   private static final long LEAST = 1_000;
   private static final long MOST = 1 << 17;
+  // It is read by the thread that delivers all others, so it must not be spread over the whole file.
+  private static final long SPAN = 1 << 20;
   // Of a part, so much must be taken for the next to follow at once, and to be larger.
   private static final int SHARE = 64;
   // Else: as long as between two attempts of what is not parked.
@@ -125,8 +127,11 @@ final class Parked {
       end = last();
     }
     Positions next = new Positions();
-    for (long at = first; at >= 0 && next.count() < size; at = waiting(at + 1)) {
+    long at = first;
+    // At least one, wherever the next is.
+    while (at >= 0 && next.count() < size && at - first < SPAN) {
       next.add(at);
+      at = waiting(at + 1);
     }
     return next;
   }

@@ -2,8 +2,12 @@ package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 
 /** What the store did not take: bits in memory, of files of any size. */
@@ -29,5 +33,34 @@ class ParkedTest {
         Duration.ofSeconds(2), () -> assertEquals(end, parked.passed(end)));
     assertEquals(0, parked.bytes());
     assertEquals(2, parked.count());
+  }
+
+  /** Parts are read from the file while nothing else is delivered. */
+  @Test
+  void aPartIsNotSpreadOverTheWholeFile() {
+    long end = 5_000_000;
+    int apart = 10_000;
+    Acknowledged settled = new Acknowledged(0);
+    for (long index = 0; index < end; index++) {
+      if (index % apart != 0) {
+        settled.add(index);
+      }
+    }
+    Parked parked = new Parked(settled);
+    for (long index = 0; index < end; index += apart) {
+      parked.add(METRIC, index);
+    }
+    parked.passed(end);
+    parked.tryAll();
+    List<Long> tried = new ArrayList<>();
+    while (tried.size() < end / apart) {
+      Positions part = parked.next(0);
+      assertTrue(part.last() - part.next(0) <= 1 << 20, part.count() + " in one");
+      part.forEach(tried::add);
+      parked.release(part, new Run(new Entries(), false));
+      part.forEach(index -> parked.add(METRIC, index));
+      parked.over(0);
+    }
+    assertEquals(LongStream.range(0, end / apart).mapToObj(i -> i * apart).toList(), tried);
   }
 }
