@@ -80,10 +80,14 @@ final class Deliveries implements Runnable {
   }
 
   /** Whether there may be more to do at once. */
-  private boolean step() throws IOException {
+  boolean step() throws IOException {
     prepare();
     if (!draining) {
       stats.readBack.add(queue.refill());
+    }
+    // Beside arrears, which may last for hours: the oldest points are among these, and hold the file.
+    if (!draining && writer.hasRoom() && queue.isTrying()) {
+      deliverParked();
     }
     long untilMs = nowMs() + TICK_MS;
     boolean more = true;

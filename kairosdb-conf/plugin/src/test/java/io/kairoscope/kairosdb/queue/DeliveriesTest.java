@@ -195,6 +195,23 @@ class DeliveriesTest {
     assertEquals(List.of(1L, 0L), kept);
   }
 
+  /** The oldest are among them, and hold the file: they do not wait until all else is stored. */
+  @Test
+  void whatWasGivenBackIsTriedBesideArrears() throws Exception {
+    queue.put(records.of(1, 0, 0), 0);
+    for (Group group : queue.take(1)) {
+      queue.giveBack(new RowKey(group.series(), "fake", 0), group.points());
+    }
+    assertEquals(1, queue.depth().parked());
+    for (int i = 1; i < 20_000; i++) {
+      queue.put(records.of(i % 500, i, i), 0);
+    }
+    queue.rewrite();
+    deliveries.step();
+    assertEquals(0, queue.depth().parked());
+    assertEquals(20_000, queue.depth().points());
+  }
+
   private boolean isStored() {
     while (!store.asked.isEmpty()) {
       store.succeed(store.asked.get(0));

@@ -1,6 +1,7 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -33,6 +34,22 @@ class ParkedTest {
         Duration.ofSeconds(2), () -> assertEquals(end, parked.passed(end)));
     assertEquals(0, parked.bytes());
     assertEquals(2, parked.count());
+  }
+
+  @Test
+  void whatIsTriedBeginsWithTheOldest() {
+    Parked parked = new Parked(new Acknowledged(0));
+    for (long index = 0; index < 5_000; index++) {
+      parked.add(METRIC, index);
+    }
+    Positions part = parked.next(0);
+    parked.release(part, new Run(new Entries(), false));
+    part.forEach(index -> parked.add(METRIC, index));
+    assertFalse(parked.isTrying());
+    parked.tryAll();
+    parked.over(0);
+    assertTrue(parked.isTrying());
+    assertEquals(0, parked.next(0).next(0));
   }
 
   /** Parts are read from the file while nothing else is delivered. */

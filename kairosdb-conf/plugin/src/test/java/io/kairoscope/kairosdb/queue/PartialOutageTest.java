@@ -115,6 +115,9 @@ class PartialOutageTest {
     /** As the deliveries do it in 100 ms. */
     void deliver() throws IOException {
       queue.refill();
+      if (writer.hasRoom() && queue.isTrying()) {
+        writer.write(queue.takeParked(ENOUGH));
+      }
       boolean more = true;
       while (more && writer.hasRoom()) {
         List<Group> released = queue.take(ENOUGH);
