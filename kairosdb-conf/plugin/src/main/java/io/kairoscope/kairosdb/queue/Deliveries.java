@@ -14,6 +14,8 @@ final class Deliveries implements Runnable {
   // there is something to fill batches with.
   static final long TICK_MS = 100;
   private static final long AFTER_ERROR_MS = 1_000;
+  // A parked record that cannot be read, or given up for a full disk, must not stop all others.
+  private static final long AFTER_PARKED_ERROR_MS = 10_000;
   // What is written again is spread over a minute, beside what is new.
   private static final long TICKS_OF_REWRITING = 600;
   private static final int REWRITTEN_AT_LEAST = 200;
@@ -31,6 +33,8 @@ final class Deliveries implements Runnable {
   private final int enough;
   // Released, and not yet taken over.
   private List<Group> released = List.of();
+  private List<Group> parked = List.of();
+  private long parkedDueMs = Long.MIN_VALUE;
   private long rewrittenAtMs;
   private volatile Thread thread;
   private volatile long beatMs;
@@ -116,9 +120,19 @@ final class Deliveries implements Runnable {
   }
 
   private boolean deliverParked() throws IOException {
-    List<Group> parked = queue.takeParked(enough);
+    if (nowMs() < parkedDueMs) {
+      return false;
+    }
+    parkedDueMs = nowMs() + AFTER_PARKED_ERROR_MS;
+    if (parked.isEmpty()) {
+      parked = queue.takeParked(enough);
+    }
+    boolean any = !parked.isEmpty();
     writer.write(parked);
-    return !parked.isEmpty();
+    // Only now: no others of them come before these are settled, or given back once more.
+    parked = List.of();
+    parkedDueMs = Long.MIN_VALUE;
+    return any;
   }
 
   private void rewrite() throws IOException {

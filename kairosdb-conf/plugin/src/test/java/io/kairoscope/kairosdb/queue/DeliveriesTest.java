@@ -3,6 +3,7 @@ package io.kairoscope.kairosdb.queue;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.common.collect.ImmutableSetMultimap;
@@ -210,6 +211,26 @@ class DeliveriesTest {
     deliveries.step();
     assertEquals(0, queue.depth().parked());
     assertEquals(20_000, queue.depth().points());
+  }
+
+  /** A record that was torn meanwhile, say, and a disk that takes no dead letter. */
+  @Test
+  void whatWasGivenBackAndCannotBeReadStopsNoOthers() throws Exception {
+    queue.put(records.of(1, 0, 0), 0);
+    for (Group group : queue.take(1)) {
+      queue.giveBack(new RowKey(group.series(), "fake", 0), group.points());
+    }
+    queue.put(records.of(2, 1, 1), 0);
+    queue.rewrite();
+    file.readsLeft = 0;
+    assertThrows(InternalError.class, deliveries::step);
+    file.readsLeft = -1;
+    deliveries.step();
+    assertEquals(1, queue.depth().parked());
+    while (!store.asked.isEmpty()) {
+      store.succeed(store.asked.get(0));
+    }
+    assertEquals(1, done.size());
   }
 
   private boolean isStored() {
