@@ -231,15 +231,28 @@ final class KeptPoints {
     return Math.min(first, keepMs == 0 ? safe : reached);
   }
 
-  /** Gives up what is only kept; where the file's checkpoint may be then. */
+  /**
+   * Gives up what is only kept; where the file's checkpoint may be then.
+   *
+   * @param low the file keeps all from here on for a point that is not settled, which may have been
+   *     parked for hours: to give up what is behind it would free nothing
+   */
   long giveUp(long low) {
-    noted.clear();
-    active = false;
-    run = null;
-    ofRun = NONE;
-    late.clear();
+    if (active && from < low) {
+      from = low;
+      active = from < end;
+      run = null;
+    }
+    late.forEach(one -> one.positions.removeBefore(low));
+    late.removeIf(one -> one.positions.isEmpty());
     synchronized (owed) {
-      owed.clear();
+      if (first(ofRun) < low) {
+        // Its records may be gone before they are handed out.
+        ofRun.forEach(owed::add);
+        ofRun = NONE;
+        run = null;
+      }
+      owed.removeBefore(low);
     }
     return low;
   }

@@ -35,6 +35,12 @@ final class Positions {
     }
   }
 
+  void removeBefore(long end) {
+    for (long at = next(0); at >= 0 && at < end; at = next(at + 1)) {
+      remove(at);
+    }
+  }
+
   boolean contains(long index) {
     BitSet page = pages.get(index / PAGE);
     return page != null && page.get((int) (index % PAGE));

@@ -35,6 +35,11 @@ class PositionsTest {
       List<Long> all = new ArrayList<>();
       positions.forEach(all::add);
       assertEquals(List.copyOf(same), all);
+      long end = FAR + random.nextInt(220_000);
+      positions.removeBefore(end);
+      all.removeIf(index -> index < end);
+      assertEquals(all.size(), positions.count());
+      assertEquals(all.isEmpty() ? -1 : all.get(0), positions.next(0));
       all.forEach(positions::remove);
       assertEquals(0, positions.bytes());
     }
