@@ -89,7 +89,7 @@ final class Deliveries implements Runnable {
     if (!draining) {
       stats.readBack.add(queue.refill());
     }
-    // Beside arrears, which may last for hours: the oldest points are among these, and hold the file.
+    // Beside arrears, which may last for hours: the oldest points are among these and hold the file.
     if (!draining && writer.hasRoom() && queue.isTrying()) {
       deliverParked();
     }

@@ -18,7 +18,7 @@ final class Parked {
   // series at once.
   private static final long LEAST = 1_000;
   private static final long MOST = 1 << 17;
-  // It is read by the thread that delivers all others, so it must not be spread over the whole file.
+  // It is read by the thread that delivers all others: it must not be spread over the whole file.
   private static final long SPAN = 1 << 20;
   // Of a part, so much must be taken for the next to follow at once, and to be larger.
   private static final int SHARE = 64;

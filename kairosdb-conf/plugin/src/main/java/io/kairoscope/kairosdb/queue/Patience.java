@@ -53,17 +53,22 @@ final class Patience {
 
   /** Whether a batch that failed is to make room for others. */
   boolean isOver(Batch batch) {
-    return batch.failed >= ATTEMPTS && (writtenMs > batch.failedMs || isTurn());
+    return batch.failed >= ATTEMPTS && (writtenMs > batch.failedMs || isTurn(batch));
   }
 
-  private synchronized boolean isTurn() {
+  /**
+   * Others get their turn in place of what had failed before. In the first turn what comes makes room,
+   * too, as there may be more of one range than there is room for. Later it is more likely that the
+   * store is away as a whole, and all that came would be given back for nothing.
+   */
+  private synchronized boolean isTurn(Batch batch) {
     long now = elapsedMs.getAsLong();
     if (stuckSinceMs == NEVER) {
       waitMs = FIRST_MS;
       turnMs = NEVER;
     }
     if (turnMs != NEVER && now < turnMs + TURN_MS) {
-      return true;
+      return isFirstTurn() || batch.failedMs < turnMs;
     }
     long full = fullMs.getAsLong();
     if (full < waitMs) {
@@ -74,7 +79,11 @@ final class Patience {
     }
     turnMs = now;
     waitMs = Math.min(MOST_MS, 2 * waitMs);
-    return true;
+    return isFirstTurn() || batch.failedMs < turnMs;
+  }
+
+  private boolean isFirstTurn() {
+    return waitMs == 2 * FIRST_MS;
   }
 
   /** For how long nothing was written as what is not taken fills the room; 0 while that is not so. */
