@@ -146,11 +146,10 @@ class Verbs:
         shown = self._console if quiet else None
         with live.stage(shown, " ".join(arguments[:2])), _interrupts_passed_on(process):
             said, _ = process.communicate()
-            if process.returncode not in ends:
-                text = f": {said.strip()[-1500:]}" if said else ""
-                raise UserError(
-                    f"`kairoscope {arguments[0]}` ended with {process.returncode}{text}"
-                )
+        # Behind the block: a verb that was interrupted fails, and is no failure of its own.
+        if process.returncode not in ends:
+            text = f": {said.strip()[-1500:]}" if said else ""
+            raise UserError(f"`kairoscope {arguments[0]}` ended with {process.returncode}{text}")
 
 
 def restart(deployed: Inventory) -> None:

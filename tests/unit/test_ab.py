@@ -2,6 +2,7 @@
 
 import io
 import json
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -209,6 +210,27 @@ def test_a_quiet_verb_says_that_it_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_
     out = io.StringIO()
     driver.Verbs("nowhere", Console(file=out))._call("deploy", "ours.yml", "--engine", quiet=True)
     assert out.getvalue() == "deploy ours.yml …\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_verb_that_fails_as_it_was_interrupted_interrupts_the_series(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: signal.Signals
+) -> None:
+    """It is no failure of what was deployed, after which the next one would have its turn."""
+    program = tmp_path / "kairoscope"
+    script = (
+        "import os, signal\nos.kill(os.getppid(), {0})\nsignal.sigwait([{0}])\nraise SystemExit(2)"
+    )
+    block = "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [{0}])\n"
+    program.write_text(f"#!{sys.executable}\n" + (block + script).format(int(number)))
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            driver.Verbs("nowhere", Console(file=io.StringIO()))._call("deploy", "ours.yml")
+    finally:
+        signal.signal(number, before)
 
 
 @pytest.mark.parametrize(

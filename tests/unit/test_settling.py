@@ -92,7 +92,18 @@ def test_what_waited_when_all_was_read_back_may_come_yet_and_no_more(tmp_path, w
     assert book() == (1, 0, 0)
 
 
-@pytest.mark.parametrize(("told", "waiting"), [([3, 4], 7), ([3, None], None)])
+COALESCING = {"waiting": 3, "disk_bytes": 4096}
+
+
+@pytest.mark.parametrize(
+    ("told", "waiting"),
+    [
+        ([COALESCING, {**COALESCING, "waiting": 4}], 7),
+        ([COALESCING, {}], None),
+        # KairosDB's own: what is on its way to the store may come yet, and is not counted.
+        ([{"waiting": 0, "disk_bytes": None}], None),
+    ],
+)
 def test_kairosdb_tells_what_waits_before_what_is_missing_is_asked_for_again(
     tmp_path, monkeypatch, told, waiting
 ):
@@ -103,7 +114,7 @@ def test_kairosdb_tells_what_waits_before_what_is_missing_is_asked_for_again(
         access=None,
         cql=lambda *_: nullcontext(),
         url=lambda host: host.name,
-        get_json=lambda host, *_, **__: {"waiting": told[hosts.index(host)]},
+        get_json=lambda host, *_, **__: told[hosts.index(host)],
     )
     session = Session(plan, Inventory(tmp_path / "inventory.yml", [store], hosts, []), talk)
 

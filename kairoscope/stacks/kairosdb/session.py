@@ -236,8 +236,10 @@ class Session:
 
         def look() -> None:
             nonlocal waiting
-            depths = [node["waiting"] for node in self.waiting_now()]
-            waiting = None if None in depths else sum(depths)
+            nodes = self.waiting_now()
+            # KairosDB's own queue, which tells no bytes, leaves out what is on its way.
+            known = all(node["disk_bytes"] is not None for node in nodes)
+            waiting = sum(node["waiting"] for node in nodes) if known else None
 
         with (
             live.stage(console, "read back from the store", schedule.points, "points") as shown,
