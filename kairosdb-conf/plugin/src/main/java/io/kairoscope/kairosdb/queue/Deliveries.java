@@ -16,6 +16,8 @@ final class Deliveries implements Runnable {
   private static final long AFTER_ERROR_MS = 1_000;
   // A parked record that cannot be read, or given up for a full disk, must not stop all others.
   private static final long AFTER_PARKED_ERROR_MS = 10_000;
+  // So that they do not take all the room before any of them has failed, and others get theirs.
+  private static final long BESIDE_MS = 1_000;
   // What is written again is spread over a minute, beside what is new.
   private static final long TICKS_OF_REWRITING = 600;
   private static final int REWRITTEN_AT_LEAST = 200;
@@ -35,6 +37,7 @@ final class Deliveries implements Runnable {
   private List<Group> released = List.of();
   private List<Group> parked = List.of();
   private long parkedDueMs = Long.MIN_VALUE;
+  private long besideDueMs = Long.MIN_VALUE;
   private long rewrittenAtMs;
   private volatile Thread thread;
   private volatile long beatMs;
@@ -90,7 +93,8 @@ final class Deliveries implements Runnable {
       stats.readBack.add(queue.refill());
     }
     // Beside arrears, which may last for hours: the oldest points are among these and hold the file.
-    if (!draining && writer.hasRoom() && queue.isTrying()) {
+    if (!draining && nowMs() >= besideDueMs && writer.hasRoom() && queue.isTrying()) {
+      besideDueMs = nowMs() + BESIDE_MS;
       deliverParked();
     }
     long untilMs = nowMs() + TICK_MS;

@@ -9,6 +9,7 @@ import org.kairosdb.datastore.cassandra.TimedString;
 final class MetricRow extends TimedString {
   private long indexUntilS;
   private int indexedForS;
+  private volatile boolean unsure;
 
   MetricRow(String metric, long rowTime) {
     super(metric, rowTime);
@@ -28,5 +29,14 @@ final class MetricRow extends TimedString {
 
   void indexedForS(int takenAtS) {
     indexedForS = Math.max(indexedForS, takenAtS);
+  }
+
+  /** Whether the store may have forgotten its index, and has not taken it since. */
+  boolean isUnsure() {
+    return unsure;
+  }
+
+  void unsure(boolean is) {
+    unsure = is;
   }
 }

@@ -183,9 +183,12 @@ final class Parked {
   /** Something has changed, so that the store may take any of them now: all are tried. */
   void tryAll() {
     dueMs = Long.MIN_VALUE;
+    if (tried <= 0) {
+      // The oldest hold the file. While it is under way it goes on, or it would not come to its end
+      // beside a node that comes and goes.
+      cursor = 0;
+    }
     tried = count;
-    // The oldest hold the file.
-    cursor = 0;
     end = last();
   }
 }

@@ -165,12 +165,15 @@ final class RowIndex {
                 taken,
                 begun,
                 false);
-      } else if (taken.forgotten(cached.indexedForS())) {
+      } else if (cached.isUnsure() || taken.forgotten(cached.indexedForS())) {
         stats.reindexed.increment();
         // As long as it is there already, which may be for later points than these.
         long until = cached.indexUntilS();
         boolean known = pending == null;
         indexed = begin(rowKey, place, ttlS(until), until, until, taken, begun, known);
+        if (known && !taken.again) {
+          indexed = DONE;
+        }
       } else {
         indexed = pending == null ? DONE : pending;
       }
@@ -201,8 +204,8 @@ final class RowIndex {
 
   /**
    * @param known whether it was written before, for as long: then only those wait that the store may
-   *     have forgotten together with it, and who writes them again has it written again until it is;
-   *     or a metric whose index is on nodes that are gone would have none of its points stored
+   *     have forgotten together with it, or a metric whose index is on nodes that are gone would have
+   *     none of its points stored; what comes has it written again until it is
    */
   private CompletableFuture<Void> begin(
       RowKey key,
@@ -219,7 +222,10 @@ final class RowIndex {
     CompletableFuture<Void> found = metricsBeingWritten.get(metric);
     MetricRow cached = (MetricRow) metrics.cacheItem(metric);
     boolean tooShort = cached != null && cached.indexUntilS() < Math.min(expiryS, untilS);
-    if (cached == null || tooShort || taken.forgotten(cached.indexedForS())) {
+    if (cached == null
+        || tooShort
+        || cached.isUnsure()
+        || taken.forgotten(cached.indexedForS())) {
       MetricRow kept = cached == null ? metric : cached;
       long longest = Math.max(untilS, cached == null ? othersUntilS : cached.indexUntilS());
       int itsTtlS = longest == untilS ? ttlS : ttlS(longest);
@@ -232,6 +238,7 @@ final class RowIndex {
     begun.add(new Item(new IndexEntry(key, ttlS, false), place, written));
     key.indexUntilS(untilS);
     key.indexedForS(taken.lastS);
+    key.unsure(false);
     if (!known) {
       rowsBeingWritten.put(key, indexed);
     }
@@ -240,6 +247,8 @@ final class RowIndex {
           // In this order: what comes in between then has the dead one, too.
           if (isGone(dead, known) || key.isLarge()) {
             rowKeys.removeKey(key);
+          } else if (dead != null) {
+            key.unsure(true);
           }
           rowsBeingWritten.remove(key, indexed);
         });
@@ -262,6 +271,7 @@ final class RowIndex {
     CompletableFuture<Void> written = new CompletableFuture<>();
     begun.add(new Item(new IndexEntry(key, ttlS, true), place, written));
     metric.indexUntilS(untilS);
+    metric.unsure(false);
     if (!known) {
       metricsBeingWritten.put(metric, written);
     }
@@ -269,6 +279,8 @@ final class RowIndex {
         (nothing, dead) -> {
           if (isGone(dead, known)) {
             metrics.removeKey(metric);
+          } else if (dead != null) {
+            metric.unsure(true);
           }
           metricsBeingWritten.remove(metric, written);
         });

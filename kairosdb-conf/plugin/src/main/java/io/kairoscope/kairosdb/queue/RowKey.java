@@ -29,6 +29,7 @@ final class RowKey extends DataPointsRowKey {
   private volatile int touchedS;
   private long indexUntilS;
   private int indexedForS;
+  private volatile boolean unsure;
   private Place place;
   private int placedS;
 
@@ -79,6 +80,15 @@ final class RowKey extends DataPointsRowKey {
 
   void indexedForS(int takenAtS) {
     indexedForS = Math.max(indexedForS, takenAtS);
+  }
+
+  /** Whether the store may have forgotten its index, and has not taken it since. */
+  boolean isUnsure() {
+    return unsure;
+  }
+
+  void unsure(boolean is) {
+    unsure = is;
   }
 
   /** Where it is, worked out now and then: the ring seldom changes. */

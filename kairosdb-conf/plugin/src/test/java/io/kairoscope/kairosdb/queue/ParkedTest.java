@@ -52,6 +52,26 @@ class ParkedTest {
     assertEquals(0, parked.next(0).next(0));
   }
 
+  /** A node that comes and goes does not have it begin again and again. */
+  @Test
+  void whatIsBeingTriedGoesOn() {
+    Parked parked = new Parked(new Acknowledged(0));
+    for (long index = 0; index < 5_000; index++) {
+      parked.add(METRIC, index);
+    }
+    parked.tryAll();
+    long from = 0;
+    while (from < 4_000) {
+      Positions part = parked.next(0);
+      assertEquals(from, part.next(0));
+      from = part.last() + 1;
+      parked.release(part, new Run(new Entries(), false));
+      part.forEach(index -> parked.add(METRIC, index));
+      parked.tryAll();
+      parked.over(0);
+    }
+  }
+
   /** Parts are read from the file while nothing else is delivered. */
   @Test
   void aPartIsNotSpreadOverTheWholeFile() {

@@ -475,6 +475,26 @@ class PartialOutageTest {
     allAreStored();
   }
 
+  /** A full disk gives up what was to be written again, before its index was. */
+  @Test
+  void anIndexThatMayBeForgottenIsWrittenByWhatComes() throws Exception {
+    inPart = false;
+    steps(40, true);
+    gone = one -> !one.entries.isEmpty();
+    store.index.clear();
+    store.metrics.clear();
+    life.queue.rewrite();
+    steps(300, true);
+    assertTrue(life.stats.givenBack.sum() > 0);
+    life.queue.giveUpKept();
+    steps(300, true);
+    assertTrue(store.index.isEmpty());
+    gone = one -> false;
+    steps(300, true);
+    steps(50, false);
+    allAreStored();
+  }
+
   /** Written for a delete, it is nobody's who would begin it again. */
   @Test
   void theIndexOfADeleteIsWrittenInTheEnd() throws Exception {
