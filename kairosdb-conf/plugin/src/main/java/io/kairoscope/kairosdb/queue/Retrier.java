@@ -105,6 +105,10 @@ final class Retrier implements Lanes.Outcome {
           judge(batch, node, refusal, error);
         }
         break;
+      case TROUBLE:
+        // Of a table as a whole, wherever its rows are: all wait until somebody has mended it.
+        again(batch, error);
+        break;
       default:
         notTaken(batch, error);
     }

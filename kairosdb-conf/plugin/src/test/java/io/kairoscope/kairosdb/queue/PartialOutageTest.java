@@ -64,6 +64,7 @@ class PartialOutageTest {
   // When they were stored first, of those that the store has not forgotten since.
   private final Map<Long, Long> doneAt = new HashMap<>();
   private Predicate<FakeStore.Asked> gone = one -> false;
+  private Throwable refusal = unavailable();
   // What may be released at once: a series is, whole.
   private long releasedBytes = 200 * ENOUGH;
   // Whether some of what fails is written all the same.
@@ -193,7 +194,7 @@ class PartialOutageTest {
     life.deliver();
     for (FakeStore.Asked one : List.copyOf(store.asked)) {
       if (gone.test(one)) {
-        store.fail(one, inPart && random.nextInt(4) == 0, unavailable());
+        store.fail(one, inPart && random.nextInt(4) == 0, refusal);
       } else {
         store.succeed(one);
       }
@@ -215,10 +216,12 @@ class PartialOutageTest {
 
   /** What the store has of a point's series and time. */
   private long stored(int number) {
-    Map<Long, byte[]> row =
-        store.points.getOrDefault(
-            FakeStore.name(new RowKey(Records.series(put.get(number)), "fake", 0)), Map.of());
-    byte[] value = row.get(times.get(number));
+    long time = times.get(number);
+    RowKey key =
+        new RowKey(
+            Records.series(put.get(number)), "fake", time / FakeStore.ROW_MS * FakeStore.ROW_MS);
+    Map<Long, byte[]> row = store.points.getOrDefault(FakeStore.name(key), Map.of());
+    byte[] value = row.get(time);
     return value == null ? -1 : numbers.getOrDefault(ByteBuffer.wrap(value), -1L);
   }
 
@@ -492,6 +495,29 @@ class PartialOutageTest {
     gone = one -> false;
     steps(300, true);
     steps(50, false);
+    allAreStored();
+  }
+
+  /** What somebody has to mend is not of a range: the health says so until it is mended. */
+  @Test
+  void whatIsRefusedForATableThatIsGoneIsNotGivenBack() throws Exception {
+    inPart = false;
+    steps(50, true);
+    refusal = new InvalidQueryException("unconfigured table string_index");
+    gone = one -> one.entries.stream().anyMatch(Store.IndexEntry::ofMetric);
+    // A new row of each metric.
+    for (int series = 0; series < 20; series++) {
+      put(series, FakeStore.ROW_MS + series);
+    }
+    steps(30, true);
+    for (int i = 0; i < 300; i++) {
+      steps(1, i % 10 == 0);
+      String trouble = life.writer.trouble();
+      assertTrue(trouble != null && trouble.contains("string_index"), trouble);
+    }
+    assertEquals(0, life.stats.givenBack.sum());
+    back();
+    assertNull(life.writer.trouble());
     allAreStored();
   }
 
