@@ -426,7 +426,7 @@ final class CoalescingQueue implements Settler.Queue {
   }
 
   private synchronized void settle(long index) {
-    if (index >= settled.low() && !settled.contains(index)) {
+    if (!settled.contains(index)) {
       settled.add(index);
       points--;
     }
@@ -458,7 +458,7 @@ final class CoalescingQueue implements Settler.Queue {
         long index = point.index();
         if (point.release().isAgain()) {
           kept.owe(index, nowMs);
-        } else if (index >= settled.low() && !settled.contains(index)) {
+        } else if (!settled.contains(index)) {
           parked.add(metric, index);
           points--;
         }
@@ -518,7 +518,7 @@ final class CoalescingQueue implements Settler.Queue {
   }
 
   private synchronized boolean isSettled(long index) {
-    return index < settled.low() || settled.contains(index);
+    return settled.contains(index);
   }
 
   /**

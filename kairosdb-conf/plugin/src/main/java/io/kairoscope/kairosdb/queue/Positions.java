@@ -96,9 +96,4 @@ final class Positions {
       }
     }
   }
-
-  void clear() {
-    pages.clear();
-    count = 0;
-  }
 }

@@ -455,18 +455,23 @@ class PartialOutageTest {
     allAreStored();
   }
 
-  /**
-   * What was stored lately is written again as nodes went, with the index that is as young; and this
-   * is on them. The rows are known, and their next points need not wait for it.
-   */
-  @Test
-  void pointsOfKnownRowsNeedNotWaitForAnIndexThatIsWrittenAgain() throws Exception {
+  /** Nodes went that had forgotten the index of young rows; and none takes it again. */
+  private void youngIndexIsGone() throws IOException {
     inPart = false;
     steps(40, true);
     gone = one -> !one.entries.isEmpty();
     store.index.clear();
     store.metrics.clear();
     life.queue.rewrite();
+  }
+
+  /**
+   * What was stored lately is written again as nodes went, with the index that is as young; and this
+   * is on them. The rows are known, and their next points need not wait for it.
+   */
+  @Test
+  void pointsOfKnownRowsNeedNotWaitForAnIndexThatIsWrittenAgain() throws Exception {
+    youngIndexIsGone();
     steps(OUTAGE_STEPS, true);
     for (int number = 0; number < put.size(); number++) {
       if (putAt.get(number) < nowMs - USUAL_MS) {
@@ -481,12 +486,7 @@ class PartialOutageTest {
   /** A full disk gives up what was to be written again, before its index was. */
   @Test
   void anIndexThatMayBeForgottenIsWrittenByWhatComes() throws Exception {
-    inPart = false;
-    steps(40, true);
-    gone = one -> !one.entries.isEmpty();
-    store.index.clear();
-    store.metrics.clear();
-    life.queue.rewrite();
+    youngIndexIsGone();
     steps(300, true);
     assertTrue(life.stats.givenBack.sum() > 0);
     life.queue.giveUpKept();

@@ -3,6 +3,7 @@ package io.kairoscope.kairosdb.queue;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
@@ -18,12 +19,16 @@ class QueueWatchTest {
     return TimeUnit.MILLISECONDS.toNanos(ms);
   }
 
+  private static CoalescingQueue queue(QueueFile file, Records records, long maxBytes)
+      throws IOException {
+    return new CoalescingQueue(file, records.codec, 0, maxBytes, 0, System::currentTimeMillis);
+  }
+
   @Test
   void aPointGrowsOlderWhateverTheWallClockSays() throws Exception {
     try (QueueFile file = new QueueFile(folder, 1 << 20, QueueFile.Limits.NONE, false)) {
       Records records = new Records();
-      CoalescingQueue queue =
-          new CoalescingQueue(file, records.codec, 0, 1 << 20, 0, System::currentTimeMillis);
+      CoalescingQueue queue = queue(file, records, 1 << 20);
       QueueWatch watch = new QueueWatch(queue, file, new QueueStats(), 0, () -> "", List.of());
       assertEquals(0, watch.health().oldestMs());
       // Taken just before the wall clock was set back.
@@ -39,8 +44,7 @@ class QueueWatchTest {
   void aPointThatHoldsUpAllOthersIsToldOf() throws Exception {
     try (QueueFile file = new QueueFile(folder, 1 << 20, QueueFile.Limits.NONE, false)) {
       Records records = new Records();
-      CoalescingQueue queue =
-          new CoalescingQueue(file, records.codec, 0, 100, 0, System::currentTimeMillis);
+      CoalescingQueue queue = queue(file, records, 100);
       QueueWatch watch = new QueueWatch(queue, file, new QueueStats(), 0, () -> "", List.of());
       queue.put(records.of(1, 1, 1), System.currentTimeMillis());
       List<Group> stuck = queue.take(1);
@@ -61,8 +65,7 @@ class QueueWatchTest {
   void whatTheStoreDoesNotTakeWhileItTakesOthersIsToldOf() throws Exception {
     try (QueueFile file = new QueueFile(folder, 1 << 20, QueueFile.Limits.NONE, false)) {
       Records records = new Records();
-      CoalescingQueue queue =
-          new CoalescingQueue(file, records.codec, 0, 1 << 20, 0, System::currentTimeMillis);
+      CoalescingQueue queue = queue(file, records, 1 << 20);
       QueueWatch watch =
           new QueueWatch(queue, file, new QueueStats(), 0, () -> "no quorum", List.of());
       queue.put(records.of(1, 1, 1), System.currentTimeMillis() - HOUR_MS);
