@@ -177,6 +177,8 @@ def _login_problem(host: Host) -> str:
 def _advice(said: str) -> str:
     """What ssh or sudo said, and what to do about it."""
     reason = said.partition("ssh failed: ")[2]
+    if not reason and ssh.NO_ANSWER in said:
+        reason = said.rpartition(": ")[2]
     if reason:
         return (
             f"{_UNREACHED}: {reason}. Is it up, may this machine in, and are ansible_host, "

@@ -15,6 +15,8 @@ from kairoscope.hosts.inventory import Host
 
 SSH_FAILED = 255
 """Exit status of ssh when it is not that of what it ran."""
+NO_ANSWER = "no answer within"
+"""Of what RemoteError says where a host, or what it was to run, stands still."""
 _ALL_HOSTS_AT_ONCE = 32
 # Answered either way. By the exit status of `test` alone, a host whose sudo wants a password would
 # be one that has not what was looked for.
@@ -63,8 +65,7 @@ def variable(host: Host, name: str, default: str = "") -> str:
     value = str(host.vars.get(name, default))
     if "{{" in value:
         raise UserError(
-            f"Host {host.name}: {name} is a template ({value}), which Ansible alone can "
-            "resolve. Give the value itself in the inventory."
+            f"Host {host.name}: {name} is a template, which Ansible alone can resolve. Give the value itself in the inventory."
         )
     return value
 
@@ -141,7 +142,10 @@ def run(
             timeout=timeout_s,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        # Its own text has all that ssh was told: an inventory may have a password in that.
+        raise RemoteError(f"{shown}: {NO_ANSWER} {timeout_s:g} s") from None
+    except OSError as error:
         raise RemoteError(f"{shown}: {error}") from error
     if done.returncode != 0:
         raise _failure(host, shown, done.returncode, done.stderr + done.stdout)

@@ -198,7 +198,7 @@ def booted() -> int:
 def look(options: dict[str, Any], ours: Ours) -> dict[str, Any]:
     """What the host, its servers and its loader workers have used so far."""
     lines, everything = commands(), processes()
-    record: dict[str, Any] = {"t": time.time(), "workers": workers(lines), "servers": {}}
+    record: dict[str, Any] = {"workers": workers(lines), "servers": {}}
     roots = {os.getpid(), *(pid for pid, line in lines.items() if of_ours(line))}
     for name, unit in options["units"].items():
         state, pid = unit_state(unit)

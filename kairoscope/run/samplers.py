@@ -186,7 +186,8 @@ class HostProbes(Followed):
             found = json.loads(line)
         except ValueError:  # Cut off by the host's end.
             return
-        t = found["t"]
+        # By our clock, as the load's times are: the host's may be another.
+        t = time.time()
         disk = found.get("disk_bytes")
         for name, told in found["servers"].items():
             self._restarts.note(name, told["used"], told["state"])
@@ -198,9 +199,7 @@ class HostProbes(Followed):
             if usage:
                 name = f"loader-worker-{index}"
                 self._file.write(t=t, name=name, role="loader", **usage, disk_bytes=None)
-        # The host's clock may be another than ours, by which the load's times are.
-        seen = {"t": t, "seen_t": time.time()}
-        self._file.write(**seen, name=f"host {host.name}", role="host", **found["host"])
+        self._file.write(t=t, name=f"host {host.name}", role="host", **found["host"])
         few = found.get("free_bytes", MIN_FREE_BYTES) < MIN_FREE_BYTES
         if few and host.name not in self._filled:
             self._low_disk(

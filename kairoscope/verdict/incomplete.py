@@ -71,8 +71,7 @@ def machines_unseen(
     for look in sampled:
         if look["role"] in ("machine", "host"):
             name = look["name"].removeprefix("host ")
-            # By our clock. Older runs have the host's own time alone.
-            last[name] = max(last.get(name, 0.0), look.get("seen_t", look["t"]))
+            last[name] = max(last.get(name, 0.0), look["t"])
     excused = set(run.facts.removed).union(*(fault.hosts for fault in run.carried))
     grace_s = max(completeness.GRACE_S, 2 * run.plan.experiment.capture.processes_every_s)
     return [

@@ -180,3 +180,25 @@ def test_login_is_checked_before_a_deploy(
     assert "its python3 is 3.9, 3.11 or newer is needed" in problem(managed=False)
     ssh.stop()
     assert "not reached by ssh" in problem()
+
+
+def test_a_host_that_stands_still_says_nothing_of_how_it_is_reached(
+    ssh: SshServer, kairosdb: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of it is kept in run folders, and an inventory may have a password in its line."""
+    args = f"{kairosdb.vars.get('ansible_ssh_common_args', '')} -o SetEnv=JUMP=hunter2"
+    host = Host(kairosdb.name, "kairosdb", kairosdb.vars | {"ansible_ssh_common_args": args})
+    with pytest.raises(remote.RemoteError) as error:
+        remote.run(host, ["sleep", "20"], timeout_s=0.5)
+    assert str(error.value) == "kairosdb-1: sleep 20: no answer within 0.5 s"
+
+    run = remote.run
+
+    def stuck(asked: Host, *_: object, **__: object) -> str:
+        return run(asked, ["sleep", "20"], timeout_s=0.5)
+
+    # As one that is just being made, and not as one whose sudo refuses.
+    monkeypatch.setattr(remote, "run", stuck)
+    there = Inventory(Path("/nowhere"), [], [host], [])
+    with pytest.raises(UserError, match="not reached by ssh: no answer within"):
+        preflight.check_login(there, 0)
