@@ -65,7 +65,8 @@ def variable(host: Host, name: str, default: str = "") -> str:
     value = str(host.vars.get(name, default))
     if "{{" in value:
         raise UserError(
-            f"Host {host.name}: {name} is a template, which Ansible alone can resolve. Give the value itself in the inventory."
+            f"Host {host.name}: {name} is a template, which Ansible alone can resolve. "
+            "Give the value itself in the inventory."
         )
     return value
 

@@ -185,7 +185,7 @@ def test_login_is_checked_before_a_deploy(
 def test_a_host_that_stands_still_says_nothing_of_how_it_is_reached(
     ssh: SshServer, kairosdb: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is said of it is kept in run folders, and an inventory may have a password in its line."""
+    """What is said of it is kept in run folders, and its line may have a password."""
     args = f"{kairosdb.vars.get('ansible_ssh_common_args', '')} -o SetEnv=JUMP=hunter2"
     host = Host(kairosdb.name, "kairosdb", kairosdb.vars | {"ansible_ssh_common_args": args})
     with pytest.raises(remote.RemoteError) as error:
