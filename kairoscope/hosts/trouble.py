@@ -20,6 +20,8 @@ from kairoscope.hosts.inventory import Host
 
 _STOP_S = 120.0
 """supervisord waits for a server as long as its program says, and then kills it."""
+_STAND_STILL_S = 5.0
+"""One that waits for a disk stands still only when that answers, and is killed all the same."""
 _POLL_S = 0.05
 
 
@@ -28,9 +30,12 @@ def kill(hosts: Sequence[Host]) -> None:
 
     UserError if one does not run.
     """
+    # First stopped, so that what supervisord tells them to do in good order never reaches them: of
+    # two signals that wait for a process Linux delivers the lower number first (signal(7)), and
+    # that is SIGTERM's.
+    stopped = [pid for host in _servers(hosts) for pid in _signal(host, signal.SIGSTOP)]
+    _until(lambda: all(map(_stands_still, stopped)), _STAND_STILL_S)
     for host in _servers(hosts):
-        # First stopped, so that what supervisord tells it to do in good order never reaches it.
-        _signal(host, signal.SIGSTOP)
         _call(host, "stopProcess")
     for host in hosts:
         _signal(host, signal.SIGKILL)
@@ -68,12 +73,21 @@ def _servers(hosts: Sequence[Host]) -> list[Host]:
     return [host for host in hosts if host.role != "loader"]
 
 
-def _signal(host: Host, number: signal.Signals) -> None:
-    """Send a signal to all processes of a host. UserError if there are none."""
+def _signal(host: Host, number: signal.Signals) -> list[int]:
+    """Send a signal to all processes of a host, and say which they are. UserError if none."""
     pids = _of_loader(host) if host.role == "loader" else _of_server(host)
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
+    return pids
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether a process was stopped by a signal, or is not there any more."""
+    try:
+        return psutil.Process(pid).status() in (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
 
 
 def _of_server(host: Host) -> list[int]:
@@ -130,8 +144,8 @@ def _call(host: Host, verb: str, of: Collection[str] | None = None) -> None:
             raise UserError(f"{process.name}: supervisord could not {verb}: {said}") from error
 
 
-def _until(true: Callable[[], bool]) -> bool:
-    end = time.monotonic() + _STOP_S
+def _until(true: Callable[[], bool], within_s: float = _STOP_S) -> bool:
+    end = time.monotonic() + within_s
     while not true():
         if time.monotonic() > end:
             return False

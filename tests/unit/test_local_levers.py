@@ -107,6 +107,22 @@ def test_a_server_is_killed_stays_down_and_comes_back(server: Host) -> None:
     assert state(server) == "RUNNING", "started twice is started"
 
 
+def test_a_server_stands_still_before_supervisord_ends_it(
+    server: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two signals that wait for it Linux delivers the one to end in good order first."""
+    call, pid = trouble._call, process(server).pid
+    states = []
+
+    def seen(host: Host, verb: str, *args: Any, **more: Any) -> None:
+        states.append(psutil.Process(pid).status())
+        call(host, verb, *args, **more)
+
+    monkeypatch.setattr(trouble, "_call", seen)
+    trouble.kill([server])
+    assert states == [psutil.STATUS_STOPPED]
+
+
 def test_a_server_is_frozen_and_goes_on(server: Host) -> None:
     pid = process(server).pid
     trouble.freeze([server])
