@@ -18,6 +18,7 @@ ACCOUNT ?= terraform/account.tfvars
 INVENTORY ?=
 BACKEND ?=
 ONLY ?=
+BESIDE ?=
 PROCESS ?= kairosdb-1
 A ?=
 WITH ?=
@@ -231,8 +232,8 @@ dashboards: $(VENV)/installed ## Write Grafana's dashboards anew, of dashboards/
 	@$(BIN)/python dashboards/grafana/make.py
 
 .PHONY: bench
-bench: $(VENV)/installed ## Measure loader and queue, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained)
-	@$(BIN)/python -m bench $(ONLY)
+bench: $(VENV)/installed ## Measure loader and queue, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained, or beside BESIDE=<another checkout, set up>)
+	@BESIDE='$(BESIDE)' $(BIN)/python -m bench $(ONLY)
 
 .PHONY: lint
 lint: $(VENV)/installed ## Run every linter

@@ -12,21 +12,23 @@ from kairoscope.errors import UserError
 __all__ = ["run"]
 
 BENCHES = (*load.BENCHES, *queue.BENCHES)
+ASKED_FOR = queue.ASKED_FOR
 
 
 def run(only: str | None, console: Console) -> None:
-    """Run all benches, or the one named `only`; write and print the results of each.
+    """Run all benches but those of `ASKED_FOR`, or the one named `only`.
 
-    A limit that does not hold, or a bench that cannot be measured, does not keep the others from
-    being run.
+    The results of each are written and printed. A limit that does not hold, or a bench that
+    cannot be measured, does not keep the others from being run.
 
     Raises:
         UserError: there is no bench of that name.
         SystemExit: status 1, after all of them, if a limit did not hold or a bench failed.
     """
-    chosen = [bench for bench in BENCHES if only in (None, "", bench.name)]
+    known = (*BENCHES, *ASKED_FOR)
+    chosen = [bench for bench in known if bench.name == only] if only else BENCHES
     if not chosen:
-        names = ", ".join(bench.name for bench in BENCHES)
+        names = ", ".join(bench.name for bench in known)
         raise UserError(f"ONLY={only}: there is no such bench. There are: {names}")
     bad: list[str] = []
     for bench in chosen:

@@ -4,12 +4,14 @@ Baseline is KairosDB's own queue with the settings that our plan derives for it:
 queue alone. Beside it the settings published in 2018. All run on one cluster of this machine in
 turn, each after a restart of KairosDB and on empty tables, with the same load; every run folder is
 kept.
+
+Whether a change made it dearer is asked by `beside`: this checkout and another in turn, as between
+two days a shared machine may be half as fast again.
 """
 
 import contextlib
 import os
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,21 +74,27 @@ SYNC_SENSORS = 5_000
 ms wait together, so it is the latency that tells, on servers that are not short of CPU."""
 SYNCED: dict[str, Any] = {"queue_sync_ms": 5}
 SYNCED_SELDOM: dict[str, Any] = {"queue_sync_ms": 20}
+OTHER = "BESIDE"
+"""The variable of the environment that names the other checkout."""
 PRECISION = 0.1
 """Width between the bounds of what is sustained, of the upper one."""
 
 
 class Cluster:
-    """The embedded cluster that a bench has for itself, in a home of its own."""
+    """The embedded cluster that a bench has for itself, in a home of its own.
 
-    def __init__(self, home: Path, kept: Path) -> None:
+    `checkout`, set up, is the one that deploys and loads it.
+    """
+
+    def __init__(self, home: Path, kept: Path, checkout: Path = paths.CHECKOUT) -> None:
         self.home = home
         self._kept = kept
+        self._checkout = checkout
 
     def _call(self, *arguments: str | Path, ends: tuple[int, ...] = (0,)) -> None:
         done = subprocess.run(
-            [Path(sys.executable).parent / "kairoscope", *arguments],
-            cwd=paths.CHECKOUT,
+            [self._checkout / ".venv" / "bin" / "kairoscope", *arguments],
+            cwd=self._checkout,
             env={**os.environ, "KAIROSCOPE_HOME": str(self.home)},
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -247,20 +255,23 @@ class Run:
 
 
 @contextlib.contextmanager
-def temporary_cluster(bench: str) -> Iterator[Cluster]:
-    """A cluster in a folder of its own, with the block ended and removed.
-
-    Its runs stay in results/series/<UTC time>-bench-<name>/.
-    """
-    kept = paths.results_dir() / "series" / f"{run_folder.stamp(time.time())}-bench-{bench}"
-    kept.mkdir(parents=True)
+def temporary_cluster(kept: Path, checkout: Path = paths.CHECKOUT) -> Iterator[Cluster]:
+    """A cluster of a checkout in a folder of its own, with the block ended and removed; its runs
+    stay in `kept`."""
     # Short: the path of a Unix socket has 107 bytes at most.
     with tempfile.TemporaryDirectory(prefix="kb-") as folder:
-        made = Cluster(Path(folder), kept)
+        made = Cluster(Path(folder), kept, checkout)
         try:
             yield made
         finally:
             made.destroy()
+
+
+def kept(bench: str) -> Path:
+    """Make the folder of a bench's runs: results/series/<UTC time>-bench-<name>/."""
+    folder = paths.results_dir() / "series" / f"{run_folder.stamp(time.time())}-bench-{bench}"
+    folder.mkdir(parents=True)
+    return folder
 
 
 @dataclass
@@ -315,7 +326,7 @@ class Search:
 def costs() -> Iterator[Sides]:
     """What a point costs with either queue: ours with the plan's window and with its longest, the
     stock one with the plan's settings and with those of 2018."""
-    with temporary_cluster("coalescing") as cluster:
+    with temporary_cluster(kept("coalescing")) as cluster:
 
         def side(kairosdb: dict[str, Any]) -> Side:
             return lambda: cluster.run(kairosdb, SENSORS, load=WARM).round()
@@ -331,7 +342,7 @@ def costs() -> Iterator[Sides]:
 @contextlib.contextmanager
 def searches() -> Iterator[Sides]:
     """How many sensors either queue sustains."""
-    with temporary_cluster("sustained") as cluster:
+    with temporary_cluster(kept("sustained")) as cluster:
         yield {
             OURS: Search(cluster, LONGEST, 60_000),
             BASELINE: Search(cluster, STOCK, 12_000),
@@ -346,7 +357,7 @@ def _of_kairosdb(found: Round) -> Round:
 @contextlib.contextmanager
 def syncs() -> Iterator[Sides]:
     """What acknowledgements cost that survive a loss of power: waited for every 5 ms, and 20."""
-    with temporary_cluster("synced") as cluster:
+    with temporary_cluster(kept("synced")) as cluster:
 
         def side(kairosdb: dict[str, Any]) -> Side:
             return lambda: _of_kairosdb(cluster.run(kairosdb, SYNC_SENSORS).round())
@@ -356,6 +367,32 @@ def syncs() -> Iterator[Sides]:
             BASELINE: side(COALESCING),
             "every_20_ms": side(SYNCED_SELDOM),
         }
+
+
+@contextlib.contextmanager
+def checkouts() -> Iterator[Sides]:
+    """What a point costs with this checkout, and with another that is set up beside it.
+
+    Each round of each has a cluster of its own, as one deploys and configures what the other does
+    not know. BenchError if there is no other.
+    """
+    other = Path(os.environ.get(OTHER) or "")
+    if not (other / ".venv" / "bin" / "kairoscope").exists():
+        raise BenchError(
+            f"{OTHER}={os.environ.get(OTHER, '')}: no checkout that was set up; clone the commit "
+            "to compare with, `make setup` in the clone, and give its folder"
+        )
+
+    runs = kept("beside")
+
+    def side(checkout: Path) -> Side:
+        def measure() -> Round:
+            with temporary_cluster(runs, checkout) as cluster:
+                return cluster.run(COALESCING, SENSORS, load=WARM).round()
+
+        return measure
+
+    yield {OURS: side(paths.CHECKOUT), BASELINE: side(other.resolve())}
 
 
 _PLANNED = "KairosDB's own queue with the settings that our plan derives for it"
@@ -414,3 +451,24 @@ BENCHES = (
         ),
     ),
 )
+
+ASKED_FOR = (
+    Bench(
+        name="beside",
+        what=f"the coalescing queue of this checkout beside that of {OTHER}=: {SENSORS:,} sensors "
+        "× 1 point/s, three storage nodes, RF 3",
+        unit="µs CPU of all storage nodes a point",
+        sides=checkouts,
+        baseline_what=f"the checkout at {OTHER}=",
+        rounds=6,
+        limits=(
+            Limit("the store's CPU a point not a tenth more", RATIO, at_least=0.9),
+            Limit(
+                "KairosDB's CPU a point not a tenth more",
+                f"kairosdb_us_per_point_{RATIO}",
+                at_least=0.9,
+            ),
+        ),
+    ),
+)
+"""Those that need what not everyone has, and run by their name alone."""

@@ -180,6 +180,17 @@ def test_only_one_bench(console: Console, home: Path, monkeypatch: pytest.Monkey
         bench.run("three", console)
 
 
+def test_what_needs_more_than_a_machine_runs_by_its_name_alone(
+    console: Console, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "BENCHES", (example("one"),))
+    monkeypatch.setattr(bench, "ASKED_FOR", (example("two"),))
+    bench.run(None, console)
+    assert [path.name for path in (home / "bench").iterdir()] == ["one.json"]
+    bench.run("two", console)
+    assert (home / "bench" / "two.json").exists()
+
+
 @pytest.mark.parametrize(
     ("number", "text"),
     [(86_400_000_000, "86,400,000,000"), (99.96, "100"), (5.0, "5"), (0.000123456, "0.000123")],

@@ -115,10 +115,11 @@ def test_what_a_point_costs_is_measured_on_a_warm_server(
             assert arguments[0] == "deploy"
 
     @contextlib.contextmanager
-    def temporary(_: str) -> Iterator[queue.Cluster]:
+    def temporary(_: Path) -> Iterator[queue.Cluster]:
         yield Loaded(tmp_path, tmp_path)
 
     monkeypatch.setattr(queue, "temporary_cluster", temporary)
+    monkeypatch.setattr(queue, "kept", lambda _: tmp_path)
     with queue.costs() as sides:
         for side in sides.values():
             side()
@@ -127,6 +128,32 @@ def test_what_a_point_costs_is_measured_on_a_warm_server(
     for load in loads:
         assert load["warmup_s"] >= 75 and load["duration_s"] - load["warmup_s"] == measured
         assert load["sensors"] == queue.SENSORS
+
+
+def test_each_checkout_deploys_and_loads_its_own_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what another was set up for is not guessed."""
+    monkeypatch.setenv("KAIROSCOPE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv(queue.OTHER, str(tmp_path))
+    with pytest.raises(BenchError, match=rf"{tmp_path}: no checkout that was set up"):
+        queue.checkouts().__enter__()
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "kairoscope").touch()
+    called: list[tuple[str, str]] = []
+
+    def run(command: list[str | Path], *, cwd: Path, **_: Any) -> Any:
+        assert command[0] == cwd / ".venv" / "bin" / "kairoscope"
+        called.append((str(cwd), str(command[1])))
+        raise OSError("as far as this test goes")
+
+    monkeypatch.setattr(queue.subprocess, "run", run)
+    with queue.checkouts() as sides:
+        for side in (sides[harness.OURS], sides[harness.BASELINE]):
+            with pytest.raises(OSError, match="as far"):
+                side()
+    here = str(queue.paths.CHECKOUT)
+    assert called == [(at, verb) for at in (here, str(tmp_path)) for verb in ("deploy", "destroy")]
 
 
 class Machine:
