@@ -571,6 +571,24 @@ def test_the_window_follows_the_rate_and_the_memory_follows_the_window() -> None
     assert any("longer than load.warmup_s" in notice for notice in plan.notices)
 
 
+@pytest.mark.parametrize(
+    ("sensors", "marked"),
+    [
+        (74_000, "74,000 points/s × 4 h / 4 per byte / 0.75 = 339;"),
+        # The plugin marks no more, so that more memory is of no use for it.
+        (
+            150_000,
+            "150,000 points/s × 4 h, at most 1,073,741,823 points (of 2.0 h), / 4 per byte / "
+            "0.75 = 342;",
+        ),
+    ],
+)
+def test_no_more_points_are_marked_than_the_plugin_can(sensors: int, marked: str) -> None:
+    plan = planned(cluster={"storage_nodes": 4}, load={"sensors": sensors})
+    assert marked in plan.setting("kairosdb.queue_memory_mb").arithmetic
+    assert plan.kairosdb["queue_memory_mb"] == 352
+
+
 def test_a_window_that_the_drain_has_no_time_for_is_refused() -> None:
     def with_window(ms: int, **load: Any) -> Plan:
         return planned(load=load, kairosdb={"queue_window_ms": ms}, limits={"drain_s": 60})

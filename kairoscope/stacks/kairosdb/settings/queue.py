@@ -51,6 +51,7 @@ WAITING_SHARE = 1 - IN_FLIGHT_SHARE
 MEMORY_STEP_MIB = 32
 # Of those that came since one that the store does not take, while it takes others.
 POINTS_PER_MARKED_BYTE = 4
+MARKED_MAX = 2**30 - 1  # whatever memory there is: CoalescingQueue.maxBits of the plugin
 
 # A record's place in the index beside KairosDB's queue file, whatever its own size.
 INDEX_BYTES = 32
@@ -289,10 +290,15 @@ def _memory(draft: Draft, window_ms: int, in_flight_to_a_node: int) -> int:
     marked, why = 0, ""
     if nodes > draft.experiment.cluster.replication_factor:
         # Only then can some ranges lose their quorum while others keep theirs.
-        marked = math.ceil(rate * OUTAGE_H * 3600 / POINTS_PER_MARKED_BYTE / WAITING_SHARE / MIB)
+        since = math.ceil(rate * OUTAGE_H * 3600)
+        bound = ""
+        if since > MARKED_MAX:
+            since = MARKED_MAX
+            bound = f", at most {n(MARKED_MAX)} points (of {_long(MARKED_MAX / rate)}),"
+        marked = math.ceil(since / POINTS_PER_MARKED_BYTE / WAITING_SHARE / MIB)
         wanted = max(wanted, marked)
         why = (
-            f", or {n(rate)} points/s × {OUTAGE_H} h / {POINTS_PER_MARKED_BYTE} per byte / "
+            f", or {n(rate)} points/s × {OUTAGE_H} h{bound} / {POINTS_PER_MARKED_BYTE} per byte / "
             f"{WAITING_SHARE} = {n(marked)}"
         )
     memory = draft.derive(
