@@ -94,7 +94,7 @@ class Record:
         before, later = ({name: of.get(name) for name in known} for of in (self._made_by(), now))
         if differ := comparable.differences(_facets(before), _facets(later)):
             if or_anew:
-                self.document["started_s"] = time.time()
+                self.document |= {"started_s": time.time(), "conditions": None, "commits": []}
                 self.keep([])
                 return
             raise UserError(

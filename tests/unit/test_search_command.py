@@ -278,6 +278,28 @@ def test_a_search_begins_again_where_it_may_not_go_on(stubbed, home, monkeypatch
     assert (status, "goes on after 3 trials" in said) == (0, True), said
 
 
+@pytest.mark.parametrize("other", [OTHER_COMMIT, {"versions": {"stub": "2"}}])
+def test_a_search_that_begins_again_and_ends_in_its_warm_up_is_of_no_trial(
+    stubbed, home, monkeypatch, other
+):
+    """What its former trials were made with would stand beside a loss that is not of it."""
+
+    def loses(*arguments, **more) -> run.Ran:
+        ran = Loads(700, **other)(*arguments, **more)
+        file = ran.folder / "ledger.json"
+        book = json.loads(file.read_text())
+        write_json(file, book | {"stored": 0, "missing": book["acknowledged"]})
+        return ran
+
+    interrupted(stubbed, monkeypatch)
+    monkeypatch.setattr(run, "load", loses)
+    monkeypatch.setattr(provenance, "git", lambda: (CONDITIONS | other)["git"])
+    assert search(stubbed, "--or-anew")[0] == 1
+    (found,) = documents(home)
+    assert (found["result"]["how"], found["trials"]) == ("lost", [])
+    assert (found["conditions"], found["commits"]) == (None, [])
+
+
 def test_a_checkout_that_changes_meanwhile_is_told(stubbed, home, monkeypatch):
     loads = Loads(700)
 
