@@ -216,14 +216,16 @@ def _serving(system: System) -> Cell:
     if not system.killed:
         return _missing(system, kill_name(KILLS_S[0]))
     known = [k.serving_s for k in system.killed.values() if k.serving_s is not None]
-    never = [step for step, k in system.killed.items() if k.serving_s is None]
+    never = [step for step, k in system.killed.items() if k.stayed_down]
+    if not known and not never:
+        return _missing(system, next(iter(system.killed)))
     text = ""
     if known:
         least, most = (units.duration(round(pick(known), 2)) for pick in (min, max))
         text = least if least == most else f"{least} to {most}"
     if never:
         # Longer than any that is known.
-        told = f"not after {len(never)} of {len(system.killed)} kills"
+        told = f"not after {len(never)} of {len(known) + len(never)} kills"
         return Cell("; ".join(filter(None, (text, told))), why=_missing(system, never[0]).why)
     return _marked(Cell(text, max(known)), system, *system.killed)
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from kairoscope import run_folder
 from kairoscope.compare import runs
 from kairoscope.errors import UserError
+from kairoscope.series import bakeoff_runs
 from kairoscope.series.bakeoff import LOAD, SEARCH, Asked, BakeOff, Entrant, Step, spoiled, steps
 from kairoscope.series.driver import Wanted
 
@@ -196,7 +197,7 @@ class Making:
 def _stayed_down(run: Path) -> bool:
     """Whether nothing served again after a run's kill: a figure, whatever else the run lacks."""
     killed = run / run_folder.KILLED
-    return killed.exists() and run_folder.read_object(killed).get("serving_s") is None
+    return killed.exists() and bakeoff_runs.stayed_down(run_folder.read_object(killed))
 
 
 def begin_at(folder: Path, document: Mapping[str, Any], asked: Asked) -> int:

@@ -51,11 +51,12 @@ class Book:
 class Killed:
     """A kill: what came of its run's points (None: it is not known); seconds from the last
     acknowledgement to the kill (None: not told), and from there until servers served again (None:
-    they did not)."""
+    they did not if they `stayed_down`, or it is not known)."""
 
     book: Book | None
     after_s: float | None
     serving_s: float | None
+    stayed_down: bool
 
     @property
     def share(self) -> float | None:
@@ -93,6 +94,12 @@ class System:
         return result
 
 
+def stayed_down(killed: Mapping[str, Any]) -> bool:
+    """Whether a killed.json says that nothing served again. One of a run that ended before that was
+    known says nothing of it."""
+    return "serving_s" in killed and killed["serving_s"] is None
+
+
 def read(folder: Path, document: Mapping[str, Any]) -> System:
     """A system's runs of a bake-off's folder.
 
@@ -116,9 +123,8 @@ def read(folder: Path, document: Mapping[str, Any]) -> System:
         if book:
             found.books[step] = book
         if killed:
-            found.killed[step] = Killed(
-                book, killed.get("after_arrived_s"), killed.get("serving_s")
-            )
+            after_s, serving_s = killed.get("after_arrived_s"), killed.get("serving_s")
+            found.killed[step] = Killed(book, after_s, serving_s, stayed_down(killed))
         if visible:
             found.visible[step] = visible
     return found

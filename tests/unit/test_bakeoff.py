@@ -867,6 +867,10 @@ def test_what_still_waits_is_neither_kept_nor_lost(
         assert "KairosDB – / 100 % / 100 %" in page
 
 
+UNKNOWN = -1.0
+"""When servers served again, of a kill whose record does not say whether they did."""
+
+
 def test_a_kill_after_which_nothing_served_again_is_told(tmp_path: Path) -> None:
     found = opened(tmp_path, [OURS])
     # The kill after 5 s, and when it is made once more.
@@ -877,7 +881,7 @@ def test_a_kill_after_which_nothing_served_again_is_told(tmp_path: Path) -> None
         for after_s, serving_s in zip((0, 5, 15), seconds, strict=True):
             path = found.folder / steps[bakeoff.kill_name(after_s)] / run_folder.KILLED
             told = json.loads(path.read_text()) | {"serving_s": serving_s}
-            path.write_text(json.dumps({k: v for k, v in told.items() if v is not None}))
+            path.write_text(json.dumps({k: v for k, v in told.items() if v != UNKNOWN}))
         label = "serves again after a kill"
         (cell,) = (row.cells["laptop"] for row in rows_of(found) if row.label == label)
         return cell
@@ -886,6 +890,29 @@ def test_a_kill_after_which_nothing_served_again_is_told(tmp_path: Path) -> None
     assert shown(3, None, 4) == bakeoff_figures.Cell("3 s to 4 s; not after 1 of 3 kills", why=why)
     why = "its run says: It is pass."
     assert shown(None, None, None) == bakeoff_figures.Cell("not after 3 of 3 kills", why=why)
+    told = "3 s; not after 1 of 2 kills"
+    assert shown(3, UNKNOWN, None) == bakeoff_figures.Cell(told, why=why)
+    assert shown(3, UNKNOWN, 4).text == "3 s to 4 s, incomplete"
+    assert shown(UNKNOWN, UNKNOWN, UNKNOWN) == bakeoff_figures.Cell("not judged", why=why)
+
+
+def test_a_kill_whose_end_nobody_knows_is_made_once_more(tmp_path: Path) -> None:
+    """As of a load that was ended by itself while it waited until the servers serve again."""
+
+    class Interrupted(Target):
+        def load(self, wanted: Wanted, into: Path) -> Path:
+            made = super().load(wanted, into)
+            if self.loads == 4:
+                killed = json.loads((made / run_folder.KILLED).read_text())
+                del killed["serving_s"]
+                (made / run_folder.KILLED).write_text(json.dumps(killed))
+            return made
+
+    found = opened(tmp_path, [OURS])
+    run(found, [OURS], Interrupted(words={4: "error"}))
+    assert list(found.system(OURS)["spoiled"]) == [bakeoff.kill_name(5)]
+    cells = {row.label: row.cells["laptop"] for row in rows_of(found)}
+    assert cells["serves again after a kill"].text == "3 s"
 
 
 class Down(Target):
@@ -912,7 +939,7 @@ class Down(Target):
         if self.loads == 4:
             self.down = True
             killed = json.loads((made / run_folder.KILLED).read_text())
-            del killed["serving_s"]
+            killed["serving_s"] = None
             (made / run_folder.KILLED).write_text(json.dumps(killed))
             for name in ("stored", "queued"):
                 book = json.loads((made / run_folder.LEDGER).read_text()) | {name: None}

@@ -125,6 +125,47 @@ def test_a_kill_is_counted_from_the_last_acknowledgement(
 
 
 @pytest.mark.parametrize(
+    ("answers", "raises", "told"),
+    [
+        (UserError("x-1 is not healthy"), UserError, {"serving_s": None}),
+        (KeyboardInterrupt(), KeyboardInterrupt, {}),
+        (ZeroDivisionError(), ZeroDivisionError, {}),
+    ],
+)
+def test_servers_that_stay_down_are_told_from_those_that_nobody_waited_for(
+    answers: BaseException,
+    raises: type[BaseException],
+    told: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / run_folder.LOAD).mkdir()
+    monkeypatch.setattr(killing, "time", moved_by_sleep(100))
+    ours = [SimpleNamespace(name="x-1", pid=7)]
+    monkeypatch.setattr(killing.supervisor, "processes", lambda _: ours)
+    monkeypatch.setattr(killing, "_kill", lambda _: 1)
+    monkeypatch.setattr(killing, "BACK_S", -1)
+    state: Any = SimpleNamespace(
+        schedule=SimpleNamespace(spec=SimpleNamespace(workers=1, end_ms=98_000, acknowledges=True)),
+        folder=tmp_path,
+        inventory=SimpleNamespace(
+            hosts=[SimpleNamespace(vars={"supervisor_dir": "x"}, processes=["x-1"])]
+        ),
+        at=lambda _: None,
+        note=lambda *_: None,
+    )
+
+    def check_ready() -> None:
+        raise answers
+
+    session: Any = SimpleNamespace(check_ready=check_ready)
+    with pytest.raises(raises):
+        killing.kill(state, session, Console(quiet=True), 0)
+    killed = json.loads((tmp_path / run_folder.KILLED).read_text())
+    assert {k: v for k, v in killed.items() if k == "serving_s"} == told
+
+
+@pytest.mark.parametrize(
     "known",
     [
         None,  # supervisord did not answer
