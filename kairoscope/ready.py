@@ -89,6 +89,8 @@ _EXAMPLES = {
 }
 
 _LISTENING = "0A"
+# A group with hosts; without any it has `hosts: {}`.
+_WATCHED = re.compile(r"^ +monitoring:\n +hosts:\n", re.MULTILINE)
 _ODD = re.compile(r"[^\w./+@,=-]")
 
 
@@ -184,8 +186,18 @@ def _unused(given: Mapping[str, str]) -> tuple[str, ...]:
     """How the names begin of bundles that the target does without, so that nobody writes them."""
     if given["TARGET"] != "local":
         return ()
-    watched = given.get("MONITORING", "") not in ("", "false")
+    watched = given.get("MONITORING", "") not in ("", "false") or _stays_watched(home() / "local")
     return _OF_HOSTS if watched else (*_OF_HOSTS, *_OF_MONITORING)
+
+
+def _stays_watched(state: Path) -> bool:
+    """Whether a host watches the others of what is deployed: as `Target.watched`, which the first
+    deploy with MONITORING decides, by the text of an inventory as `inventory.write` has it."""
+    try:
+        text = (state / "inventory.yml").read_text(errors="replace")
+    except OSError:
+        return False
+    return bool(_WATCHED.search(text))
 
 
 def _below(folder: Path) -> Iterator[Path]:

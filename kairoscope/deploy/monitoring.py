@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from rich.console import Console
 
 from kairoscope import live, paths
 from kairoscope.deploy import bundles
-from kairoscope.deploy.building.tool import alone
+from kairoscope.deploy.building.tool import alone, unchanged
 from kairoscope.deploy.bundles import Packed
 from kairoscope.errors import UserError
 from kairoscope.hosts import inventory, prometheus, secret_files
@@ -55,17 +55,29 @@ def folder() -> Path:
 def fetch(console: Console | None = None) -> bool:
     """Have the programs, of the newest packages that apt knows; True if any was fetched.
 
-    UserError if they are not there and cannot be fetched.
+    UserError if they are not there and cannot be fetched, or not be written.
     """
-    with alone(console):
+    with alone(console), _written():
         return _fetch(console)
+
+
+@contextlib.contextmanager
+def _written() -> Iterator[None]:
+    """UserError where what is written in the block cannot be, as over files of root's."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"What watches a target could not be put into {folder()}: {error}. If another user "
+            f"has made that, as with sudo: sudo chown -R {os.geteuid()} {paths.BUNDLES}"
+        ) from error
 
 
 def _fetch(console: Console | None) -> bool:
     stamp_file = paths.BUNDLES / f"{NAME}-built-from.txt"
     versions = _known_to_apt()
     there = all((folder() / "bin" / name).exists() for name in PROGRAMS)
-    if there and (not versions or stamp_file.read_text() == versions):
+    if there and (not versions or unchanged(stamp_file, versions)):
         return False
     if os.geteuid() == 0 and shutil.which("apt-get"):
         # What an old list names is gone from the mirrors.
@@ -128,7 +140,8 @@ def _unpack(into: Path) -> None:
         if not any(_PAGES_FLAG in line for line in _lines(found / "prometheus", "--help")):
             # Another release, whose pages are in it, or nowhere.
             shutil.rmtree(found.parent / _PAGES, ignore_errors=True)
-        shutil.rmtree(into, ignore_errors=True)
+        if into.exists():
+            shutil.rmtree(into)
         found.parent.rename(into)
 
 
@@ -143,12 +156,14 @@ def _call(command: list[str], where: Path) -> None:
 
 
 def packed(name: str, parts: Iterable[str]) -> Packed:
-    """Some of what `fetch` has brought, as a bundle for hosts. UserError if it is not there."""
+    """Some of what `fetch` has brought, as a bundle for hosts. UserError if it is not there, or the
+    bundle cannot be written."""
     if not folder().exists():
         raise UserError(
             f"{folder()} is not there. First: .venv/bin/kairoscope bundles --with-monitoring"
         )
-    return bundles.pack(name, "1", folder(), parts, paths.BUNDLES)
+    with _written():
+        return bundles.pack(name, "1", folder(), parts, paths.BUNDLES)
 
 
 def certificate_metrics(secrets_dir: Path, node: str) -> str:

@@ -2,6 +2,7 @@
 
 import ast
 import contextlib
+import errno
 import os
 import sys
 import tarfile
@@ -214,3 +215,14 @@ def test_a_build_tool_says_how_many_files_it_has_fetched(tmp_path, monkeypatch):
     assert not tool.logged(command, log, lambda: contextlib.nullcontext(stage))
     assert stage.text(5) == "2 files fetched, 5 s"
     assert log.read_text().count("central") == 3
+
+
+def test_a_bundle_that_cannot_be_written_says_whose_it_may_be(monkeypatch, tmp_path):
+    def pack(*_) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", "monitoring-1.sha256")
+
+    monkeypatch.setattr(paths, "BUNDLES", tmp_path)
+    monkeypatch.setattr(monitoring.bundles, "pack", pack)
+    (tmp_path / "monitoring").mkdir()
+    with pytest.raises(UserError, match=rf"monitoring-1\.sha256.*chown -R {os.geteuid()}"):
+        monitoring.packed("monitoring", ["bin"])

@@ -1,5 +1,7 @@
 """A target that is watched: its inventory, what is written for Prometheus, what that answers."""
 
+import errno
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +13,7 @@ from ansible.template import Templar, trust_as_template
 from test_firewall import trusted
 from watched import NOT_WATCHED, WATCHED, here, hosts, rendered
 
-from kairoscope import paths
+from kairoscope import paths, ready
 from kairoscope.cli import known
 from kairoscope.deploy import monitoring, preflight
 from kairoscope.deploy.verify import answers
@@ -273,6 +275,23 @@ def test_verify_names_who_is_not_watched_and_which_rule_is_broken():
     assert {"NodeDown", "kairoscope:storage_nodes:down"} <= answers.rule_names()
 
 
+def test_what_root_has_fetched_is_in_the_way_of_one_that_stays_watched(monkeypatch, tmp_path):
+    """Without MONITORING= as well: its deploys write the programs that watch."""
+    made = tmp_path / ".kairoscope" / "bundles" / "monitoring"
+    made.mkdir(parents=True)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path) != made)
+
+    def problem() -> str | None:
+        return ready.owner_problem(tmp_path, {"TARGET": "local", "MONITORING": "false"})
+
+    assert problem() is None
+    here(NOT_WATCHED)
+    assert problem() is None
+    here(WATCHED)
+    assert str(problem()).endswith(f"sudo chown -R 4711 {made.parent}")
+
+
 # Where the programs come from.
 
 
@@ -285,6 +304,41 @@ def test_without_apt_it_is_said_what_to_do(monkeypatch, tmp_path):
     (tmp_path / "monitoring" / "bin").mkdir(parents=True)
     for name in monitoring.PROGRAMS:
         (tmp_path / "monitoring" / "bin" / name).touch()
+    assert not monitoring.fetch()
+
+
+@pytest.mark.parametrize("theirs", ["monitoring", "monitoring-built-from.txt"])
+def test_what_cannot_be_written_says_whose_it_may_be(monkeypatch, tmp_path, theirs):
+    """By `sudo make deploy TARGET=lab`: the user's own, after apt had newer packages, ended in a
+    traceback."""
+
+    def unpack(into: Path) -> None:
+        """As far as root's files let another user."""
+        denied = PermissionError(errno.EACCES, "Permission denied", str(tmp_path / theirs))
+        if into.name == theirs:
+            raise denied
+        into.mkdir()
+        monkeypatch.setattr(Path, "write_text", lambda *_: (_ for _ in ()).throw(denied))
+
+    monkeypatch.setattr(paths, "BUNDLES", tmp_path)
+    monkeypatch.setattr(monitoring, "_unpack", unpack)
+    monkeypatch.setattr(monitoring, "_known_to_apt", lambda: "Package: x\nVersion: 1")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    whose = rf"{tmp_path}/monitoring: .*{theirs}.*sudo chown -R {os.geteuid()} {tmp_path}$"
+    with pytest.raises(UserError, match=whose):
+        monitoring.fetch()
+
+
+def test_a_fetch_that_was_interrupted_is_made_again(monkeypatch, tmp_path):
+    """Between the programs and the note of which they are."""
+    monkeypatch.setattr(paths, "BUNDLES", tmp_path)
+    monkeypatch.setattr(monitoring, "_unpack", lambda _: None)
+    monkeypatch.setattr(monitoring, "_known_to_apt", lambda: "Package: x\nVersion: 1")
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    (tmp_path / "monitoring" / "bin").mkdir(parents=True)
+    for name in monitoring.PROGRAMS:
+        (tmp_path / "monitoring" / "bin" / name).touch()
+    assert monitoring.fetch()
     assert not monitoring.fetch()
 
 
