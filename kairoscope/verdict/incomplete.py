@@ -38,7 +38,7 @@ def not_captured(
         there(expected.shards) if long_enough else (),
         there(expected.counters) if long_enough else (),
         # A replay has no time that was known before, to look at its begin.
-        there(expected.window) if not spec.replay else (),
+        there(expected.window, disturbed | _killed_unasked(run)) if not spec.replay else (),
     )
     captures = run.folder / run_folder.CAPTURES
     counted = run.folder / run_folder.STORE_WINDOW
@@ -52,6 +52,20 @@ def not_captured(
         measurements.looked_twice(run_folder.records(run.folder / run_folder.COUNTERS), *window),
         run_folder.read_object(counted).get("nodes", {}) if counted.exists() else (),
     )
+
+
+def _killed_unasked(run: Inputs) -> set[str]:
+    """Storage nodes that a kill behind the load (`run.killing`) took before they had told what they
+    counted: that is asked as the measured time ends, takes a while, and delays no kill."""
+    killed = run.folder / run_folder.KILLED
+    if not killed.exists():
+        return set()
+    first: dict[str, float] = {}
+    for event in run_folder.records(run.folder / run_folder.EVENTS):
+        if event["what"] == completeness.NOT_COUNTED:
+            first.setdefault(event["node"], event["t"])
+    killed_t = run_folder.read_object(killed)["t"]
+    return {node for node, t in first.items() if t >= killed_t}
 
 
 def machines_unseen(

@@ -560,6 +560,38 @@ def test_a_replay_has_no_counts_of_a_time_that_nobody_knew_before(tmp_path):
         assert ("what a counted while the load was measured" in said) is missed
 
 
+@pytest.mark.parametrize(
+    ("failed_s", "killed_s", "missed"),
+    [
+        ((20.3, 45.0), None, True),
+        # Asked as the load ends, and killed before it answered; noted again at the end.
+        ((20.3, 45.0), 20.2, False),
+        # Of the first look it is no matter that there was a kill later.
+        ((5.1, 45.0), 20.2, True),
+        # It was asked long before, and was silent.
+        ((20.3, 45.0), 25.0, True),
+    ],
+)
+def test_what_a_kill_took_before_it_was_asked_makes_no_run_incomplete(
+    tmp_path, failed_s, killed_s, missed
+):
+    run = run_of(tmp_path)
+    captures = run.json("manifest.json")["captures"]
+    run.change("manifest.json", captures=captures | {"window": list(STORAGE)})
+    counted = {"nodes": {name: {} for name in STORAGE[1:]}}
+    run_folder.write_json(tmp_path / run_folder.STORE_WINDOW, counted)
+    what = "store's own counts not captured"
+    for s in failed_s:
+        run.state.events.write(
+            t=run.began_s + s, what=what, detail="refused", node=STORAGE[0], started_again=False
+        )
+    if killed_s is not None:
+        run_folder.write_json(tmp_path / run_folder.KILLED, {"t": run.began_s + killed_s})
+    run.read_back()
+    said = " ".join(run.judge().reasons)
+    assert (f"what {STORAGE[0]} counted while the load was measured" in said) is missed, said
+
+
 def test_a_replay_is_judged_by_what_arrived(tmp_path):
     run = run_of(tmp_path, replay=True, warmup_s=0, duration_s=3600)
     run.read_back()
