@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,6 @@ from typing import Any
 
 from kairoscope import run_folder
 from kairoscope.errors import UserError
-from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
 from kairoscope.run.agent import Agent, LostError
 from kairoscope.run.collecting import STOP_S
@@ -227,9 +225,13 @@ def connect(hosts: list[Host], clock_limit_ms: float) -> Iterator[Fleet]:
                 problems.append(f"loader host {agent.host.name} ({agent.host.address}): {error}")
         if problems:
             advice = "\nIf its loader is missing or of another version: make deploy"
-            if failed := [agent.host for agent in agents if agent.ssh_failed()]:
-                line = shlex.join(ssh.command(failed[0], ["true"]))
-                advice += f"\nWhere ssh failed, this must work, and ask for nothing: {line}"
+            if failed := [agent.host.name for agent in agents if agent.ssh_failed()]:
+                # Not its line: what the inventory adds may hold a password, and this ends in logs.
+                advice += (
+                    f"\nWhere ssh failed ({', '.join(failed)}): is the host up, and does it let "
+                    "this machine in, by ansible_host, ansible_user, the key and "
+                    "ansible_ssh_common_args of the inventory? A login must ask for nothing"
+                )
             raise UserError(_lines(problems) + advice)
         if wrong := [agent for agent in agents if agent.clock_offset.exceeds(clock_limit_ms)]:
             raise UserError(

@@ -402,6 +402,17 @@ def test_hosts_that_do_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert f"loader host {name} (127.0.0.1): it did not answer within 0.5 s" in said
 
 
+def test_a_host_that_ssh_does_not_reach_is_named_without_how_it_is_reached(tmp_path: Path) -> None:
+    """An inventory may have a password there, and what a load says is kept in logs."""
+    with SshServer(tmp_path / "server") as server:
+        way = server.variables()
+    way["ansible_ssh_common_args"] = f"{way['ansible_ssh_common_args']} -o SetEnv=JUMP=hunter2"
+    said = refused([local(tmp_path, "fit"), remote(tmp_path, "away", **way)])
+    assert "loader host away (10.0.0.8): ssh failed: " in said
+    assert "Where ssh failed (away): is the host up" in said
+    assert "hunter2" not in said
+
+
 def test_no_hosts() -> None:
     with (
         pytest.raises(UserError, match="no loader host"),
@@ -989,7 +1000,7 @@ def test_ssh_that_fails(
     _, line, _, advice = message.splitlines()
     assert line.startswith("  loader host loader-1 (10.0.0.8): ssh failed: ")
     assert said in line
-    assert advice.endswith(" -i " + str(server.user_key) + " 127.0.0.1 true")
+    assert advice.startswith("Where ssh failed (loader-1): is the host up")
     assert not (tmp_path / "asked").exists()
     assert not server.passwords
     assert not server.commands
