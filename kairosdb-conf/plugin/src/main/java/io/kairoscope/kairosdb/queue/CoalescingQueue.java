@@ -273,6 +273,7 @@ final class CoalescingQueue implements Settler.Queue {
         dueMs = tickMs(clockMs.getAsLong());
       }
       int tagsAt = whole ? codec.tagsAt(reader) : 0;
+      long key = tagsAt > 0 ? rereading.key(tagsAt) : 0;
       boolean given = tagsAt > 0 || !whole || reader.length() == 0 || isGivenUp(index);
       synchronized (this) {
         if (!given) {
@@ -280,11 +281,11 @@ final class CoalescingQueue implements Settler.Queue {
           next = index + 1;
           listed++;
           points++;
-        } else if (tagsAt == 0 || rereading.isForgotten(tagsAt, index)) {
+        } else if (tagsAt == 0 || rereading.isForgotten(key, tagsAt, index)) {
           next = index + 1;
           settled.add(index);
         } else {
-          list(rereading.key(tagsAt), index, dueMs);
+          list(key, index, dueMs);
         }
         if (next == file.head()) {
           // What comes has another moment.
@@ -824,7 +825,12 @@ final class CoalescingQueue implements Settler.Queue {
   void checkpoint() throws IOException {
     // In this order: what is parked in between is below both.
     long passed = passed();
-    removeBefore(Math.min(low(), kept.checkpoint(passed, clockMs.getAsLong())));
+    long keptFrom = kept.checkpoint(passed, clockMs.getAsLong());
+    removeBefore(Math.min(low(), keptFrom));
+    long readFrom = Math.min(keptFrom, kept.from(file.tail()));
+    synchronized (this) {
+      rereading.dropForgotten(readFrom, parked::mayHave);
+    }
   }
 
   private synchronized long passed() {

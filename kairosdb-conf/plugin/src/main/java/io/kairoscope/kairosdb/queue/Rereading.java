@@ -3,6 +3,7 @@ package io.kairoscope.kairosdb.queue;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.IntPredicate;
 
 /**
  * What is read from the file once more: the keys of points, but for those that were given up since,
@@ -32,19 +33,23 @@ final class Rereading implements KeptPoints.Source {
 
   /** All that the file has of a metric by now is given up, as far as it is covered. */
   synchronized void forget(String metric, CoalescingQueue.Covered covered) throws IOException {
-    dropForgotten();
     forgotten.add(new Forgotten(RecordBuffer.metricKey(metric), covered, file.head()));
   }
 
   private synchronized List<Forgotten> forgotten() {
-    dropForgotten();
     return List.copyOf(forgotten);
   }
 
-  /** Those of which the file has no records any more. */
-  private void dropForgotten() {
+  /**
+   * Drops those of which nothing is read any more, as each is compared with all that is.
+   *
+   * @param from before it nothing is but what is parked, or was and is released
+   * @param mayBeParked of a metric, by its hash
+   */
+  synchronized void dropForgotten(long from, IntPredicate mayBeParked) {
     long tail = file.tail();
-    forgotten.removeIf(one -> one.before <= tail);
+    forgotten.removeIf(
+        one -> one.before <= tail || one.before <= from && !mayBeParked.test(one.metric));
   }
 
   /** Of the series of the record that is loaded. */
@@ -68,8 +73,9 @@ final class Rereading implements KeptPoints.Source {
         break;
       }
       takenAt = reader.takenAt();
-      if (tagsAt > 0 && !isForgotten(known, tagsAt, index)) {
-        entries.add(key(tagsAt), index);
+      long key = tagsAt > 0 ? key(tagsAt) : 0;
+      if (tagsAt > 0 && !isForgotten(known, key, tagsAt, index)) {
+        entries.add(key, index);
       }
     }
     return entries;
@@ -92,8 +98,9 @@ final class Rereading implements KeptPoints.Source {
     for (long at = positions.next(file.tail()); at >= 0; at = positions.next(at + 1)) {
       boolean whole = reader.load(at);
       int tagsAt = whole ? codec.tagsAt(reader) : 0;
-      if (tagsAt > 0 && !isForgotten(known, tagsAt, at)) {
-        entries.add(key(tagsAt), at);
+      long key = tagsAt > 0 ? key(tagsAt) : 0;
+      if (tagsAt > 0 && !isForgotten(known, key, tagsAt, at)) {
+        entries.add(key, at);
       } else if (gone != null) {
         if (tagsAt == 0) {
           codec.giveUp(reader, at, whole);
@@ -105,13 +112,14 @@ final class Rereading implements KeptPoints.Source {
   }
 
   /** Whether the record that is loaded was given up. */
-  synchronized boolean isForgotten(int tagsAt, long index) throws IOException {
-    return isForgotten(forgotten, tagsAt, index);
+  synchronized boolean isForgotten(long key, int tagsAt, long index) throws IOException {
+    return isForgotten(forgotten, key, tagsAt, index);
   }
 
-  private boolean isForgotten(List<Forgotten> known, int tagsAt, long index) throws IOException {
+  private boolean isForgotten(List<Forgotten> known, long key, int tagsAt, long index)
+      throws IOException {
     for (int i = 0; i < known.size(); i++) {
-      if (known.get(i).covers(reader, tagsAt, key(tagsAt), index)) {
+      if (known.get(i).covers(reader, tagsAt, key, index)) {
         return true;
       }
     }

@@ -10,7 +10,9 @@ import com.google.common.collect.ImmutableSortedMap;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
@@ -46,6 +48,7 @@ class CoalescingQueueForgetTest {
     queue.drain();
     queue.take(100).forEach(group -> queue.done(group.points()));
     assertEquals(0, queue.depth().waiting());
+    queue.checkpoint();
     queue.rewrite();
     List<Long> again = new ArrayList<>();
     queue.takeAgain(100).forEach(group -> group.points().forEach(one -> again.add(one.time())));
@@ -130,6 +133,53 @@ class CoalescingQueueForgetTest {
     System.gc();
     long left = tags.stream().filter(one -> one.get() != null).count();
     assertTrue(left <= 1, left + " deletes are known");
+  }
+
+  /** Of other nodes: hundreds of deletes may be known while points are parked for hours. */
+  @Test
+  void whatIsReadBackIsHashedOnceHoweverManyDeletesAreKnown() throws IOException {
+    queue(2, 0, 1 << 20, 0);
+    Set<Integer> looks = new HashSet<>();
+    for (int deletes : List.of(0, 1, 100)) {
+      CoalescingQueue restarted =
+          new CoalescingQueue(file, records.codec, 0, 1 << 20, 60_000, () -> 0);
+      for (int i = 0; i < deletes; i++) {
+        restarted.forget("other", (loaded, tagsAt) -> true);
+      }
+      file.looks = 0;
+      assertEquals(10, restarted.refill());
+      restarted.take(100).forEach(group -> restarted.done(group.points()));
+      restarted.rewrite();
+      assertEquals(2, restarted.takeAgain(100).size());
+      looks.add(file.looks);
+    }
+    assertEquals(1, looks.size(), looks.toString());
+  }
+
+  /** A point that is parked for hours holds the file, but only its own metric's deletes. */
+  @Test
+  void whatWasGivenUpOfOtherMetricsThanWaitIsForgotten() throws IOException {
+    CoalescingQueue queue =
+        new CoalescingQueue(file, records.codec, 10_000, 1 << 20, 0, () -> 0);
+    queue.put(records.of("parked", ImmutableSortedMap.of("s", "1"), 1, 1, 0), 0);
+    queue.drain();
+    for (Group group : queue.take(100)) {
+      queue.giveBack(new RowKey(group.series(), "fake", 0), group.points());
+    }
+    queue.forget("parked", (loaded, tagsAt) -> true);
+    List<WeakReference<Object>> tags = new ArrayList<>();
+    for (int i = 0; i < 1_000; i++) {
+      put(queue, 1, i);
+      forget(queue, tags);
+      queue.take(100).forEach(group -> queue.done(group.points()));
+      queue.checkpoint();
+    }
+    System.gc();
+    long left = tags.stream().filter(one -> one.get() != null).count();
+    assertTrue(left <= 1, left + " deletes are known");
+    assertEquals(1, queue.depth().parked());
+    assertEquals(List.of(), queue.takeParked(100), "its own is known");
+    assertEquals(0, queue.depth().waiting());
   }
 
   private static void forget(CoalescingQueue queue, List<WeakReference<Object>> tags)

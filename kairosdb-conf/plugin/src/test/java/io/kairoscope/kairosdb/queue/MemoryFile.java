@@ -19,6 +19,8 @@ final class MemoryFile implements PointFile {
   boolean full;
   // How often a record can be read before reading fails; below 0 it does not.
   int readsLeft = -1;
+  // How often somebody looked at what a record has.
+  int looks;
 
   @Override
   public synchronized long append(byte[] bytes, int from, int length, int tags, long takenAt)
@@ -58,6 +60,7 @@ final class MemoryFile implements PointFile {
       @Override
       public byte[] bytes() {
         synchronized (MemoryFile.this) {
+          looks++;
           return records.get(at);
         }
       }
