@@ -484,11 +484,6 @@ final class CoalescingQueue implements Settler.Queue {
     return groups;
   }
 
-  /** Whether something of what was given back must not wait until there is nothing else to do. */
-  synchronized boolean isTrying() {
-    return parked.isTrying();
-  }
-
   /** What is to be handed out now of what is parked; null for nothing. */
   private Run parkedRun() throws IOException {
     Positions some;

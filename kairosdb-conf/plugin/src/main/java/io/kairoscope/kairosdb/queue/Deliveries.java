@@ -93,7 +93,7 @@ final class Deliveries implements Runnable {
       stats.readBack.add(queue.refill());
     }
     // Beside arrears, which may last for hours: the oldest points are among these and hold the file.
-    if (!draining && nowMs() >= besideDueMs && writer.hasRoom() && queue.isTrying()) {
+    if (!draining && nowMs() >= besideDueMs && writer.hasRoom()) {
       besideDueMs = nowMs() + BESIDE_MS;
       deliverParked();
     }

@@ -45,8 +45,6 @@ final class Parked {
   private long dueMs = Long.MIN_VALUE;
   // Points that are tried whatever becomes of those before.
   private long tried;
-  // Whether what is released is of them.
-  private boolean ofTried;
 
   Parked(Acknowledged settled) {
     this.settled = settled;
@@ -153,11 +151,6 @@ final class Parked {
     return Math.max(passed, ahead.last());
   }
 
-  /** Whether not all are handed out yet that are to be tried. */
-  boolean isTrying() {
-    return tried > 0 || ofTried && run != null && !run.isEmpty();
-  }
-
   /** These are released, and wait no more. */
   void release(Positions positions, Run run) {
     positions.forEach(ahead::remove);
@@ -165,7 +158,6 @@ final class Parked {
     cursor = positions.last() + 1;
     released = positions.count();
     count -= released;
-    ofTried = tried > 0;
     tried -= released;
     this.run = run;
   }

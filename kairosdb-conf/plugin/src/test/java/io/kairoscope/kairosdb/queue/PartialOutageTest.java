@@ -77,6 +77,7 @@ class PartialOutageTest {
     final CoalescingQueue queue;
     final Writer writer;
     final RowIndexCaches caches = new RowIndexCaches();
+    private long besideDueMs;
 
     Life() throws IOException {
       queue =
@@ -116,7 +117,8 @@ class PartialOutageTest {
     /** As the deliveries do it in 100 ms. */
     void deliver() throws IOException {
       queue.refill();
-      if (writer.hasRoom() && queue.isTrying()) {
+      if (writer.hasRoom() && nowMs >= besideDueMs) {
+        besideDueMs = nowMs + 1_000;
         writer.write(queue.takeParked(ENOUGH));
       }
       boolean more = true;
