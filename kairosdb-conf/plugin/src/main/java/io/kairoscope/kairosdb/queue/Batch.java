@@ -68,6 +68,11 @@ abstract class Batch {
     return false;
   }
 
+  /** Whether the store was sent anything by an attempt that did not fail. */
+  boolean wasSent(Object result) {
+    return true;
+  }
+
   /** The store has it. */
   abstract void written(Object result);
 

@@ -81,9 +81,26 @@ final class PointBatch extends Batch {
   }
 
   @Override
+  boolean wasSent(Object told) {
+    int over = over(told);
+    if (over == 0) {
+      return true;
+    }
+    int points = 0;
+    for (Partition partition : partitions) {
+      points += partition.points().size();
+    }
+    return over < points;
+  }
+
+  private static int over(Object told) {
+    return told instanceof Integer ? (Integer) told : 0;
+  }
+
+  @Override
   void written(Object told) {
     if (settled == 0) {
-      count(told instanceof Integer ? (Integer) told : 0);
+      count(over(told));
     }
     // It is called again if it throws, and must not settle anything twice.
     while (settled < partitions.size()) {

@@ -70,10 +70,13 @@ final class Retrier implements Lanes.Outcome {
 
   @Override
   public void written(Batch batch, Object result) {
-    if (troubles.any()) {
-      troubles.written(batch.table());
+    // Points whose time is over are settled, and say nothing of the store.
+    if (batch.wasSent(result)) {
+      if (troubles.any()) {
+        troubles.written(batch.table());
+      }
+      patience.written();
     }
-    patience.written();
     batch.written(result);
   }
 

@@ -108,6 +108,34 @@ class WriterTest {
     assertEquals(10, done.size());
   }
 
+  /** Nothing was sent, so nobody knows whether the store takes any. */
+  @Test
+  void pointsWhoseTimeIsOverAreNoneThatTheStoreTakes() {
+    writer.write(List.of(group(1, 0, 3), group(2, 10, 3)));
+    while (!store.asked.isEmpty()) {
+      store.succeed(store.asked.get(0));
+    }
+    writer.write(List.of(group(1, 20, 2)));
+    store.fail(askedForPoints(), false);
+    for (int i = 0; i < 5; i++) {
+      writer.write(List.of(group(2, 30 + 10 * i, 3)));
+      store.succeed(askedForPoints(), 3);
+      failsAgain();
+    }
+    assertEquals(0, stats.givenBack.sum());
+    writer.write(List.of(group(2, 100, 3)));
+    store.succeed(askedForPoints(), 2);
+    failsAgain();
+    assertEquals(2, stats.givenBack.sum());
+  }
+
+  private void failsAgain() {
+    while (store.asked.isEmpty()) {
+      timer.pass(10);
+    }
+    store.fail(askedForPoints(), false);
+  }
+
   /** The cache counts rows, whatever they take of the heap. */
   @Test
   void rowsOfHundredsOfTagsAreNotKept() {
