@@ -68,6 +68,11 @@ abstract class Batch {
     return false;
   }
 
+  /** Whether what waits for it was parked: a few attempts tell, and others are to be tried next. */
+  boolean isParked() {
+    return false;
+  }
+
   /** Whether the store was sent anything by an attempt that did not fail. */
   boolean wasSent(Object result) {
     return true;

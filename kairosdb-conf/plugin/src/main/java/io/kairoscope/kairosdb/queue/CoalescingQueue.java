@@ -388,7 +388,7 @@ final class CoalescingQueue implements Settler.Queue {
       due = sorting;
     }
     // Sorted without the lock.
-    Run run = new Run(due, false);
+    Run run = new Run(due, Release.Kind.NEW);
     synchronized (this) {
       sorting = null;
       if (sortingFirst) {
@@ -494,7 +494,7 @@ final class CoalescingQueue implements Settler.Queue {
       }
       long nowMs = clockMs.getAsLong();
       if (out != null) {
-        parked.over(nowMs);
+        parked.over();
         kept.over(this::isSettled, nowMs);
       }
       some = parked.next(nowMs);
@@ -503,7 +503,7 @@ final class CoalescingQueue implements Settler.Queue {
       return null;
     }
     List<Long> gone = new ArrayList<>();
-    Run run = new Run(rereading.entries(some, gone), false);
+    Run run = new Run(rereading.entries(some, gone), Release.Kind.PARKED);
     synchronized (this) {
       parked.release(some, run);
       points += some.count();
@@ -783,7 +783,7 @@ final class CoalescingQueue implements Settler.Queue {
   void rewrite() {
     kept.ask();
     synchronized (this) {
-      parked.tryAll();
+      parked.tryNow();
     }
   }
 

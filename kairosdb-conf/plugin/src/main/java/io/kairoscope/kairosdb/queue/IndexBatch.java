@@ -17,6 +17,7 @@ final class IndexBatch extends Batch {
   private final List<Item> items;
   private final long atMs;
   private final boolean owed;
+  private final boolean parked;
 
   /**
    * An entry and what waits for it.
@@ -28,18 +29,21 @@ final class IndexBatch extends Batch {
   /**
    * @param atMs the write time
    * @param owed whether it is for points, too, that the store has already
+   * @param parked whether it is for points that were parked
    */
-  IndexBatch(Store store, QueueStats stats, List<Item> items, long atMs, boolean owed) {
+  IndexBatch(
+      Store store, QueueStats stats, List<Item> items, long atMs, boolean owed, boolean parked) {
     super(items.get(0).place());
     this.store = store;
     this.stats = stats;
     this.items = items;
     this.atMs = atMs;
     this.owed = owed;
+    this.parked = parked;
   }
 
   private IndexBatch of(List<Item> some) {
-    return new IndexBatch(store, stats, some, atMs, owed);
+    return new IndexBatch(store, stats, some, atMs, owed, parked);
   }
 
   @Override
@@ -113,6 +117,11 @@ final class IndexBatch extends Batch {
   @Override
   boolean isOwed() {
     return owed;
+  }
+
+  @Override
+  boolean isParked() {
+    return parked;
   }
 
   @Override

@@ -148,7 +148,7 @@ final class KeptPoints {
         active = false;
       } else {
         partEnd = Math.min(end, from + RUN_POINTS);
-        run = new Run(source.entries(from, partEnd), true);
+        run = new Run(source.entries(from, partEnd), Release.Kind.AGAIN);
       }
     }
     if (!active && run == null) {
@@ -166,7 +166,7 @@ final class KeptPoints {
       // One after the other, as some may be taken sooner than others.
       some = owed.some(owed.next(owedCursor) < 0 ? 0 : owedCursor, OWED_POINTS);
     }
-    Run next = new Run(source.entries(some), true);
+    Run next = new Run(source.entries(some), Release.Kind.AGAIN);
     synchronized (owed) {
       some.forEach(owed::remove);
       owedCursor = some.last() + 1;

@@ -4,9 +4,10 @@ import java.util.BitSet;
 
 /**
  * Points that the store did not take while it took others, as those whose range has lost its quorum:
- * they wait in the file. A part of them is released now and then, in the order of the file and from
- * its beginning again, to see whether the store takes it now; one part at a time, and the larger the
- * more of it is taken.
+ * they wait in the file. A part of them is released now and then, to see whether the store takes it
+ * now; one part at a time. While any of it is taken the next follows at once, in the order of the
+ * file and from its beginning again, and the larger the more is taken. Else the next one is somewhere
+ * else: the range of millions may be gone for good, and that of those behind them be well again.
  *
  * <p>Memory has next to nothing of them: behind the first point that is on its way, or waits to be
  * released, they are those that are not settled. There may be as many as the disk has room for.
@@ -20,9 +21,9 @@ final class Parked {
   private static final long MOST = 1 << 17;
   // It is read by the thread that delivers all others: it must not be spread over the whole file.
   private static final long SPAN = 1 << 20;
-  // Of a part, so much must be taken for the next to follow at once, and to be larger.
+  // Of a part, so much must be taken for the next to be larger.
   private static final int SHARE = 64;
-  // Else: as long as between two attempts of what is not parked.
+  // From one that is not taken to the next: as between two attempts of what is not parked.
   private static final long PAUSE_MS = 10_000;
   // Metrics are known by so many bits of their hash.
   private static final int METRICS = 1 << 16;
@@ -34,17 +35,22 @@ final class Parked {
   private final Positions ahead = new Positions();
   private final BitSet metrics = new BitSet();
   private long count;
+  // None is behind it.
+  private long last;
   // What is released again, as long as it is not parked again.
   private Positions out = new Positions();
   private long released;
   private Run run;
-  // It goes through what there was when it began at the beginning: or it would stay with what comes.
+  // It goes through what there was when it began: or it would stay with what comes.
   private long cursor;
   private long end;
   private long size = LEAST;
+  private boolean goesOn;
   private long dueMs = Long.MIN_VALUE;
-  // Points that are tried whatever becomes of those before.
-  private long tried;
+  // How many places of the file were looked at in this round.
+  private int looks;
+  // Whether the beginning is to be tried without waiting for the next look.
+  private boolean asked;
 
   Parked(Acknowledged settled) {
     this.settled = settled;
@@ -55,9 +61,11 @@ final class Parked {
   void add(int metric, long index) {
     if (isOver()) {
       metrics.clear();
+      last = 0;
     }
     metrics.set(Math.floorMod(metric, METRICS));
     count++;
+    last = Math.max(last, index);
     if (index >= passed) {
       ahead.add(index);
     }
@@ -118,13 +126,25 @@ final class Parked {
 
   /** What is released next, and waits until it is; null for nothing, or if its time has not come. */
   Positions next(long nowMs) {
-    if (count == 0 || nowMs < dueMs) {
+    boolean due = nowMs >= dueMs;
+    if (count == 0 || !goesOn && !due && !asked) {
       return null;
+    }
+    if (!goesOn) {
+      end = last;
+      // The look first: or beside a node that comes and goes the oldest would be the only ones.
+      if (due) {
+        cursor = look();
+        dueMs = nowMs + PAUSE_MS;
+      } else {
+        cursor = 0;
+        asked = false;
+      }
     }
     long first = waiting(cursor);
     if (first < 0 || first > end) {
       first = waiting(0);
-      end = last();
+      end = last;
     }
     Positions next = new Positions();
     long at = first;
@@ -134,6 +154,19 @@ final class Parked {
       at = waiting(at + 1);
     }
     return next;
+  }
+
+  /**
+   * The next place to look at: the beginning, the middle, the quarters, and so on (van der Corput's
+   * sequence), until no part is left out. So what is a tenth of the file is met within some twenty
+   * parts, however long the file is.
+   */
+  private long look() {
+    long low = settled.low();
+    long length = end - low;
+    long place = low + (length * Integer.toUnsignedLong(Integer.reverse(looks)) >>> Integer.SIZE);
+    looks = looks * LEAST < 2 * length ? looks + 1 : 0;
+    return place;
   }
 
   /** The first that waits from an index on; -1 for none. */
@@ -146,11 +179,6 @@ final class Parked {
     return ahead.next(Math.max(from, passed));
   }
 
-  /** None that waits is behind it. */
-  private long last() {
-    return Math.max(passed, ahead.last());
-  }
-
   /** These are released, and wait no more. */
   void release(Positions positions, Run run) {
     positions.forEach(ahead::remove);
@@ -158,29 +186,24 @@ final class Parked {
     cursor = positions.last() + 1;
     released = positions.count();
     count -= released;
-    tried -= released;
     this.run = run;
   }
 
   /** What was released is settled, or waits here again. */
-  void over(long nowMs) {
+  void over() {
     // What is out still was not parked again.
-    boolean goOn = tried > 0 || SHARE * out.count() >= released;
-    size = goOn ? Math.min(MOST, 2 * size) : Math.max(LEAST, size / 2);
-    dueMs = goOn ? nowMs : nowMs + PAUSE_MS;
+    long taken = out.count();
+    goesOn = taken > 0;
+    size = SHARE * taken >= released ? Math.min(MOST, 2 * size) : Math.max(LEAST, size / 2);
     out = new Positions();
     run = null;
   }
 
-  /** Something has changed, so that the store may take any of them now: all are tried. */
-  void tryAll() {
-    dueMs = Long.MIN_VALUE;
-    if (tried <= 0) {
-      // The oldest hold the file. While it is under way it goes on, or it would not come to its end
-      // beside a node that comes and goes.
-      cursor = 0;
-    }
-    tried = count;
-    end = last();
+  /**
+   * Something has changed, so that the store may take any of them now: they are tried without a
+   * pause, and from the beginning, as the oldest hold the file.
+   */
+  void tryNow() {
+    asked = true;
   }
 }

@@ -10,6 +10,9 @@ import java.util.function.LongSupplier;
  * <p>While the store takes nothing at all it stays where it is: to read other points from the file
  * would be of no use. Only if it fills all the room that there is, nobody can tell whether others
  * would be taken: so others get their turn, and the next one after twice as long.
+ *
+ * <p>What was parked goes back whether others are written or not: others that are parked get their
+ * turn, of which some may be taken while nothing else comes.
  */
 final class Patience {
   private static final int ATTEMPTS = 4;
@@ -53,7 +56,8 @@ final class Patience {
 
   /** Whether a batch that failed is to make room for others. */
   boolean isOver(Batch batch) {
-    return batch.failed >= ATTEMPTS && (writtenMs > batch.failedMs || isTurn(batch));
+    return batch.failed >= ATTEMPTS
+        && (batch.isParked() || writtenMs > batch.failedMs || isTurn(batch));
   }
 
   /**

@@ -16,6 +16,7 @@ final class PointBatch extends Batch {
   private final List<Partition> partitions;
   private final Means means;
   private final boolean again;
+  private final boolean parked;
   // How many partitions have been settled, or wait for their index.
   private int settled;
   // Of its points those that had expired, and are not counted as stored.
@@ -31,6 +32,7 @@ final class PointBatch extends Batch {
     // All of a batch were handed over together.
     Release release = partitions.get(0).points().get(0).release();
     again = release != null && release.isAgain();
+    parked = release != null && release.isParked();
   }
 
   @Override
@@ -78,6 +80,11 @@ final class PointBatch extends Batch {
     for (Partition partition : partitions) {
       means.settler.giveBack(partition.rowKey(), partition.points());
     }
+  }
+
+  @Override
+  boolean isParked() {
+    return parked;
   }
 
   @Override

@@ -5,19 +5,34 @@ import java.util.concurrent.atomic.AtomicInteger;
 /** Points that were released together, and how many of them are not yet settled. */
 final class Release {
   private final AtomicInteger outstanding;
-  private final boolean again;
+  private final Kind kind;
 
-  /**
-   * @param again whether the store had them before, and they are written again in case a node of it
-   *     forgot them: then they are neither new there nor late, and nothing is settled by it
-   */
-  Release(int points, boolean again) {
+  /** What became of them before. */
+  enum Kind {
+    /** They were not released. */
+    NEW,
+
+    /**
+     * The store had them, and they are written again in case a node of it forgot them: then they
+     * are neither new there nor late, and nothing is settled by it.
+     */
+    AGAIN,
+
+    /** The store did not take them while it took others: it is seen whether it does now. */
+    PARKED
+  }
+
+  Release(int points, Kind kind) {
     outstanding = new AtomicInteger(points);
-    this.again = again;
+    this.kind = kind;
   }
 
   boolean isAgain() {
-    return again;
+    return kind == Kind.AGAIN;
+  }
+
+  boolean isParked() {
+    return kind == Kind.PARKED;
   }
 
   void settled(int points) {

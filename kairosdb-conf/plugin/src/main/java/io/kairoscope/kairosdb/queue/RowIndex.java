@@ -296,12 +296,16 @@ final class RowIndex {
     }
   }
 
-  /** Writes what was begun. */
-  void write(List<Item> begun) {
-    write(begun, false);
+  /**
+   * Writes what was begun.
+   *
+   * @param parked whether it was for points that were parked
+   */
+  void write(List<Item> begun, boolean parked) {
+    write(begun, false, parked);
   }
 
-  private void write(List<Item> begun, boolean owed) {
+  private void write(List<Item> begun, boolean owed, boolean parked) {
     if (begun.isEmpty()) {
       return;
     }
@@ -313,7 +317,7 @@ final class RowIndex {
     }
     for (int from = 0; from < begun.size(); from += BATCH_ROWS) {
       int to = Math.min(begun.size(), from + BATCH_ROWS);
-      lanes.add(new IndexBatch(store, stats, begun.subList(from, to), at, owed));
+      lanes.add(new IndexBatch(store, stats, begun.subList(from, to), at, owed, parked));
     }
   }
 
@@ -351,7 +355,7 @@ final class RowIndex {
       beginAgain(delete, sinceMs, begun);
     } finally {
       // Others may wait for it by now.
-      write(begun, true);
+      write(begun, true, false);
     }
   }
 

@@ -28,10 +28,7 @@ final class Run {
   private int at;
   private final long[] next = new long[NEAR];
 
-  /**
-   * @param again whether the store had them before
-   */
-  Run(Entries entries, boolean again) {
+  Run(Entries entries, Release.Kind kind) {
     int count = entries.size();
     position = Math.max(1L << POSITION_BITS, Long.highestOneBit(count) << 1) - 1;
     keys = new long[count];
@@ -46,7 +43,7 @@ final class Run {
           added[0]++;
         });
     Arrays.sort(order);
-    release = new Release(count, again);
+    release = new Release(count, kind);
   }
 
   /** A key's bits, each of which depends on all: the upper ones are the metric's alone before. */

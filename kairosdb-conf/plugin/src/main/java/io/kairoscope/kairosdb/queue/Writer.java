@@ -199,7 +199,9 @@ final class Writer {
     if (!unprepared.isEmpty()) {
       timer.after(backoff.delayMs(failed + 1), () -> prepare(unprepared, failed + 1));
     }
-    index.write(begun);
+    // All of a call were released together.
+    Release release = groups.get(0).points().get(0).release();
+    index.write(begun, release != null && release.isParked());
     send(partitions);
   }
 

@@ -197,8 +197,8 @@ class DeliveriesTest {
   }
 
   /**
-   * The oldest are among them, and hold the file: they do not wait until all else is stored, whether a
-   * storage node came since or not.
+   * The oldest are among them, and hold the file: they do not wait until all else is stored, whether
+   * a storage node came since or not.
    */
   @Test
   void whatWasGivenBackIsTriedBesideArrears() throws Exception {

@@ -66,7 +66,7 @@ class FakeStore implements Store {
 
   /** The same points as the queue hands out what the store had before. */
   static Group again(Group group) {
-    Release release = new Release(group.points().size(), true);
+    Release release = new Release(group.points().size(), Release.Kind.AGAIN);
     return new Group(
         group.series(),
         group.points().stream()

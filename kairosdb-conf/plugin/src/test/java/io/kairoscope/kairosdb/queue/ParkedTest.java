@@ -1,18 +1,21 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTimeoutPreemptively;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.LongPredicate;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 
 /** What the store did not take: bits in memory, of files of any size. */
 class ParkedTest {
   private static final int METRIC = 1;
+  private static final long PAUSE_MS = 10_000;
 
   /** The lock of the queue is held, and nobody can put a point meanwhile. */
   @Test
@@ -35,37 +38,89 @@ class ParkedTest {
     assertEquals(2, parked.count());
   }
 
-  @Test
-  void whatIsTriedBeginsWithTheOldest() {
-    Parked parked = new Parked(new Acknowledged(0));
-    for (long index = 0; index < 5_000; index++) {
+  private static Parked parked(Acknowledged settled, long count) {
+    Parked parked = new Parked(settled);
+    for (long index = 0; index < count; index++) {
       parked.add(METRIC, index);
     }
-    Positions part = parked.next(0);
-    parked.release(part, new Run(new Entries(), false));
-    part.forEach(index -> parked.add(METRIC, index));
-    parked.tryAll();
-    parked.over(0);
-    assertEquals(0, parked.next(0).next(0));
+    parked.passed(count);
+    return parked;
+  }
+
+  /** Releases a part, of which some are taken and the others parked again. */
+  private static Positions release(
+      Parked parked, Acknowledged settled, long nowMs, LongPredicate taken) {
+    Positions part = parked.next(nowMs);
+    parked.release(part, new Run(new Entries(), Release.Kind.PARKED));
+    part.forEach(
+        index -> {
+          if (taken.test(index)) {
+            settled.add(index);
+          } else {
+            parked.add(METRIC, index);
+          }
+        });
+    parked.over();
+    return part;
+  }
+
+  @Test
+  void aNodeThatComesHasTheOldestTriedFirst() {
+    Acknowledged settled = new Acknowledged(0);
+    Parked parked = parked(settled, 5_000);
+    for (int i = 0; i < 3; i++) {
+      release(parked, settled, i * PAUSE_MS, index -> false);
+      assertNull(parked.next(i * PAUSE_MS), "there is a pause");
+    }
+    parked.tryNow();
+    assertEquals(0, release(parked, settled, 2 * PAUSE_MS, index -> true).next(0));
+    assertEquals(1_000, parked.next(2 * PAUSE_MS).next(0));
   }
 
   /** A node that comes and goes does not have it begin again and again. */
   @Test
-  void whatIsBeingTriedGoesOn() {
-    Parked parked = new Parked(new Acknowledged(0));
-    for (long index = 0; index < 5_000; index++) {
-      parked.add(METRIC, index);
-    }
-    parked.tryAll();
-    long from = 0;
-    while (from < 4_000) {
-      Positions part = parked.next(0);
+  void whatIsBeingTakenGoesOn() {
+    Acknowledged settled = new Acknowledged(0);
+    Parked parked = parked(settled, 5_000);
+    for (long from = 0; from < 5_000; ) {
+      parked.tryNow();
+      Positions part = release(parked, settled, 0, index -> index % 1_000 == 500);
       assertEquals(from, part.next(0));
       from = part.last() + 1;
-      parked.release(part, new Run(new Entries(), false));
-      part.forEach(index -> parked.add(METRIC, index));
-      parked.tryAll();
-      parked.over(0);
+    }
+  }
+
+  /** Nor does it keep what is behind from its turn. */
+  @Test
+  void allAreTriedBesideANodeThatComesAndGoes() {
+    Acknowledged settled = new Acknowledged(0);
+    Parked parked = parked(settled, 20_000);
+    Positions tried = new Positions();
+    int parts = 0;
+    for (long nowMs = 0; tried.count() < 20_000; nowMs += PAUSE_MS / 4) {
+      parked.tryNow();
+      assertTrue(++parts < 4 * 2 * 20, tried.count() + " were tried");
+      release(parked, settled, nowMs, index -> false).forEach(tried::add);
+    }
+  }
+
+  /** The range of those before them is gone for good. */
+  @Test
+  void whatIsWellAgainIsMetSoonBehindMillionsThatAreNot() {
+    long end = 1_000_000;
+    for (long well = 0; well <= end - end / 20; well += 47_501) {
+      long from = well;
+      Acknowledged settled = new Acknowledged(0);
+      Parked parked = parked(settled, end);
+      // As much and more was stored since.
+      LongStream.range(end, 10 * end).forEach(settled::add);
+      parked.passed(10 * end);
+      int parts = 0;
+      while (parked.count() == end) {
+        assertTrue(++parts <= 40, "tried in vain");
+        long nowMs = parts * PAUSE_MS;
+        release(parked, settled, nowMs, index -> index >= from && index < from + end / 20);
+      }
     }
   }
 
@@ -85,15 +140,11 @@ class ParkedTest {
       parked.add(METRIC, index);
     }
     parked.passed(end);
-    parked.tryAll();
     List<Long> tried = new ArrayList<>();
     while (tried.size() < end / apart) {
-      Positions part = parked.next(0);
+      Positions part = release(parked, settled, 0, index -> true);
       assertTrue(part.last() - part.next(0) <= 1 << 20, part.count() + " in one");
       part.forEach(tried::add);
-      parked.release(part, new Run(new Entries(), false));
-      part.forEach(index -> parked.add(METRIC, index));
-      parked.over(0);
     }
     assertEquals(LongStream.range(0, end / apart).mapToObj(i -> i * apart).toList(), tried);
   }
