@@ -494,7 +494,7 @@ final class CoalescingQueue implements Settler.Queue {
       }
       long nowMs = clockMs.getAsLong();
       if (out != null) {
-        parked.over();
+        parked.over(nowMs);
         kept.over(this::isSettled, nowMs);
       }
       some = parked.next(nowMs);

@@ -201,7 +201,7 @@ final class Lanes {
     Throwable error = thrown == null ? null : Refusal.cause(thrown);
     boolean mine;
     synchronized (this) {
-      mine = account(attempt, error);
+      mine = account(attempt, result, error);
     }
     if (mine) {
       tell(attempt, result, error);
@@ -224,19 +224,21 @@ final class Lanes {
   }
 
   /** Whether this answer says what became of the batch. */
-  private boolean account(Attempt attempt, Throwable error) {
+  private boolean account(Attempt attempt, Object result, Throwable error) {
     Lane lane = attempt.lane;
     Batch batch = attempt.batch;
     // Not if it was given up: then another attempt is waited for.
     boolean waitedFor = lane.underWay.remove(attempt);
-    if (Refusal.answered(error)) {
+    // Points whose time is over are not sent, and tell nothing of a node.
+    boolean asked = error != null || batch.wasSent(result);
+    if (asked && Refusal.answered(error)) {
       lane.answered(attempt, elapsedMs.getAsLong(), SLOWER * silentMs);
       if (lane.silent) {
         lane.silent = false;
         logger.info("{} answers again", lane.node);
       }
     }
-    if (error == null) {
+    if (error == null && asked) {
       lane.inTime();
     } else if (Refusal.late(error) && lane.late(attempt, elapsedMs.getAsLong())) {
       stats.lates.increment();

@@ -7,7 +7,9 @@ import java.util.BitSet;
  * they wait in the file. A part of them is released now and then, to see whether the store takes it
  * now; one part at a time. While any of it is taken the next follows at once, in the order of the
  * file and from its beginning again, and the larger the more is taken. Else the next one is somewhere
- * else: the range of millions may be gone for good, and that of those behind them be well again.
+ * else: the range of millions may be gone for good, and that of those behind them be well again. By
+ * turns that is a place of the file, where many are met soon, and what comes after the part that was
+ * tried in that way before, as few may be anywhere.
  *
  * <p>Memory has next to nothing of them: behind the first point that is on its way, or waits to be
  * released, they are those that are not settled. There may be as many as the disk has room for.
@@ -47,8 +49,13 @@ final class Parked {
   private long size = LEAST;
   private boolean goesOn;
   private long dueMs = Long.MIN_VALUE;
+  // Whether what is tried now is a look, and one of those that go through all in their order.
+  private boolean looking;
+  private boolean inOrder;
   // How many places of the file were looked at in this round.
   private int looks;
+  // Where the next look in order begins.
+  private long through;
   // Whether the beginning is to be tried without waiting for the next look.
   private boolean asked;
 
@@ -131,17 +138,24 @@ final class Parked {
       return null;
     }
     if (!goesOn) {
-      end = last;
       // The look first: or beside a node that comes and goes the oldest would be the only ones.
+      looking = due;
+      end = last;
       if (due) {
-        cursor = look();
-        dueMs = nowMs + PAUSE_MS;
+        inOrder = !inOrder;
+        cursor = inOrder ? through : look();
       } else {
         cursor = 0;
         asked = false;
       }
     }
+    // Not where this part cannot be read.
+    goesOn = false;
     long first = waiting(cursor);
+    if (first < 0) {
+      // Or looks would go where nothing is any more.
+      last = Math.min(last, cursor - 1);
+    }
     if (first < 0 || first > end) {
       first = waiting(0);
       end = last;
@@ -152,6 +166,9 @@ final class Parked {
     while (at >= 0 && next.count() < size && at - first < SPAN) {
       next.add(at);
       at = waiting(at + 1);
+    }
+    if (looking && inOrder) {
+      through = next.last() + 1;
     }
     return next;
   }
@@ -190,10 +207,14 @@ final class Parked {
   }
 
   /** What was released is settled, or waits here again. */
-  void over() {
+  void over(long nowMs) {
     // What is out still was not parked again.
     long taken = out.count();
     goesOn = taken > 0;
+    if (looking && !goesOn) {
+      // From its end: one that times out takes as long.
+      dueMs = nowMs + PAUSE_MS;
+    }
     size = SHARE * taken >= released ? Math.min(MOST, 2 * size) : Math.max(LEAST, size / 2);
     out = new Positions();
     run = null;

@@ -155,6 +155,37 @@ class LanesTest {
     assertEquals(List.of(), lanes.silent());
   }
 
+  /** As points whose time is over, read back after an outage: nothing is sent, and nobody answered. */
+  @Test
+  void whatIsNotSentIsNoAnswerOfANode() {
+    class Over extends One {
+      Over(Node... nodes) {
+        super(nodes);
+      }
+
+      @Override
+      CompletionStage<?> send(Node node) {
+        return CompletableFuture.completedFuture(1);
+      }
+
+      @Override
+      boolean wasSent(Object result) {
+        return false;
+      }
+    }
+
+    lanes.add(new One(b, c, a));
+    pass(3_000);
+    frozen.add(a);
+    lanes.add(new One(a, b, c));
+    for (int i = 0; i < 4; i++) {
+      lanes.add(new Over(a, b, c));
+      pass(500);
+    }
+    assertEquals(List.of("a"), lanes.silent());
+    assertEquals(2 + 4, written.size(), "all are told");
+  }
+
   @Test
   void aNodeThatWasNeverAskedTellsToo() {
     frozen.add(a);

@@ -7,7 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.function.LongPredicate;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
@@ -16,6 +18,8 @@ import org.junit.jupiter.api.Test;
 class ParkedTest {
   private static final int METRIC = 1;
   private static final long PAUSE_MS = 10_000;
+
+  private long nowMs;
 
   /** The lock of the queue is held, and nobody can put a point meanwhile. */
   @Test
@@ -60,7 +64,7 @@ class ParkedTest {
             parked.add(METRIC, index);
           }
         });
-    parked.over();
+    parked.over(nowMs);
     return part;
   }
 
@@ -117,11 +121,73 @@ class ParkedTest {
       parked.passed(10 * end);
       int parts = 0;
       while (parked.count() == end) {
-        assertTrue(++parts <= 40, "tried in vain");
+        assertTrue(++parts <= 80, "tried in vain");
         long nowMs = parts * PAUSE_MS;
         release(parked, settled, nowMs, index -> index >= from && index < from + end / 20);
       }
     }
+  }
+
+  /** As few of a place may be well again, and most of the file be stored: limits.md says how long. */
+  @Test
+  void oneAloneIsMetHoweverTheOthersLieInTheFile() {
+    int dense = 180_000;
+    for (long behind : new long[] {dense, 18_000_000}) {
+      Acknowledged settled = new Acknowledged(0);
+      Parked parked = parked(settled, dense);
+      LongStream.range(dense, behind).forEach(settled::add);
+      parked.add(METRIC, behind);
+      parked.passed(behind + 1);
+      assertMet(parked, settled, 137_777, 2 * dense / 1_000 + 2);
+    }
+  }
+
+  /** What was behind them was stored in between. */
+  @Test
+  void whereNothingIsAnyMoreNothingIsLookedFor() {
+    int dense = 180_000;
+    long behind = 18_000_000;
+    Acknowledged settled = new Acknowledged(0);
+    Parked parked = parked(settled, dense);
+    LongStream.range(dense, behind).forEach(settled::add);
+    parked.add(METRIC, behind);
+    parked.passed(behind + 1);
+    assertMet(parked, settled, behind, 2 * dense / 1_000 + 4);
+    // Of all places of the file those of the dense part would be one in a hundred.
+    assertMet(parked, settled, 137_777, 150);
+  }
+
+  private void assertMet(Parked parked, Acknowledged settled, long well, int parts) {
+    for (int i = 0; parked.contains(well); i++) {
+      assertTrue(i < parts, "tried in vain");
+      nowMs += PAUSE_MS;
+      release(parked, settled, nowMs, index -> index == well);
+    }
+  }
+
+  /** Of a store that lets all time out a part takes as long as the pause. */
+  @Test
+  void thePauseBeginsWithTheEndOfAPart() {
+    Parked parked = parked(new Acknowledged(0), 5_000);
+    Positions part = parked.next(0);
+    parked.release(part, new Run(new Entries(), Release.Kind.PARKED));
+    part.forEach(index -> parked.add(METRIC, index));
+    parked.over(PAUSE_MS);
+    assertNull(parked.next(2 * PAUSE_MS - 1));
+    assertEquals(1_000, parked.next(2 * PAUSE_MS).count());
+  }
+
+  /** A page may be bad. */
+  @Test
+  void aPartThatCannotBeReadKeepsNoOtherFromBeingTried() {
+    Acknowledged settled = new Acknowledged(0);
+    Parked parked = parked(settled, 5_000);
+    release(parked, settled, 0, index -> true);
+    Set<Long> begun = new HashSet<>();
+    for (int i = 0; i < 8; i++) {
+      begun.add(parked.next(i * PAUSE_MS).next(0));
+    }
+    assertTrue(begun.size() > 3, begun + " were tried");
   }
 
   /** Parts are read from the file while nothing else is delivered. */
