@@ -267,7 +267,7 @@ def temporary_cluster(kept: Path, checkout: Path = paths.CHECKOUT) -> Iterator[C
             made.destroy()
 
 
-def kept(bench: str) -> Path:
+def runs_of(bench: str) -> Path:
     """Make the folder of a bench's runs: results/series/<UTC time>-bench-<name>/."""
     folder = paths.results_dir() / "series" / f"{run_folder.stamp(time.time())}-bench-{bench}"
     folder.mkdir(parents=True)
@@ -326,7 +326,7 @@ class Search:
 def costs() -> Iterator[Sides]:
     """What a point costs with either queue: ours with the plan's window and with its longest, the
     stock one with the plan's settings and with those of 2018."""
-    with temporary_cluster(kept("coalescing")) as cluster:
+    with temporary_cluster(runs_of("coalescing")) as cluster:
 
         def side(kairosdb: dict[str, Any]) -> Side:
             return lambda: cluster.run(kairosdb, SENSORS, load=WARM).round()
@@ -342,7 +342,7 @@ def costs() -> Iterator[Sides]:
 @contextlib.contextmanager
 def searches() -> Iterator[Sides]:
     """How many sensors either queue sustains."""
-    with temporary_cluster(kept("sustained")) as cluster:
+    with temporary_cluster(runs_of("sustained")) as cluster:
         yield {
             OURS: Search(cluster, LONGEST, 60_000),
             BASELINE: Search(cluster, STOCK, 12_000),
@@ -357,7 +357,7 @@ def _of_kairosdb(found: Round) -> Round:
 @contextlib.contextmanager
 def syncs() -> Iterator[Sides]:
     """What acknowledgements cost that survive a loss of power: waited for every 5 ms, and 20."""
-    with temporary_cluster(kept("synced")) as cluster:
+    with temporary_cluster(runs_of("synced")) as cluster:
 
         def side(kairosdb: dict[str, Any]) -> Side:
             return lambda: _of_kairosdb(cluster.run(kairosdb, SYNC_SENSORS).round())
@@ -382,8 +382,7 @@ def checkouts() -> Iterator[Sides]:
             f"{OTHER}={os.environ.get(OTHER, '')}: no checkout that was set up; clone the commit "
             "to compare with, `make setup` in the clone, and give its folder"
         )
-
-    runs = kept("beside")
+    runs = runs_of("beside")
 
     def side(checkout: Path) -> Side:
         def measure() -> Round:

@@ -69,6 +69,9 @@ BESIDE = "beside.json"
 REPORT_HTML = "report.html"
 REPORT_MARKDOWN = "report.md"
 
+NOT_COUNTED = "store's own counts not captured"
+"""`what` of an event: a storage node did not tell what it counted in the measured time."""
+
 SUBFOLDERS = (LOAD, LATENCY, PROXYHISTOGRAMS)
 
 # What the verdict is computed from, beside the documents that it cannot be computed without at all:

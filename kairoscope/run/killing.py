@@ -79,7 +79,6 @@ def kill(current: CurrentRun, session: Session, console: Console, after_s: float
     what = "loader had ended, and no point arrived" if arrived_s is None else what
     told = f"{', '.join(sorted(names))} ({killed} processes) {at - since_s:.1f} s after the last "
     current.note("killed on purpose", told + what)
-    back_s = None
     try:
         with live.stage(console, f"killed {told}{what}; until they serve again"):
             back_s = _back(session, BACK_S, began)

@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kairoscope import run_folder
+
 # Of captures under load the first is due after one period; a load that ends within so many seconds
 # of it may end before it on a machine that is busy.
 GRACE_S = 10
-
-NOT_COUNTED = "store's own counts not captured"
-"""Of an event: what a storage node counted in the measured time is not known."""
 
 _WHEN = {"before": "before", "during": "under", "after": "after"}
 
@@ -109,7 +108,7 @@ def missing(
             f"the counters of {', '.join(silent)} not captured while the load was measured: no two "
             "looks are recorded"
         )
-    uncounted = [e for e in events if e["what"] == NOT_COUNTED]
+    uncounted = [e for e in events if e["what"] == run_folder.NOT_COUNTED]
     again = {e.get("node") for e in uncounted if e.get("started_again")}
     if silent := [name for name in wanted.window if name not in window and name not in again]:
         whys = (str(e["detail"]) for e in uncounted if e.get("node") in silent)

@@ -62,7 +62,7 @@ def _killed_unasked(run: Inputs) -> set[str]:
         return set()
     first: dict[str, float] = {}
     for event in run_folder.records(run.folder / run_folder.EVENTS):
-        if event["what"] == completeness.NOT_COUNTED:
+        if event["what"] == run_folder.NOT_COUNTED:
             first.setdefault(event["node"], event["t"])
     killed_t = run_folder.read_object(killed)["t"]
     return {node for node, t in first.items() if t >= killed_t}

@@ -119,7 +119,7 @@ def test_what_a_point_costs_is_measured_on_a_warm_server(
         yield Loaded(tmp_path, tmp_path)
 
     monkeypatch.setattr(queue, "temporary_cluster", temporary)
-    monkeypatch.setattr(queue, "kept", lambda _: tmp_path)
+    monkeypatch.setattr(queue, "runs_of", lambda _: tmp_path)
     with queue.costs() as sides:
         for side in sides.values():
             side()

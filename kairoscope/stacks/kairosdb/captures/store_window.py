@@ -12,7 +12,7 @@ from typing import Any
 
 from kairoscope.hosts import ssh
 from kairoscope.hosts.inventory import Host
-from kairoscope.run_folder import JsonLines, write_json
+from kairoscope.run_folder import NOT_COUNTED, JsonLines, write_json
 from kairoscope.stacks.kairosdb.scylla.rest import COUNTED
 from kairoscope.stacks.kairosdb.servers import nodetool
 
@@ -130,7 +130,7 @@ class StoreWindow:
     def _note(self, host: Host, why: str, *, started_again: bool = False) -> None:
         self._events.write(
             t=time.time(),
-            what="store's own counts not captured",
+            what=NOT_COUNTED,
             detail=f"{host.name}: {why}",
             node=host.name,
             started_again=started_again,

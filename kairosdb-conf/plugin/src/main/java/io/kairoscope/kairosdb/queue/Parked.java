@@ -149,7 +149,7 @@ final class Parked {
         asked = false;
       }
     }
-    // Not where this part cannot be read.
+    // A part that cannot be read is never over, and is not gone on from.
     goesOn = false;
     long first = waiting(cursor);
     if (first < 0) {
@@ -176,7 +176,7 @@ final class Parked {
   /**
    * The next place to look at: the beginning, the middle, the quarters, and so on (van der Corput's
    * sequence), until no part is left out. So what is a tenth of the file is met within some twenty
-   * parts, however long the file is.
+   * of these looks, however long the file is.
    */
   private long look() {
     long low = settled.low();

@@ -122,7 +122,11 @@ class CoalescingQueueForgetTest {
   /** Each has its tags with it, and is compared with all that is read back. */
   @Test
   void whatWasGivenUpIsForgottenWithItsRecords() throws IOException {
-    CoalescingQueue queue = queue(1, 10_000, 1 << 20, 0);
+    assertFewDeletesAreKnown(queue(1, 10_000, 1 << 20, 0));
+  }
+
+  /** Of a thousand, each of which came while points did, and those were stored since. */
+  private void assertFewDeletesAreKnown(CoalescingQueue queue) throws IOException {
     List<WeakReference<Object>> tags = new ArrayList<>();
     for (int i = 0; i < 1_000; i++) {
       put(queue, 1, i);
@@ -167,16 +171,7 @@ class CoalescingQueueForgetTest {
       queue.giveBack(new RowKey(group.series(), "fake", 0), group.points());
     }
     queue.forget("parked", (loaded, tagsAt) -> true);
-    List<WeakReference<Object>> tags = new ArrayList<>();
-    for (int i = 0; i < 1_000; i++) {
-      put(queue, 1, i);
-      forget(queue, tags);
-      queue.take(100).forEach(group -> queue.done(group.points()));
-      queue.checkpoint();
-    }
-    System.gc();
-    long left = tags.stream().filter(one -> one.get() != null).count();
-    assertTrue(left <= 1, left + " deletes are known");
+    assertFewDeletesAreKnown(queue);
     assertEquals(1, queue.depth().parked());
     assertEquals(List.of(), queue.takeParked(100), "its own is known");
     assertEquals(0, queue.depth().waiting());

@@ -19,7 +19,7 @@ class ParkedTest {
   private static final int METRIC = 1;
   private static final long PAUSE_MS = 10_000;
 
-  private long nowMs;
+  private long clockMs;
 
   /** The lock of the queue is held, and nobody can put a point meanwhile. */
   @Test
@@ -160,8 +160,8 @@ class ParkedTest {
   private void assertMet(Parked parked, Acknowledged settled, long well, int parts) {
     for (int i = 0; parked.contains(well); i++) {
       assertTrue(i < parts, "tried in vain");
-      nowMs += PAUSE_MS;
-      release(parked, settled, nowMs, index -> index == well);
+      clockMs += PAUSE_MS;
+      release(parked, settled, clockMs, index -> index == well);
     }
   }
 
