@@ -10,6 +10,7 @@ driver is in `preflight`, which has these checks too.
 
 import math
 import os
+import platform
 import re
 import shutil
 import sys
@@ -265,6 +266,28 @@ def _is_number(text: str) -> bool:
         return False
 
 
+SCYLLA_PAGE = (
+    "https://docs.scylladb.com/manual/stable/getting-started/installation-common/"
+    "unified-installer.html"
+)
+_SCYLLA_FOLDER = (
+    "https://downloads.scylladb.com/downloads/scylla/relocatable/scylladb-<line, as 2026.1>/"
+)
+# The only one on record: github.com/scylladb/scylladb/issues/13181.
+_SCYLLA_SIZE = "one of March 2023 was 177 MB to fetch, the folder it is in says how big today's is"
+
+
+def scylla_to_get(target: str) -> str:
+    """Three lines for somebody who wants ScyllaDB and has not said where one is."""
+    return (
+        f"ENGINE=scylla on target {target} needs SCYLLA=, a ScyllaDB server of yours; none comes "
+        "with Kairoscope.\n"
+        f"Get its maker's archive scylla-unified-<version>.{platform.machine()}.tar.gz, by "
+        f"{SCYLLA_PAGE}, from {_SCYLLA_FOLDER}: {_SCYLLA_SIZE}.\n"
+        "Then the same command with SCYLLA=that file, or a folder in which it was unpacked."
+    )
+
+
 def given_problems(given: Mapping[str, str], *, first: bool) -> Iterator[str]:
     """What a deploy of the target takes, and is not given; `first`: nothing is deployed yet.
 
@@ -288,11 +311,7 @@ def given_problems(given: Mapping[str, str], *, first: bool) -> Iterator[str]:
         yield f"SCYLLA {server}: there is no such file or folder"
     here = target in ("local", "lab")
     if here and first and given.get("ENGINE") == "scylla" and not server:
-        yield (
-            f"ENGINE scylla on target {target} needs a ScyllaDB server of yours: make deploy "
-            "ENGINE=scylla SCYLLA=its maker's archive, or a folder in which it was unpacked "
-            "(docs/scylla.md)"
-        )
+        yield scylla_to_get(target)
 
 
 def free_mib(folder: Path) -> int:

@@ -287,8 +287,8 @@ def _unknown(figures: Figures, store: Nodes) -> tuple[str, ...]:
     ]
     if figures.engine == "scylla" and "published 2018" in figures.cpu_us_per_copy.sure:
         said.append(
-            "ScyllaDB's CPU was not measured here. The published figure is of batches of 50 points "
-            "as they came; the coalescing queue cost Cassandra a quarter of that a point."
+            "ScyllaDB's CPU was measured in developer mode only. The published figure is of "
+            "batches of 50 as they came; the coalescing queue cost Cassandra a quarter of that."
         )
     if store.count > TESTED_NODES:
         said.append(

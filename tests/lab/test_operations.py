@@ -204,8 +204,10 @@ def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
 
 
 def test_the_storage_hosts_send_a_backup_by_themselves(lab):
-    """By their timers, under a load. Each has a disk of its own: what they sent is brought
-    together, as it would be in a folder that all have mounted."""
+    """By their timers, under a load, and all that was stored before is back from it. Each has a
+    disk of its own: what they sent is brought together, as in a folder that all have mounted."""
+    with lab.loading() as before:
+        before.lost_nothing()
     sent, user = "/srv/backups", "scylla" if SCYLLA else "cassandra"
     for host in STORAGE:
         lab.on(host, "sudo", "install", "--directory", "--owner", user, "--mode", "750", sent)
@@ -234,6 +236,13 @@ def test_the_storage_hosts_send_a_backup_by_themselves(lab):
     lab.operate("schedule-backups", "--off")
     for host in STORAGE:
         assert lab.on(host, "find", "/etc/systemd", "-name", "kairoscope-backup*") == ""
+
+    lab.well("destroy", "--target", "lab")
+    lab.deploy()
+    run_in_lab(lab, "none", before.folder)
+    lab.operate("restore", backup)
+    run_in_lab(lab, "all", before.folder)
+    lab.wait_until_well()
 
 
 def test_a_backup_of_three_nodes_is_restored_into_four(lab):

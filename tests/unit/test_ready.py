@@ -86,8 +86,9 @@ def test_of_two_experiments_each_is_looked_for():
         (["TARGET=hosts"], "TARGET hosts needs INVENTORY="),
         (["TARGET=hosts", "INVENTORY=/no.yml"], "INVENTORY /no.yml: there is no such file"),
         (["TARGET=aws", "ACCOUNT=/no.tfvars"], "ACCOUNT /no.tfvars: there is no such file"),
+        (["TARGET=local", "ENGINE=scylla"], ready.SCYLLA_PAGE),
         (["TARGET=local", "SCYLLA=/no.tar.gz"], "SCYLLA /no.tar.gz: there is no such file"),
-        (["TARGET=local", "ENGINE=scylla"], "ENGINE scylla on target local needs a ScyllaDB"),
+        (["TARGET=local", "ENGINE=scylla"], "ENGINE=scylla on target local needs SCYLLA="),
     ],
 )
 def test_what_a_deploy_takes_and_was_not_given(tmp_path, given, said):

@@ -17,19 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from kairoscope import paths, releases, whole
+from kairoscope import paths, ready, releases, whole
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
 from kairoscope.stacks.kairosdb.scylla import options
 from kairoscope.stacks.kairosdb.settings.storage import compression_problem
-
-PAGE = (
-    "https://docs.scylladb.com/manual/stable/getting-started/installation-common/"
-    "unified-installer.html"
-)
-_FOLDER = "https://downloads.scylladb.com/downloads/scylla/relocatable/scylladb-<line, as 2026.1>/"
-# The only one on record: github.com/scylladb/scylladb/issues/13181.
-_SIZE = "one of March 2023 was 177 MB to fetch, the folder it is in says how big today's is"
 
 OLDEST = (5, 2)
 """Releases before know other options, and have met nothing of ours."""
@@ -92,17 +84,6 @@ class Server:
         return [str(part.relative_to(self.folder)) for part in wanted]
 
 
-def what_to_get(target: str) -> str:
-    """Three lines for somebody who wants ScyllaDB and has not said where one is."""
-    return (
-        f"ENGINE=scylla on target {target} needs SCYLLA=, a ScyllaDB server of yours; none comes "
-        "with Kairoscope.\n"
-        f"Get its maker's archive scylla-unified-<version>.{platform.machine()}.tar.gz, by {PAGE}, "
-        f"from {_FOLDER}: {_SIZE}.\n"
-        "Then the same command with SCYLLA=that file, or a folder in which it was unpacked."
-    )
-
-
 def find(folder: Path) -> Server:
     """The server in a folder: unpacked from the maker's archive, installed or built.
 
@@ -142,7 +123,7 @@ def _checked(root: Path, program: Path, machine: str) -> Server:
     if machine != (here := platform.machine()):
         raise UserError(
             f"{program} is for {machine}, this machine is {here}. Get the archive for {here}: "
-            f"{PAGE}"
+            f"{ready.SCYLLA_PAGE}"
         )
     libraries = root / "libreloc"
     brings = libraries.is_dir() or (root / _VERSION_FILE).exists()
@@ -231,7 +212,7 @@ def unpack(archive: Path, into: Path) -> Path:
         shutil.rmtree(partial, ignore_errors=True)
         raise UserError(
             f"{archive} cannot be unpacked: {error or type(error).__name__}. Is it whole? Compare "
-            f"its size with what its maker says, and fetch it again: {PAGE}"
+            f"its size with what its maker says, and fetch it again: {ready.SCYLLA_PAGE}"
         ) from error
     except UserError as error:
         shutil.rmtree(partial, ignore_errors=True)
@@ -277,7 +258,7 @@ def _leaves(path: PurePosixPath) -> bool:
 def given(where: Path | None, target: str, into: Path) -> Server:
     """The server that SCYLLA= is; UserError with what to get where there is none, or is not one."""
     if where is None:
-        raise UserError(what_to_get(target))
+        raise UserError(ready.scylla_to_get(target))
     if not where.exists():
         raise UserError(f"SCYLLA={where}: there is no such file or folder.")
     if where.is_dir():
