@@ -244,6 +244,8 @@ def scylla(folder: Path, *, shards: int = 2) -> Path:
                     "blocked_by_memtables": [0] * shards,
                     "blocked_by_commitlog": [max(0, t - since)] + [0] * (shards - 1),
                     "commitlog_waiting": [0] * shards,
+                    "commitlog_writes": [t] * shards,
+                    "commitlog_bytes": [4096 * t] * shards,
                     "coordinator_writes": round(sum(requests)),
                     "coordinator_reads": 0,
                 }

@@ -24,6 +24,10 @@ from kairoscope.verdict import measurements
 
 # In the form of a node of 5.2.19, two shards; the histograms' counts are of the whole node.
 ANSWER = """\
+scylla_commitlog_bytes_written{shard="0"} 16384
+scylla_commitlog_bytes_written{shard="1"} 8192
+scylla_commitlog_cycle{shard="0"} 4
+scylla_commitlog_cycle{shard="1"} 2
 scylla_commitlog_pending_allocations{shard="0"} 0
 scylla_commitlog_pending_allocations{shard="1"} 3
 scylla_commitlog_requests_blocked_memory{shard="0"} 0
@@ -70,6 +74,8 @@ def test_a_look_is_by_shard():
         "blocked_by_memtables": [1, 0],
         "blocked_by_commitlog": [0, 0],
         "commitlog_waiting": [0, 3],
+        "commitlog_writes": [4, 2],
+        "commitlog_bytes": [16384, 8192],
         "coordinator_writes": 46,
         "coordinator_reads": 0,
     }

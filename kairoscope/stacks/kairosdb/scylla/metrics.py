@@ -54,6 +54,10 @@ PER_SHARD = {
     "blocked_by_memtables": ("database_requests_blocked_memory",),
     "blocked_by_commitlog": ("commitlog_requests_blocked_memory",),
     "commitlog_waiting": ("commitlog_pending_allocations",),
+    # What the commit log costs the disk: buffers written, each of which waits until it is there for
+    # good (commitlog_use_o_dsync, the default), and their bytes (db/commitlog/commitlog.cc).
+    "commitlog_writes": ("commitlog_cycle",),
+    "commitlog_bytes": ("commitlog_bytes_written",),
 }
 """Key of a record, and the metrics that it sums: over all labels but the shard."""
 

@@ -58,6 +58,7 @@ def metrics(version, shards):
             *("reactor_cpu_steal_time_ms", "transport_requests_shed"),
             *("storage_proxy_coordinator_background_writes", "database_requests_blocked_memory"),
             *("commitlog_requests_blocked_memory", "commitlog_pending_allocations"),
+            *("commitlog_cycle", "commitlog_bytes_written"),
         ):
             of_shards[name] = lambda shard: 0
         for name, value in of_shards.items():
