@@ -561,7 +561,7 @@ def test_a_frozen_storage_node_costs_nothing(
 
 QUORUM_GONE_S = 60
 GONE_NOTICED_S = 35
-"""Until the nodes that are left say at once that there is no quorum, and have no write wait, and what
+"""Until the nodes that are left say at once that there is no quorum, have no write wait, and what
 waited for that is stored. ScyllaDB's take 20 s (failure_detector_timeout_in_ms): on 5.2.19 without
 optimisation it was 22 to 26 s."""
 
