@@ -195,11 +195,7 @@ def test_backup_under_load_then_wipe_restore_and_every_point_is_back(lab):
     manifest = json.loads((backup / "manifest.json").read_text())
     assert sorted(manifest["nodes"]) == list(STORAGE)
 
-    lab.well("destroy", "--target", "lab")
-    lab.deploy()
-    run_in_lab(lab, "none", load.folder)
-    lab.operate("restore", backup)
-    run_in_lab(lab, "all", load.folder)
+    restored(lab, backup, load.folder)
     lab.wait_until_well()
 
 
@@ -237,11 +233,7 @@ def test_the_storage_hosts_send_a_backup_by_themselves(lab):
     for host in STORAGE:
         assert lab.on(host, "find", "/etc/systemd", "-name", "kairoscope-backup*") == ""
 
-    lab.well("destroy", "--target", "lab")
-    lab.deploy()
-    run_in_lab(lab, "none", before.folder)
-    lab.operate("restore", backup)
-    run_in_lab(lab, "all", before.folder)
+    restored(lab, backup, before.folder)
     lab.wait_until_well()
 
 
@@ -251,11 +243,7 @@ def test_a_backup_of_three_nodes_is_restored_into_four(lab):
         load.lost_nothing()
     backup = lab.scratch / "of-three"
     lab.operate("backup", "--to", backup)
-    lab.well("destroy", "--target", "lab")
-    lab.deploy(lab.write_nodes(storage_nodes=4))
-    run_in_lab(lab, "none", load.folder)
-    lab.operate("restore", backup)
-    run_in_lab(lab, "all", load.folder)
+    restored(lab, backup, load.folder, lab.write_nodes(storage_nodes=4))
     lab.wait_until_well()
     # As the others find it.
     lab.well("destroy", "--target", "lab")
@@ -273,12 +261,21 @@ def test_a_backup_is_restored_into_another_replication_factor(lab):
     ):
         backup = lab.scratch / made
         lab.operate("backup", "--to", backup)
-        lab.well("destroy", "--target", "lab")
-        lab.deploy(deployed)
-        run_in_lab(lab, "none", load.folder)
-        assert "all to every node" in lab.operate("restore", backup)
-        run_in_lab(lab, "all", load.folder)
+        assert "all to every node" in restored(lab, backup, load.folder, deployed)
     lab.wait_until_well()
+
+
+def restored(lab: DeployedLab, backup: Path, run: Path, experiment: Path | None = None) -> str:
+    """End all hosts, deploy anew and restore; returns what `restore` said.
+
+    None of a run's points is there before it, and all are after it.
+    """
+    lab.well("destroy", "--target", "lab")
+    lab.deploy(experiment)
+    run_in_lab(lab, "none", run)
+    said = lab.operate("restore", backup)
+    run_in_lab(lab, "all", run)
+    return said
 
 
 def run_in_lab(lab: DeployedLab, wanted: str, run: Path) -> None:

@@ -28,7 +28,7 @@ from kairoscope.plan.amounts import n
 from kairoscope.plan.draft import Draft
 
 # Both engines are shipped with 10,000. What two storage nodes lose that are killed together is a
-# tenth with this; it costs a write to the disk each second and shard, and no more bytes
+# tenth with this; it costs up to a write to the disk each second and shard, and no more bytes
 # (results/published/2026-11-28-scylladb-5.2.19.md).
 PERIOD_MS = 1_000
 # Either engine lets a sync be late by so much before writes wait for it: 2 periods, 1.5 periods.
