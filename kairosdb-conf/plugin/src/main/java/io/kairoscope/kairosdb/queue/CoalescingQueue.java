@@ -451,11 +451,11 @@ final class CoalescingQueue implements Settler.Queue {
 
   /** The store does not take these, while it takes others: they wait in the file until it does. */
   @Override
-  public void giveBack(RowKey rowKey, Collection<Point> back) throws IOException {
+  public void giveBack(RowKey rowKey, Deque<Point> left) throws IOException {
     int metric = RecordBuffer.metricKey(rowKey.getMetricName());
     long nowMs = clockMs.getAsLong();
     synchronized (this) {
-      for (Point point : back) {
+      for (Point point; (point = left.peek()) != null; left.remove()) {
         long index = point.index();
         if (point.release().isAgain()) {
           kept.owe(index, nowMs);
@@ -463,10 +463,8 @@ final class CoalescingQueue implements Settler.Queue {
           parked.add(metric, index);
           points--;
         }
+        point.release().settled(1);
       }
-    }
-    for (Point point : back) {
-      point.release().settled(1);
     }
   }
 

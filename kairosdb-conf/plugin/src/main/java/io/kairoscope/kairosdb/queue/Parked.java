@@ -70,13 +70,14 @@ final class Parked {
       metrics.clear();
       last = 0;
     }
+    // What may fail for want of memory first: whoever gives it back again does so as if anew.
     metrics.set(Math.floorMod(metric, METRICS));
-    count++;
-    last = Math.max(last, index);
     if (index >= passed) {
       ahead.add(index);
     }
     out.remove(index);
+    count++;
+    last = Math.max(last, index);
   }
 
   private boolean isOver() {

@@ -2,8 +2,10 @@ package io.kairoscope.kairosdb.queue;
 
 import io.kairoscope.kairosdb.queue.DeadLetters.Letter;
 import java.io.IOException;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Deque;
 import java.util.List;
 import java.util.SortedMap;
 import java.util.function.LongSupplier;
@@ -35,8 +37,17 @@ final class Settler {
     /** These are stored, or need not be. */
     void done(Collection<Point> points);
 
-    /** These, of one row, the store does not take while it takes others. */
-    void giveBack(RowKey rowKey, Collection<Point> points) throws IOException;
+    /**
+     * These, of one row, the store does not take while it takes others.
+     *
+     * @param left each is taken out once it is given back: after an Error it is called again with
+     *     the others, as what is back may be on its way already
+     */
+    void giveBack(RowKey rowKey, Deque<Point> left) throws IOException;
+  }
+
+  private interface Message {
+    void tell() throws IOException;
   }
 
   private record Dead(Letter letter, RowKey rowKey) {}
@@ -63,28 +74,24 @@ final class Settler {
     if (rowKey != null) {
       rowKey.touch(-points.size(), nowMs.getAsLong());
     }
-    tell(null, points, 0);
+    tell(() -> queue.done(points), points, 0);
   }
 
   /** Points that the store does not take while it takes others: the queue brings them again. */
   void giveBack(RowKey rowKey, List<Point> points) {
     rowKey.touch(-points.size(), nowMs.getAsLong());
     stats.givenBack.add(points.size());
-    tell(rowKey, points, 0);
+    Deque<Point> left = new ArrayDeque<>(points);
+    tell(() -> queue.giveBack(rowKey, left), points, 0);
   }
 
-  private void tell(RowKey givenBackOf, List<Point> points, int attempts) {
+  private void tell(Message what, List<Point> points, int attempts) {
     try {
-      if (givenBackOf == null) {
-        queue.done(points);
-      } else {
-        queue.giveBack(givenBackOf, points);
-      }
+      what.tell();
     } catch (Throwable error) {
       stats.errors.increment();
       logger.error("The queue could not be told what became of points; again later", error);
-      timer.after(
-          backoff.delayMs(attempts + 1), () -> tell(givenBackOf, points, attempts + 1));
+      timer.after(backoff.delayMs(attempts + 1), () -> tell(what, points, attempts + 1));
       return;
     }
     room.give(Room.bytes(points));

@@ -9,6 +9,7 @@ import com.google.common.collect.ImmutableSetMultimap;
 import com.google.common.collect.ImmutableSortedMap;
 import java.io.IOException;
 import java.lang.ref.WeakReference;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
@@ -168,7 +169,7 @@ class CoalescingQueueForgetTest {
     queue.put(records.of("parked", ImmutableSortedMap.of("s", "1"), 1, 1, 0), 0);
     queue.drain();
     for (Group group : queue.take(100)) {
-      queue.giveBack(new RowKey(group.series(), "fake", 0), group.points());
+      queue.giveBack(new RowKey(group.series(), "fake", 0), new ArrayDeque<>(group.points()));
     }
     queue.forget("parked", (loaded, tagsAt) -> true);
     assertFewDeletesAreKnown(queue);

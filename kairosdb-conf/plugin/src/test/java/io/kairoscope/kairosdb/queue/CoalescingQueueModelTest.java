@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.fail;
 import com.google.common.collect.HashMultimap;
 import com.google.common.collect.SetMultimap;
 import java.io.IOException;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
@@ -213,7 +214,7 @@ class CoalescingQueueModelTest {
     void giveBack(Point point) throws IOException {
       everGivenBack = true;
       Series series = Records.series(put.get((int) point.index()).series);
-      queue.giveBack(new RowKey(series, "fake", 0), List.of(point));
+      queue.giveBack(new RowKey(series, "fake", 0), new ArrayDeque<>(List.of(point)));
     }
 
     void takeParked(int enough) throws IOException {

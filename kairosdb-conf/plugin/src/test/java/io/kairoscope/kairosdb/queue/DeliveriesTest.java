@@ -10,7 +10,9 @@ import com.google.common.collect.ImmutableSetMultimap;
 import java.io.IOException;
 import java.nio.channels.ClosedByInterruptException;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Deque;
 import java.util.List;
 import java.util.Random;
 import java.util.Set;
@@ -204,7 +206,7 @@ class DeliveriesTest {
   void whatWasGivenBackIsTriedBesideArrears() throws Exception {
     queue.put(records.of(1, 0, 0), 0);
     for (Group group : queue.take(1)) {
-      queue.giveBack(new RowKey(group.series(), "fake", 0), group.points());
+      queue.giveBack(new RowKey(group.series(), "fake", 0), new ArrayDeque<>(group.points()));
     }
     assertEquals(1, queue.depth().parked());
     for (int i = 1; i < 20_000; i++) {
@@ -215,12 +217,53 @@ class DeliveriesTest {
     assertEquals(20_000, queue.depth().points());
   }
 
+  /** No memory for a bit of the second, say: the first is on its way by then, and not twice. */
+  @Test
+  void whatWasGivenBackInPartBeforeAnErrorIsGivenBackOnce() throws Exception {
+    queue.put(records.of(1, 0, 0), 0);
+    queue.put(records.of(1, 1, 1), 0);
+    List<Point> points = new ArrayList<>();
+    queue.drain();
+    queue.take(2).forEach(group -> points.addAll(group.points()));
+    Deque<Point> left =
+        new ArrayDeque<>(points) {
+          private int looks;
+
+          @Override
+          public Point peek() {
+            if (++looks == 2) {
+              throw new OutOfMemoryError("no page");
+            }
+            return super.peek();
+          }
+        };
+    RowKey rowKey = new RowKey(Records.series(1), "fake", 0);
+    assertThrows(OutOfMemoryError.class, () -> queue.giveBack(rowKey, left));
+    List<Group> again = queue.takeParked(10);
+    assertEquals(1, again.size());
+    assertEquals(List.of(points.get(0).index()), indexes(again.get(0)));
+    queue.giveBack(rowKey, left);
+    assertEquals(1, queue.depth().parked());
+    queue.done(again.get(0).points());
+    assertEquals(1, queue.depth().waiting());
+    queue.rewrite();
+    again = queue.takeParked(10);
+    assertEquals(List.of(points.get(1).index()), indexes(again.get(0)));
+    queue.done(again.get(0).points());
+    assertEquals(0, queue.depth().waiting());
+    assertEquals(0, queue.depth().parked());
+  }
+
+  private static List<Long> indexes(Group group) {
+    return group.points().stream().map(Point::index).toList();
+  }
+
   /** A record that was torn meanwhile, say, and a disk that takes no dead letter. */
   @Test
   void whatWasGivenBackAndCannotBeReadStopsNoOthers() throws Exception {
     queue.put(records.of(1, 0, 0), 0);
     for (Group group : queue.take(1)) {
-      queue.giveBack(new RowKey(group.series(), "fake", 0), group.points());
+      queue.giveBack(new RowKey(group.series(), "fake", 0), new ArrayDeque<>(group.points()));
     }
     queue.put(records.of(2, 1, 1), 0);
     queue.rewrite();

@@ -15,6 +15,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.Deque;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
@@ -109,8 +110,8 @@ class PartialOutageTest {
         }
 
         @Override
-        public void giveBack(RowKey rowKey, Collection<Point> points) throws IOException {
-          to.giveBack(rowKey, points);
+        public void giveBack(RowKey rowKey, Deque<Point> left) throws IOException {
+          to.giveBack(rowKey, left);
         }
       };
     }

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
 import java.nio.file.Path;
+import java.util.ArrayDeque;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -72,7 +73,7 @@ class QueueWatchTest {
       Thread.sleep(200);
       Group group = queue.take(1).get(0);
       assertTrue(watch.health().troubles().get(0).endsWith("does not take it, or is behind"));
-      queue.giveBack(new RowKey(group.series(), "c", 0), group.points());
+      queue.giveBack(new RowKey(group.series(), "c", 0), new ArrayDeque<>(group.points()));
       String trouble = watch.health().troubles().get(0);
       assertTrue(trouble.contains("takes others, but not 1 points"), trouble);
       assertTrue(trouble.endsWith("the last failure: no quorum"), trouble);

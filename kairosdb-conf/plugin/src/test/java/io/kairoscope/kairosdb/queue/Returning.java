@@ -1,6 +1,7 @@
 package io.kairoscope.kairosdb.queue;
 
 import java.util.Collection;
+import java.util.Deque;
 import java.util.List;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -21,9 +22,11 @@ final class Returning implements Settler.Queue {
   }
 
   @Override
-  public void giveBack(RowKey rowKey, Collection<Point> points) {
+  public void giveBack(RowKey rowKey, Deque<Point> left) {
     Series series =
         new Series(rowKey.getMetricName(), rowKey.getTags(), rowKey.getDataType());
-    writer.get().write(List.of(new Group(series, List.copyOf(points))));
+    List<Point> points = List.copyOf(left);
+    left.clear();
+    writer.get().write(List.of(new Group(series, points)));
   }
 }
