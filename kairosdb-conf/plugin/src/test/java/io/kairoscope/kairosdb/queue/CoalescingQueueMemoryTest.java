@@ -18,6 +18,8 @@ class CoalescingQueueMemoryTest {
   private static final int SERIES = 500_000;
   private static final int POINTS = 3 * SERIES;
   private static final long BOUND = 16L << 20;
+  // Of a point that was held as an object, by the plan of commit 67ca42c; a series had 1,024 more.
+  private static final long AS_OBJECTS = 121;
   private static final long WINDOW_MS = 10_000;
 
   private static final int SLOW_POINTS = 2_000;
@@ -134,6 +136,9 @@ class CoalescingQueueMemoryTest {
     assertEquals(POINTS, depth.waiting());
     long heap = used() - before;
     assertTrue(heap <= BOUND, heap + " bytes of heap in use for " + depth);
+    assertTrue(
+        heap <= AS_OBJECTS / 5 * depth.points(),
+        heap + " bytes of heap in use, more than a fifth of what objects took, for " + depth);
 
     while (queue.depth().waiting() > 0) {
       queue.refill();
