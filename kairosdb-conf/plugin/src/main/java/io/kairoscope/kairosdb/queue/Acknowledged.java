@@ -13,6 +13,8 @@ final class Acknowledged {
   // many above a point that the store did not take for hours.
   private static final int MOVE_AT = 1 << 16;
   private static final int MOVED_SHARE = 4;
+  private static final int GROWN_BY = 1 << 10;
+  private static final int GROWN_SHARE = 8;
 
   private BitSet bits = new BitSet();
   private long base;
@@ -24,7 +26,14 @@ final class Acknowledged {
   }
 
   void add(long index) {
-    bits.set(Math.toIntExact(index - base));
+    int at = Math.toIntExact(index - base);
+    if (at >= bits.size()) {
+      // By itself it would double, and take twice the heap that there is for it.
+      BitSet larger = new BitSet(at + Math.max(GROWN_BY, at / GROWN_SHARE));
+      larger.or(bits);
+      bits = larger;
+    }
+    bits.set(at);
     if (index != low) {
       return;
     }

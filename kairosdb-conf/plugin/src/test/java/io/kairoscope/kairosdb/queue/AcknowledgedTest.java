@@ -1,6 +1,7 @@
 package io.kairoscope.kairosdb.queue;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayList;
 import java.util.Collections;
@@ -19,6 +20,17 @@ class AcknowledgedTest {
     assertEquals(10, acknowledged.low());
     acknowledged.add(10);
     assertEquals(12, acknowledged.low());
+  }
+
+  /** What is behind a point that waits for long is counted in bits: no more heap than they need. */
+  @Test
+  void takesNoMoreThanAnEighthAboveABitEach() {
+    Acknowledged acknowledged = new Acknowledged(0);
+    for (long index = 1; index < 5_000_000; index++) {
+      acknowledged.add(index);
+      long needed = index / Byte.SIZE;
+      assertTrue(acknowledged.bytes() <= needed + needed / 8 + 200, index + " points");
+    }
   }
 
   @Test
