@@ -232,7 +232,7 @@ dashboards: $(VENV)/installed ## Write Grafana's dashboards anew, of dashboards/
 	@$(BIN)/python dashboards/grafana/make.py
 
 .PHONY: bench
-bench: $(VENV)/installed ## Measure loader and queue, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained|warm, or beside BESIDE=<another checkout, set up>)
+bench: $(VENV)/installed ## Measure loader and queue, beside a baseline each (ONLY=rest|telnet|pacing|million|coalescing|synced|sustained|warm|sixty, or beside BESIDE=<another checkout, set up>)
 	@BESIDE='$(BESIDE)' $(BIN)/python -m bench $(ONLY)
 
 .PHONY: lint
