@@ -73,7 +73,8 @@ TEN_MINUTES: dict[str, Any] = {"duration_s": 645, "warmup_s": 600}
 
 SIXTY: dict[str, Any] = {"duration_s": 120, "warmup_s": 60, "sensors_per_request": 200}
 """As laptop-60k.yml's, and for its reasons. At 60,000 points/s, 200 a request, the aim of
-KairosDB's CPU was set: points as objects in a map took 6.3 µs each, with a store that answered at once."""
+KairosDB's CPU was set: points as objects in a map took 6.3 µs each, with a
+store that answered at once."""
 SIXTY_SENSORS = 60_000
 
 SENSORS = 20_000
