@@ -501,6 +501,7 @@ ASKED_FOR = (
         sides=sixties,
         baseline_what="the same with acknowledgements that survive a loss of power "
         "(queue_sync_ms 5)",
+        thrown_away=1,
         rounds=3,
         limits=(
             Limit(
