@@ -71,11 +71,9 @@ they still spend then is a figure of its own. Measured are 45 s, as in a search.
 TEN_MINUTES: dict[str, Any] = {"duration_s": 645, "warmup_s": 600}
 """A load before which all is compiled, measured as long."""
 
-SIXTY: dict[str, Any] = {"duration_s": 120, "warmup_s": 60, "sensors_per_request": 200}
-"""As laptop-60k.yml's, and for its reasons. At 60,000 points/s, 200 a request, the aim of
-KairosDB's CPU was set: points as objects in a map took 6.3 µs each, with a
-store that answered at once."""
-SIXTY_SENSORS = 60_000
+SIXTY = paths.CHECKOUT / "experiments" / "laptop-60k.yml"
+"""Its load is the one that the aim of KairosDB's CPU was set by: at 60,000 points/s, 200 a request,
+points as objects in a map took 6.3 µs each, with a store that answered at once."""
 
 SENSORS = 20_000
 SYNC_SENSORS = 5_000
@@ -359,22 +357,26 @@ def searches() -> Iterator[Sides]:
         }
 
 
-def _of_kairosdb(found: Round) -> Round:
-    return Round(found.figures["kairosdb_us_per_point"], found.figures, found.run)
+def _of_kairosdb(
+    cluster: Cluster, kairosdb: dict[str, Any], sensors: int, load: Mapping[str, Any] | None = None
+) -> Side:
+    """What a point costs KairosDB, with these settings under this load."""
+
+    def measure() -> Round:
+        found = cluster.run(kairosdb, sensors, load=load).round()
+        return Round(found.figures["kairosdb_us_per_point"], found.figures, found.run)
+
+    return measure
 
 
 @contextlib.contextmanager
 def syncs() -> Iterator[Sides]:
     """What acknowledgements cost that survive a loss of power: waited for every 5 ms, and 20."""
     with temporary_cluster(runs_of("synced")) as cluster:
-
-        def side(kairosdb: dict[str, Any]) -> Side:
-            return lambda: _of_kairosdb(cluster.run(kairosdb, SYNC_SENSORS).round())
-
         yield {
-            OURS: side(SYNCED),
-            BASELINE: side(COALESCING),
-            "every_20_ms": side(SYNCED_SELDOM),
+            OURS: _of_kairosdb(cluster, SYNCED, SYNC_SENSORS),
+            BASELINE: _of_kairosdb(cluster, COALESCING, SYNC_SENSORS),
+            "every_20_ms": _of_kairosdb(cluster, SYNCED_SELDOM, SYNC_SENSORS),
         }
 
 
@@ -382,22 +384,21 @@ def syncs() -> Iterator[Sides]:
 def warm_ups() -> Iterator[Sides]:
     """What a point costs KairosDB after ten minutes of load, and in its third minute."""
     with temporary_cluster(runs_of("warm")) as cluster:
-
-        def side(load: dict[str, Any]) -> Side:
-            return lambda: _of_kairosdb(cluster.run(COALESCING, SENSORS, load=load).round())
-
-        yield {OURS: side(TEN_MINUTES), BASELINE: side(WARM)}
+        yield {
+            OURS: _of_kairosdb(cluster, COALESCING, SENSORS, TEN_MINUTES),
+            BASELINE: _of_kairosdb(cluster, COALESCING, SENSORS, WARM),
+        }
 
 
 @contextlib.contextmanager
 def sixties() -> Iterator[Sides]:
     """What a point costs KairosDB at 60,000 points/s, without and with waiting for the disk."""
+    load = yaml.safe_load(SIXTY.read_text())["load"]
     with temporary_cluster(runs_of("sixty")) as cluster:
-
-        def side(kairosdb: dict[str, Any]) -> Side:
-            return lambda: _of_kairosdb(cluster.run(kairosdb, SIXTY_SENSORS, load=SIXTY).round())
-
-        yield {OURS: side(LONGEST), BASELINE: side(LONGEST | SYNCED)}
+        yield {
+            OURS: _of_kairosdb(cluster, LONGEST, load["sensors"], load),
+            BASELINE: _of_kairosdb(cluster, LONGEST | SYNCED, load["sensors"], load),
+        }
 
 
 @contextlib.contextmanager
@@ -495,8 +496,8 @@ ASKED_FOR = (
     ),
     Bench(
         name="sixty",
-        what=f"the coalescing queue with its longest window, 30 s: {SIXTY_SENSORS:,} sensors × "
-        "1 point/s, 200 a request, three storage nodes, RF 3",
+        what="the coalescing queue with its longest window, 30 s, under the load of "
+        f"{SIXTY.name}, with queries beside it, three storage nodes, RF 3",
         unit="µs CPU of KairosDB a point",
         sides=sixties,
         baseline_what="the same with acknowledgements that survive a loss of power "
