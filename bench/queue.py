@@ -11,6 +11,7 @@ two days a shared machine may be half as fast again.
 
 import contextlib
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -99,18 +100,22 @@ class Cluster:
         self._checkout = checkout
 
     def _call(self, *arguments: str | Path, ends: tuple[int, ...] = (0,)) -> None:
-        done = subprocess.run(
+        process = subprocess.Popen(
             [self._checkout / ".venv" / "bin" / "kairoscope", *arguments],
             cwd=self._checkout,
             env={**os.environ, "KAIROSCOPE_HOME": str(self.home)},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
+            # Ctrl-C is passed on, and its end awaited: `destroy` is refused beside a deploy.
+            start_new_session=True,
         )
-        if done.returncode not in ends:
-            said = (done.stderr.strip() or done.stdout.strip())[-1500:]
-            raise BenchError(f"`kairoscope {arguments[0]}` ended with {done.returncode}: {said}")
+        with driver.interrupts_passed_on(process):
+            printed, failure = process.communicate()
+        if process.returncode not in ends:
+            said = (failure.strip() or printed.strip())[-1500:]
+            raise BenchError(f"`kairoscope {arguments[0]}` ended with {process.returncode}: {said}")
 
     def run(
         self,
@@ -266,12 +271,18 @@ def temporary_cluster(kept: Path, checkout: Path = paths.CHECKOUT) -> Iterator[C
     """A cluster of a checkout in a folder of its own, with the block ended and removed; its runs
     stay in `kept`."""
     # Short: the path of a Unix socket has 107 bytes at most.
-    with tempfile.TemporaryDirectory(prefix="kb-") as folder:
-        made = Cluster(Path(folder), kept, checkout)
+    folder = Path(tempfile.mkdtemp(prefix="kb-"))
+    made = Cluster(folder, kept, checkout)
+    try:
+        yield made
+    finally:
         try:
-            yield made
-        finally:
             made.destroy()
+        except BenchError as error:
+            # What still runs is only found by what is in there.
+            again = f"KAIROSCOPE_HOME={folder} make destroy"
+            raise BenchError(f"{error}. Its servers may still run: {again}") from error
+        shutil.rmtree(folder)
 
 
 def runs_of(bench: str) -> Path:

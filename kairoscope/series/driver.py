@@ -144,7 +144,7 @@ class Verbs:
         )
         # What is quiet says at least that it goes on.
         shown = self._console if quiet else None
-        with live.stage(shown, " ".join(arguments[:2])), _interrupts_passed_on(process):
+        with live.stage(shown, " ".join(arguments[:2])), interrupts_passed_on(process):
             said, _ = process.communicate()
         # Behind the block: a verb that was interrupted fails, and is no failure of its own.
         if process.returncode not in ends:
@@ -193,7 +193,7 @@ def _restart(of: str, folder: Path, names: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
+def interrupts_passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
     """Within the block Ctrl-C, and what does the same, reach the verb; after its end they interrupt
     us too. One that is ignored, as by nohup, stays so, of the verb as well."""
     got: list[int] = []

@@ -3,6 +3,8 @@
 import contextlib
 import dataclasses
 import json
+import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -142,18 +144,67 @@ def test_each_checkout_deploys_and_loads_its_own_cluster(
     (tmp_path / ".venv" / "bin" / "kairoscope").touch()
     called: list[tuple[str, str]] = []
 
-    def run(command: list[str | Path], *, cwd: Path, **_: Any) -> Any:
+    def started(command: list[str | Path], *, cwd: Path, **_: Any) -> Any:
         assert command[0] == cwd / ".venv" / "bin" / "kairoscope"
         called.append((str(cwd), str(command[1])))
         raise OSError("as far as this test goes")
 
-    monkeypatch.setattr(queue.subprocess, "run", run)
+    monkeypatch.setattr(queue.subprocess, "Popen", started)
+    # What `destroy` could not end keeps its folder.
+    monkeypatch.setattr(queue.tempfile, "tempdir", str(tmp_path))
     with queue.checkouts() as sides:
         for side in (sides[harness.OURS], sides[harness.BASELINE]):
             with pytest.raises(OSError, match="as far"):
                 side()
     here = str(queue.paths.CHECKOUT)
     assert called == [(at, verb) for at in (here, str(tmp_path)) for verb in ("deploy", "destroy")]
+
+
+# Its deploy takes a while to end once it is interrupted, and `destroy` is refused before that.
+DEPLOYS = """#!/bin/sh
+case $1 in
+deploy)
+  trap 'sleep 0.3; touch "$KAIROSCOPE_HOME/over"; exit 130' INT
+  kill -INT "$PPID"
+  while :; do sleep 0.05; done ;;
+destroy)
+  [ -e "$KAIROSCOPE_HOME/over" ] || { echo "a deploy holds the lock" >&2; exit 2; } ;;
+esac
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[None]:
+    mine = signal.signal(signal.SIGINT, signal.default_int_handler)
+    path = tmp_path / ".venv" / "bin" / "kairoscope"
+    path.parent.mkdir(parents=True)
+    path.write_text(DEPLOYS)
+    path.chmod(0o755)
+    yield
+    signal.signal(signal.SIGINT, mine)
+
+
+@pytest.mark.usefixtures("program")
+def test_a_bench_that_is_interrupted_while_it_deploys_leaves_no_servers(tmp_path: Path) -> None:
+    with (
+        pytest.raises(KeyboardInterrupt),
+        queue.temporary_cluster(tmp_path, tmp_path) as cluster,
+    ):
+        cluster.deploy({}, 10)
+    assert not cluster.home.exists()
+
+
+@pytest.mark.usefixtures("program")
+def test_servers_that_could_not_be_ended_can_be_found_again(tmp_path: Path) -> None:
+    with (
+        pytest.raises(BenchError, match=r"holds the lock. Its servers .* make destroy") as said,
+        queue.temporary_cluster(tmp_path, tmp_path) as cluster,
+    ):
+        pass
+    assert str(cluster.home) in str(said.value)
+    (cluster.home / "over").touch()
+    cluster.destroy()
+    shutil.rmtree(cluster.home)
 
 
 class Machine:

@@ -6,12 +6,8 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Deque;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.OptionalLong;
-import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.LongPredicate;
 import java.util.function.LongSupplier;
@@ -533,13 +529,10 @@ final class CoalescingQueue implements Settler.Queue {
       dropped.removeIf(Release::done);
       known = next == file.head() && dropped.isEmpty();
     }
-    LongPredicate ofMetric = ofMetric(metric);
-    LongPredicate wanted = ofMetric;
-    if (!tags.isEmpty()) {
-      Set<Long> keys = keys(ofMetric, tags);
-      wanted = key -> ofMetric.test(key) && keys.contains(key);
+    long[] awaited;
+    try (Wanted wanted = new Wanted(metric, tags, file, codec)) {
+      awaited = release(wanted);
     }
-    long[] awaited = release(wanted);
     wakeUp.run();
     if (awaited.length > AWAITED) {
       return false;
@@ -572,19 +565,14 @@ final class CoalescingQueue implements Settler.Queue {
     return at;
   }
 
-  private static LongPredicate ofMetric(String metric) throws IOException {
-    int hash = RecordBuffer.metricKey(metric);
-    return key -> RecordBuffer.metricOf(key) == hash;
-  }
-
   /**
-   * Makes what waits of the wanted keys urgent; all of it that is not settled, or one more than
+   * Makes what waits of the wanted series urgent; all of it that is not settled, or one more than
    * AWAITED.
    */
-  private long[] release(LongPredicate wanted) {
-    for (Seen seen : seen(true)) {
+  private long[] release(Wanted wanted) throws IOException {
+    for (Seen seen : seen()) {
       // Looked through without the lock, as there are many.
-      if (seen.view.hasAny(wanted)) {
+      if (wanted.isAnyIn(seen.view)) {
         synchronized (this) {
           // Else it was due meanwhile, and is in a run.
           if (moments.get(seen.dueMs) == seen.entries) {
@@ -593,6 +581,8 @@ final class CoalescingQueue implements Settler.Queue {
         }
       }
     }
+    // After the lists: what left them meanwhile is here, and nothing comes back.
+    wanted.lookIn(this::onTheirWay);
     LongStream.Builder awaited = LongStream.builder();
     int[] count = {0};
     onTheirWay(
@@ -648,59 +638,12 @@ final class CoalescingQueue implements Settler.Queue {
     }
   }
 
-  /** The keys of the series that have these tags, by what the file has of their points. */
-  private Set<Long> keys(LongPredicate ofMetric, SetMultimap<String, String> tags)
-      throws IOException {
-    // Nothing of each point, as there may be millions.
-    Map<Long, long[]> ends = new HashMap<>();
-    Entries.Each each =
-        (key, index) -> {
-          long[] known = ends.computeIfAbsent(key, none -> new long[] {index, index});
-          known[0] = Math.min(known[0], index);
-          known[1] = Math.max(known[1], index);
-        };
-    for (Seen seen : seen(false)) {
-      seen.view.forEach(ofMetric, each);
-    }
-    onTheirWay(ofMetric, each);
-    Set<Long> wanted = new HashSet<>();
-    PointFile.Reader own = file.reader();
-    try {
-      for (Map.Entry<Long, long[]> one : ends.entrySet()) {
-        // Very seldom a key is of two series: then one end of its points is of the one, mostly, and
-        // the other of the other. Else it is found after the window, as on another node.
-        long[] end = one.getValue();
-        if (hasTags(own, end[0], tags) || end[1] != end[0] && hasTags(own, end[1], tags)) {
-          wanted.add(one.getKey());
-        }
-      }
-    } finally {
-      own.close();
-    }
-    return wanted;
-  }
-
-  private boolean hasTags(PointFile.Reader own, long index, SetMultimap<String, String> tags)
-      throws IOException {
-    // Else torn, or stored meanwhile and gone with its page.
-    int tagsAt = index >= file.tail() && own.load(index) ? codec.tagsAt(own) : 0;
-    return tagsAt > 0
-        && Deleted.have(
-            new SeriesRecords(own.bytes(), own.length(), tagsAt).series().tags(), tags);
-  }
-
   /** What waits for a moment, as it was when somebody looked. */
   private record Seen(long dueMs, Entries entries, Entries.View view) {}
 
-  /**
-   * All that waits for its moment.
-   *
-   * @param released whether some of it is, so that what comes has another write time
-   */
-  private synchronized List<Seen> seen(boolean released) {
-    if (released) {
-      nextWriteTime();
-    }
+  /** All that waits for its moment; some of it is released, so what comes has another write time. */
+  private synchronized List<Seen> seen() {
+    nextWriteTime();
     List<Seen> all = new ArrayList<>(moments.size());
     moments.forEach((due, entries) -> all.add(new Seen(due, entries, entries.view())));
     return all;
@@ -727,14 +670,15 @@ final class CoalescingQueue implements Settler.Queue {
    * @return how many are given up
    */
   int forget(String metric, Covered covered) throws IOException {
-    LongPredicate wanted = ofMetric(metric);
+    int hash = RecordBuffer.metricKey(metric);
+    LongPredicate wanted = key -> RecordBuffer.metricOf(key) == hash;
     PointFile.Reader own = file.reader();
     Entries found = new Entries();
     int gone = 0;
     int at = 0;
     try {
       synchronized (this) {
-        for (Seen seen : seen(true)) {
+        for (Seen seen : seen()) {
           takeOut(seen, wanted, found);
         }
         lookedAt.add(found);

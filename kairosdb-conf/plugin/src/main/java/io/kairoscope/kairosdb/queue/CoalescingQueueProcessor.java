@@ -355,7 +355,7 @@ public class CoalescingQueueProcessor extends QueueProcessor
       long endMs,
       SetMultimap<String, String> tags,
       long takenBeforeMs) {
-    Deleted deleted = new Deleted(metric, startMs, endMs, tags, takenBeforeMs);
+    Deleted deleted = new Deleted(metric, startMs, endMs, new TagFilter(tags), takenBeforeMs);
     try {
       stats.forgotten.add(queue.forget(metric, deleted));
     } catch (IOException error) {

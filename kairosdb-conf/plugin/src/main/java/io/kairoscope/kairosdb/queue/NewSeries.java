@@ -2,7 +2,6 @@ package io.kairoscope.kairosdb.queue;
 
 import io.kairoscope.kairosdb.metrics.Exposition;
 import io.kairoscope.kairosdb.metrics.MetricSource;
-import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.function.LongSupplier;
@@ -24,46 +23,13 @@ final class NewSeries implements MetricSource {
   private final int most;
   private final double perS;
   private final LongSupplier nowNs;
-  private Keys young;
-  private Keys old;
+  private KeyTable young;
+  private KeyTable old;
   private double left;
   private long atNs;
 
   private final LongAdder taken = new LongAdder();
   private final LongAdder refused = new LongAdder();
-
-  /** Numbers in a table with twice as many places; 0 is an empty one. */
-  private static final class Keys {
-    private final long[] places;
-    private int count;
-
-    Keys(int most) {
-      places = new long[Math.max(2, 2 * Integer.highestOneBit(2 * most - 1))];
-    }
-
-    private int place(long key) {
-      int mask = places.length - 1;
-      int at = (int) (key * 0x9E3779B97F4A7C15L >>> 32) & mask;
-      while (places[at] != 0 && places[at] != key) {
-        at = at + 1 & mask;
-      }
-      return at;
-    }
-
-    boolean has(long key) {
-      return places[place(key)] == key;
-    }
-
-    void add(long key) {
-      places[place(key)] = key;
-      count++;
-    }
-
-    void clear() {
-      Arrays.fill(places, 0);
-      count = 0;
-    }
-  }
 
   /**
    * @param most that are surely known, and that may come at once
@@ -73,8 +39,8 @@ final class NewSeries implements MetricSource {
     this.most = Math.max(1, Math.min(most, 1 << 27));
     this.perS = perS;
     this.nowNs = nowNs;
-    young = new Keys(this.most);
-    old = new Keys(this.most);
+    young = new KeyTable(false, this.most);
+    old = new KeyTable(false, this.most);
     left = this.most;
     atNs = nowNs.getAsLong();
   }
@@ -88,36 +54,31 @@ final class NewSeries implements MetricSource {
    */
   synchronized int unknown(RecordBuffer records, int from) {
     int record = from;
-    while (record < records.count() && young.has(named(records.key(record)))) {
+    while (record < records.count() && young.has(records.key(record))) {
       record++;
     }
     return record;
   }
 
-  private static long named(long series) {
-    return series == 0 ? 1 : series;
-  }
-
   /** Whether a point of this series may be taken now; then its series is known. */
   synchronized boolean take(long series) {
-    long key = named(series);
-    if (young.has(key)) {
+    if (young.has(series)) {
       return true;
     }
-    if (!old.has(key)) {
+    if (!old.has(series)) {
       if (!allowed()) {
         refused.increment();
         return false;
       }
       taken.increment();
     }
-    if (young.count == most) {
-      Keys oldest = old;
+    if (young.count() == most) {
+      KeyTable oldest = old;
       old = young;
       young = oldest;
       young.clear();
     }
-    young.add(key);
+    young.row(series);
     return true;
   }
 

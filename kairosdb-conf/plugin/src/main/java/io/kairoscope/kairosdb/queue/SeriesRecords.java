@@ -36,7 +36,8 @@ final class SeriesRecords {
     valueAt = valueAt(record, typeAt);
   }
 
-  private static int string(byte[] record, int at) {
+  /** Where a string ends that begins there with its length. */
+  static int string(byte[] record, int at) {
     return at + Short.BYTES + ((record[at] & 0xff) << 8 | record[at + 1] & 0xff);
   }
 

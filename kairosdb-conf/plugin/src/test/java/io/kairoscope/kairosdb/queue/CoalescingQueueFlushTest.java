@@ -5,10 +5,13 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.google.common.collect.ImmutableSetMultimap;
+import com.google.common.collect.ImmutableSortedMap;
 import com.google.common.collect.SetMultimap;
 import java.io.IOException;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.junit.jupiter.api.Test;
 
 /** What a query makes urgent, beside what goes on waiting. */
@@ -59,6 +62,61 @@ class CoalescingQueueFlushTest {
     assertEquals(6, queue.depth().waiting());
     assertFalse(queue.flush(metric, ALL, 0, () -> {}));
     assertEquals(4, take(queue).size());
+  }
+
+  /** More than fit into what is looked through at once, and of one metric. */
+  @Test
+  void aFewSeriesAreFoundAmongMany() throws Exception {
+    CoalescingQueue queue = queue();
+    int many = 5_000;
+    for (int round = 1; round <= 3; round++) {
+      for (int sensor = 0; sensor < many; sensor++) {
+        queue.put(sensor(sensor, round), clockMs);
+      }
+      clockMs += 100;
+    }
+    ImmutableSetMultimap<String, String> few =
+        ImmutableSetMultimap.of("sensor", "7", "sensor", "4999", "sensor", "none", "all", "1");
+    queue.flush("m", few, 0, () -> {});
+    Map<String, Integer> found = new HashMap<>();
+    for (Group group : queue.take(100)) {
+      found.merge(group.series().tags().get("sensor"), group.points().size(), Integer::sum);
+      queue.done(group.points());
+    }
+    assertEquals(Map.of("7", 3, "4999", 3), found);
+    assertTrue(queue.flush("m", few, 0, () -> {}));
+    assertEquals(3 * (many - 2), queue.depth().waiting());
+  }
+
+  private RecordBuffer sensor(int sensor, long time) {
+    return records.of("m", ImmutableSortedMap.of("all", "1", "sensor", "" + sensor), time, 1, 0);
+  }
+
+  /** Of 60,000 series of one metric some pair has one key more often than not. */
+  @Test
+  void bothOfTwoSeriesWithOneKeyAreFound() throws Exception {
+    Map<Long, Integer> keys = new HashMap<>();
+    int one = -1;
+    int other = -1;
+    for (int sensor = 0; one < 0; sensor++) {
+      Integer before = keys.put(sensor(sensor, 1).key(0), sensor);
+      if (before != null) {
+        one = before;
+        other = sensor;
+      }
+    }
+    for (int asked : new int[] {one, other}) {
+      CoalescingQueue queue = queue();
+      for (int sensor : new int[] {0, one, other, 1}) {
+        queue.put(sensor(sensor, 1), 0);
+      }
+      assertFalse(queue.flush("m", ImmutableSetMultimap.of("sensor", "" + asked), 0, () -> {}));
+      List<String> found = new ArrayList<>();
+      queue.take(100).forEach(group -> found.add(group.series().tags().get("sensor")));
+      assertTrue(found.contains("" + asked), asked + " is among " + found);
+      // Else the next one begins with what this one has left.
+      file.tail = file.head();
+    }
   }
 
   /** A series that is asked for again and again must not keep the others from the store. */
