@@ -40,7 +40,6 @@ class Standing:
     """Of one run folder; remembers what was costly to find out."""
 
     def __init__(self, folder: Path, tails: Tails) -> None:
-        """Nothing is read yet."""
         self._folder = folder
         self._tails = tails
         self._judged: tuple[object, conclude.Conclusion | None] = (None, None)

@@ -19,7 +19,6 @@ class Tails:
     """The lines of files that are asked for again and again."""
 
     def __init__(self) -> None:
-        """Nothing is read yet."""
         self._known: dict[Path, _Read] = {}
 
     def lines(self, path: Path) -> list[Record | None]:

@@ -27,7 +27,6 @@ class Making:
     """Makes what hosts are of; knows nothing of what runs."""
 
     def __init__(self, kept: Kept) -> None:
-        """Of the lab whose folder that is."""
         self._kept = kept
 
     def login(self) -> None:

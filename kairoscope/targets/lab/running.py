@@ -40,7 +40,6 @@ class Running:
     """The processes of the hosts, whichever run."""
 
     def __init__(self, kept: Kept, making: Making, network: Network) -> None:
-        """Of one lab."""
         self._kept = kept
         self._making = making
         self._network = network

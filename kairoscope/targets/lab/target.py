@@ -76,7 +76,6 @@ class LabTarget(Target):
     )
 
     def __init__(self) -> None:
-        """Nothing is entered yet."""
         self._entered: Lab | None = None
 
     def provision(
