@@ -43,6 +43,7 @@ def run_folder(
             "cpu_cores": {"storage-1": 0.5, "kairosdb-1": 0.25},
         },
         "queries.json": {"answers": {"points_checked": 200, "points_late": late}},
+        "plan.json": {"experiment": {"queries": {"rate": 0.5}}},
     }
     for name, document in documents.items():
         path = folder / name
@@ -72,6 +73,15 @@ def test_a_store_that_got_less_than_was_taken_is_charged_for_what_it_got(tmp_pat
 
 def test_points_that_queries_did_not_find_are_told(tmp_path: Path) -> None:
     assert run_folder(tmp_path, late=3).round().figures["points_late_share"] == 0.015
+
+
+def test_only_a_run_without_queries_has_no_figure_of_them(tmp_path: Path) -> None:
+    run = run_folder(tmp_path)
+    (tmp_path / "queries.json").unlink()
+    with pytest.raises(BenchError, match=r"left no queries\.json"):
+        run.round()
+    (tmp_path / "plan.json").write_text('{"experiment": {"queries": {"rate": 0}}}')
+    assert "points_late_share" not in run.round().figures
 
 
 def test_a_store_that_kept_up_is_charged_for_all(tmp_path: Path) -> None:
@@ -107,9 +117,14 @@ def test_what_a_point_costs_is_measured_on_a_warm_server(
 
     class Loaded(queue.Cluster):
         def run(
-            self, kairosdb: dict[str, Any], sensors: int, *options: str, load: Any = None
+            self,
+            kairosdb: dict[str, Any],
+            sensors: int,
+            *options: str,
+            load: Any = None,
+            queries: Any = None,
         ) -> Any:
-            self.deploy(kairosdb, sensors, load)
+            self.deploy(kairosdb, sensors, load, queries)
             loads.append(yaml.safe_load((self.home / "bench.yml").read_text())["load"])
             return run_folder(tmp_path)
 
@@ -182,6 +197,18 @@ def program(tmp_path: Path) -> Iterator[None]:
     path.chmod(0o755)
     yield
     signal.signal(signal.SIGINT, mine)
+
+
+def test_queries_are_left_out_where_the_aim_was_set_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queue.Cluster, "_call", lambda *_, **__: None)
+    cluster = queue.Cluster(tmp_path, tmp_path)
+    rates = []
+    for queries in (None, {"rate": 0}):
+        file = cluster.deploy({}, 10, None, queries)
+        rates.append(yaml.safe_load(file.read_text())["queries"])
+    assert rates == [queue.EXPERIMENT["queries"], queue.EXPERIMENT["queries"] | {"rate": 0}]
 
 
 @pytest.mark.usefixtures("program")
