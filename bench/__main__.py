@@ -14,4 +14,4 @@ try:
 except UserError as error:
     sys.exit(f"Error: {error}")
 except KeyboardInterrupt as interrupt:
-    sys.exit(f"Error: interrupted by {interrupts.name(interrupt)}; nothing was recorded")
+    sys.exit(f"Error: interrupted by {interrupts.name(interrupt)}")
