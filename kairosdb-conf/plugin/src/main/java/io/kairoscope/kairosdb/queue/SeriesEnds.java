@@ -8,7 +8,8 @@ import java.util.Arrays;
  * file which of them have some tags. Nothing is kept of each point, as there may be millions.
  */
 final class SeriesEnds implements Entries.Each {
-  private static final int FEW = 1 << 8;
+  // While the store is away there are thousands of lists of a few points.
+  private static final int FEW = 1 << 6;
   // Of this many series records are fetched at once, two each.
   private static final int NEAR = 64;
 
