@@ -92,7 +92,7 @@ class CoalescingQueueFlushTest {
     return records.of("m", ImmutableSortedMap.of("all", "1", "sensor", "" + sensor), time, 1, 0);
   }
 
-  /** Of 60,000 series of one metric some pair has one key more often than not. */
+  /** Of 60,000 series of one metric some pair has one key every third time. */
   @Test
   void bothOfTwoSeriesWithOneKeyAreFound() throws Exception {
     Map<Long, Integer> keys = new HashMap<>();
