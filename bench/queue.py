@@ -12,7 +12,6 @@ two days a shared machine may be half as fast again.
 import contextlib
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -100,22 +99,14 @@ class Cluster:
         self._checkout = checkout
 
     def _call(self, *arguments: str | Path, ends: tuple[int, ...] = (0,)) -> None:
-        process = subprocess.Popen(
+        status, said = driver.run_verb(
             [self._checkout / ".venv" / "bin" / "kairoscope", *arguments],
-            cwd=self._checkout,
-            env={**os.environ, "KAIROSCOPE_HOME": str(self.home)},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # Ctrl-C is passed on, and its end awaited: `destroy` is refused beside a deploy.
-            start_new_session=True,
+            self._checkout,
+            os.environ | {"KAIROSCOPE_HOME": str(self.home)},
+            quiet=True,
         )
-        with driver.interrupts_passed_on(process):
-            printed, failure = process.communicate()
-        if process.returncode not in ends:
-            said = (failure.strip() or printed.strip())[-1500:]
-            raise BenchError(f"`kairoscope {arguments[0]}` ended with {process.returncode}: {said}")
+        if status not in ends:
+            raise BenchError(f"`kairoscope {arguments[0]}` ended with {status}: {said[-1500:]}")
 
     def run(
         self,

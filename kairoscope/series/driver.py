@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -131,25 +131,38 @@ class Verbs:
     def _call(self, *arguments: str, ends: Sequence[int] = (0,), quiet: bool = False) -> None:
         """Run a verb; what it says goes to the console, or with `quiet` into a failure's text."""
         program = Path(sys.executable).parent / "kairoscope"
-        process = subprocess.Popen(
-            [program, *arguments, "--target", self._target],
-            cwd=paths.CHECKOUT,
-            env=dict(os.environ),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if quiet else None,
-            stderr=subprocess.STDOUT if quiet else None,
-            text=True,
-            # Ctrl-C is passed on below, once: a terminal would send a second one by itself.
-            start_new_session=True,
-        )
+        command: list[str | Path] = [program, *arguments, "--target", self._target]
         # What is quiet says at least that it goes on.
         shown = self._console if quiet else None
-        with live.stage(shown, " ".join(arguments[:2])), interrupts_passed_on(process):
-            said, _ = process.communicate()
-        # Behind the block: a verb that was interrupted fails, and is no failure of its own.
-        if process.returncode not in ends:
-            text = f": {said.strip()[-1500:]}" if said else ""
-            raise UserError(f"`kairoscope {arguments[0]}` ended with {process.returncode}{text}")
+        with live.stage(shown, " ".join(arguments[:2])):
+            status, said = run_verb(command, paths.CHECKOUT, os.environ, quiet=quiet)
+        if status not in ends:
+            text = f": {said[-1500:]}" if said else ""
+            raise UserError(f"`kairoscope {arguments[0]}` ended with {status}{text}")
+
+
+def run_verb(
+    command: Sequence[str | Path], checkout: Path, env: Mapping[str, str], *, quiet: bool
+) -> tuple[int, str]:
+    """Run a verb of a checkout to its end: its exit status, and with `quiet` what it said.
+
+    Ctrl-C is passed on, and its end awaited: another verb is refused beside it. KeyboardInterrupt
+    then, whatever it came to, as a verb that was interrupted is no failure of its own.
+    """
+    process = subprocess.Popen(
+        command,
+        cwd=checkout,
+        env=dict(env),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if quiet else None,
+        stderr=subprocess.STDOUT if quiet else None,
+        text=True,
+        # Passed on once: a terminal would send a second one by itself.
+        start_new_session=True,
+    )
+    with _interrupts_passed_on(process):
+        said, _ = process.communicate()
+    return process.returncode, (said or "").strip()
 
 
 def restart(deployed: Inventory) -> None:
@@ -193,7 +206,7 @@ def _restart(of: str, folder: Path, names: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def interrupts_passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
+def _interrupts_passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
     """Within the block Ctrl-C, and what does the same, reach the verb; after its end they interrupt
     us too. One that is ignored, as by nohup, stays so, of the verb as well."""
     got: list[int] = []

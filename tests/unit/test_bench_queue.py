@@ -109,13 +109,12 @@ def test_all_sides_are_experiments_that_can_be_planned(kairosdb: dict[str, Any])
     assert kairosdb.items() <= plan.kairosdb.items()
 
 
-def test_what_a_point_costs_is_measured_on_a_warm_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All sides alike, and for as long as a trial of a search."""
-    loads: list[dict[str, Any]] = []
+@pytest.fixture
+def deployed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The experiments that a bench deploys, in a cluster of which nothing runs."""
+    experiments: list[dict[str, Any]] = []
 
-    class Loaded(queue.Cluster):
+    class Deployed(queue.Cluster):
         def run(
             self,
             kairosdb: dict[str, Any],
@@ -124,8 +123,8 @@ def test_what_a_point_costs_is_measured_on_a_warm_server(
             load: Any = None,
             queries: Any = None,
         ) -> Any:
-            self.deploy(kairosdb, sensors, load, queries)
-            loads.append(yaml.safe_load((self.home / "bench.yml").read_text())["load"])
+            file = self.deploy(kairosdb, sensors, load, queries)
+            experiments.append(yaml.safe_load(file.read_text()))
             return run_folder(tmp_path)
 
         def _call(self, *arguments: str | Path, ends: tuple[int, ...] = (0,)) -> None:
@@ -133,18 +132,35 @@ def test_what_a_point_costs_is_measured_on_a_warm_server(
 
     @contextlib.contextmanager
     def temporary(_: Path) -> Iterator[queue.Cluster]:
-        yield Loaded(tmp_path, tmp_path)
+        yield Deployed(tmp_path, tmp_path)
 
     monkeypatch.setattr(queue, "temporary_cluster", temporary)
     monkeypatch.setattr(queue, "runs_of", lambda _: tmp_path)
+    return experiments
+
+
+def test_what_a_point_costs_is_measured_on_a_warm_server(deployed: list[dict[str, Any]]) -> None:
+    """All sides alike, and for as long as a trial of a search."""
     with queue.costs() as sides:
         for side in sides.values():
             side()
+    loads = [experiment["load"] for experiment in deployed]
     assert len(loads) == 4
     measured = queue.EXPERIMENT["load"]["duration_s"] - queue.EXPERIMENT["load"]["warmup_s"]
     for load in loads:
         assert load["warmup_s"] >= 75 and load["duration_s"] - load["warmup_s"] == measured
         assert load["sensors"] == queue.SENSORS
+
+
+def test_queries_are_left_out_where_the_aim_was_set_without(
+    deployed: list[dict[str, Any]],
+) -> None:
+    with queue.sixties() as sides:
+        for side in (sides[harness.BASELINE], sides[harness.OURS]):
+            side()
+    assert {experiment["load"]["sensors"] for experiment in deployed} == {60_000}
+    rates = [experiment["queries"] for experiment in deployed]
+    assert rates == [queue.EXPERIMENT["queries"], queue.EXPERIMENT["queries"] | {"rate": 0}]
 
 
 def test_each_checkout_deploys_and_loads_its_own_cluster(
@@ -164,7 +180,7 @@ def test_each_checkout_deploys_and_loads_its_own_cluster(
         called.append((str(cwd), str(command[1])))
         raise OSError("as far as this test goes")
 
-    monkeypatch.setattr(queue.subprocess, "Popen", started)
+    monkeypatch.setattr(queue.driver.subprocess, "Popen", started)
     # What `destroy` could not end keeps its folder.
     monkeypatch.setattr(queue.tempfile, "tempdir", str(tmp_path))
     with queue.checkouts() as sides:
@@ -197,18 +213,6 @@ def program(tmp_path: Path) -> Iterator[None]:
     path.chmod(0o755)
     yield
     signal.signal(signal.SIGINT, mine)
-
-
-def test_queries_are_left_out_where_the_aim_was_set_without(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(queue.Cluster, "_call", lambda *_, **__: None)
-    cluster = queue.Cluster(tmp_path, tmp_path)
-    rates = []
-    for queries in (None, {"rate": 0}):
-        file = cluster.deploy({}, 10, None, queries)
-        rates.append(yaml.safe_load(file.read_text())["queries"])
-    assert rates == [queue.EXPERIMENT["queries"], queue.EXPERIMENT["queries"] | {"rate": 0}]
 
 
 @pytest.mark.usefixtures("program")

@@ -72,13 +72,13 @@ def test_what_interrupts_a_series_reaches_the_verb_that_it_is_at(number):
         with (
             pytest.raises(KeyboardInterrupt),
             interrupts.as_ctrl_c(),
-            driver.interrupts_passed_on(process),
+            driver._interrupts_passed_on(process),
         ):
             os.kill(os.getpid(), number)
             told.append("waits for its end")
         assert told == [number, "waits for its end"]
         signal.signal(number, signal.SIG_IGN)
-        with interrupts.as_ctrl_c(), driver.interrupts_passed_on(process):
+        with interrupts.as_ctrl_c(), driver._interrupts_passed_on(process):
             os.kill(os.getpid(), number)
             assert signal.getsignal(number) is signal.SIG_IGN
         assert len(told) == 2

@@ -670,8 +670,7 @@ final class CoalescingQueue implements Settler.Queue {
    * @return how many are given up
    */
   int forget(String metric, Covered covered) throws IOException {
-    int hash = RecordBuffer.metricKey(metric);
-    LongPredicate wanted = key -> RecordBuffer.metricOf(key) == hash;
+    LongPredicate wanted = RecordBuffer.ofMetric(metric);
     PointFile.Reader own = file.reader();
     Entries found = new Entries();
     int gone = 0;

@@ -4,6 +4,7 @@ import com.google.common.hash.Hashing;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
+import java.util.function.LongPredicate;
 
 /**
  * Points as KairosDB's own serializer (DataPointEventSerializer) writes them to its queue's file,
@@ -184,6 +185,12 @@ public final class RecordBuffer extends ByteSink {
     ByteSink name = new ByteSink();
     name.writeUTF(metric);
     return (int) hash(name.bytes, 0, name.length);
+  }
+
+  /** Whether a key is of a series of this metric, or of one with the same hash. */
+  static LongPredicate ofMetric(String metric) throws IOException {
+    int hash = metricKey(metric);
+    return key -> metricOf(key) == hash;
   }
 
   static int metricOf(long key) {

@@ -12,7 +12,7 @@ final class Wanted implements LongPredicate, AutoCloseable {
   // Mostly empty: whatever is not among a few series is in none of its rows, and known to be at once.
   private static final int SPARSE = 1 << 10;
 
-  private final int metric;
+  private final LongPredicate ofMetric;
   private final TagFilter tags;
   private final PointFile file;
   private final PointFile.Reader own;
@@ -24,20 +24,16 @@ final class Wanted implements LongPredicate, AutoCloseable {
    */
   Wanted(String metric, SetMultimap<String, String> tags, PointFile file, PointCodec codec)
       throws IOException {
-    this.metric = RecordBuffer.metricKey(metric);
+    ofMetric = RecordBuffer.ofMetric(metric);
     this.tags = new TagFilter(tags);
     this.file = file;
     this.codec = codec;
     own = file.reader();
   }
 
-  private boolean ofMetric(long key) {
-    return RecordBuffer.metricOf(key) == metric;
-  }
-
   @Override
   public boolean test(long key) {
-    return ofMetric(key) && (tags.isEmpty() || found.has(key));
+    return ofMetric.test(key) && (tags.isEmpty() || found.has(key));
   }
 
   /** Points that wait. */
@@ -59,7 +55,7 @@ final class Wanted implements LongPredicate, AutoCloseable {
 
   private boolean found(Points points) throws IOException {
     SeriesEnds ends = new SeriesEnds();
-    points.forEach(this::ofMetric, ends);
+    points.forEach(ofMetric, ends);
     return ends.having(this::hasTags, own, found);
   }
 
