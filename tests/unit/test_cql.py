@@ -221,3 +221,32 @@ def test_nobody_is_told_to_destroy_what_only_cannot_be_read_now(monkeypatch, sai
     database = database_roles.Database(["10.0.0.1"], 9042, access)
     with pytest.raises(UserError, match=advice):
         database_roles._working_login(database)
+
+
+class Asked:
+    """A session of a store that has `system_auth` so replicated, with these tables in it."""
+
+    def __init__(self, copies: dict[str, str] | None, *tables: str) -> None:
+        self.of = {
+            "system_schema.keyspaces": [SimpleNamespace(replication=copies)] if copies else [],
+            "system_schema.tables": [SimpleNamespace(table_name=name) for name in tables],
+        }
+
+    def execute(self, statement: str, values: list[str]) -> SimpleNamespace:
+        assert values == ["system_auth"]
+        (rows,) = (rows for name, rows in self.of.items() if f"FROM {name} " in statement)
+        return SimpleNamespace(one=lambda: next(iter(rows), None))
+
+
+@pytest.mark.parametrize(
+    ("session", "found"),
+    [
+        # Cassandra, and ScyllaDB up to 5.4.
+        (Asked({"class": "Network", "dc1": "3"}, "roles"), {"class": "Network", "dc1": "3"}),
+        # ScyllaDB 6.2.3, as met: of one copy, and nothing in it.
+        (Asked({"class": "Simple", "replication_factor": "1"}), None),
+        (Asked(None), None),
+    ],
+)
+def test_roles_that_are_on_every_node_have_no_replication(session, found):
+    assert database_roles.replication_of_roles(session) == found

@@ -29,7 +29,7 @@ _DEFAULT = Login("cassandra", "cassandra")
 # while not all nodes are up.
 _FRESH_S = 180
 _AGAIN_S = 2.0
-_AUTH_KEYSPACE = "system_auth"
+AUTH_KEYSPACE = "system_auth"
 # So many replicas of the roles let a node be down, or two of five; more only cost.
 _AUTH_REPLICAS = 3
 
@@ -100,16 +100,8 @@ def replicate(database: Database) -> bool:
     """
     login = _working_login(database)
     with database.session(login) as session:
-        replication = session.execute(
-            "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = %s",
-            [_AUTH_KEYSPACE],
-        ).one()
-        tables = session.execute(
-            "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [_AUTH_KEYSPACE]
-        )
-        if replication is None or not tables.one():
-            # ScyllaDB from 6.0: roles are on every node, and the keyspace is there for cqlsh alone
-            # (create_legacy_keyspace_if_missing in auth/service.cc, 6.0.4 to 2026.2.5).
+        replication = replication_of_roles(session)
+        if replication is None:
             return False
         datacenters: dict[str, int] = {}
         for host in session.cluster.metadata.all_hosts():
@@ -118,14 +110,30 @@ def replicate(database: Database) -> bool:
             "class": "org.apache.cassandra.locator.NetworkTopologyStrategy",
             **{name: str(min(nodes, _AUTH_REPLICAS)) for name, nodes in datacenters.items()},
         }
-        if dict(replication.replication) != wanted:
+        if replication != wanted:
             copies = "".join(f", '{n}': {c}" for n, c in wanted.items() if n != "class")
             session.execute(
-                f"ALTER KEYSPACE {_AUTH_KEYSPACE} WITH replication = "
+                f"ALTER KEYSPACE {AUTH_KEYSPACE} WITH replication = "
                 f"{{'class': 'NetworkTopologyStrategy'{copies}}}"
             )
             return True
     return login is not database.access.admin
+
+
+def replication_of_roles(session: Session) -> dict[str, str] | None:
+    """The replication of the keyspace that has the roles; None where they are on every node.
+
+    So they are on ScyllaDB from 6.0 on, where `system_auth` is there for cqlsh alone: one copy, and
+    no tables (create_legacy_keyspace_if_missing in auth/service.cc, 6.0.4 to 2026.2.5; met: 6.2.3).
+    """
+    asked = [AUTH_KEYSPACE]
+    keyspace = session.execute(
+        "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = %s", asked
+    ).one()
+    tables = session.execute(
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", asked
+    )
+    return dict(keyspace.replication) if keyspace and tables.one() else None
 
 
 def prepare(database: Database) -> list[str]:
