@@ -181,6 +181,19 @@ def test_beside_a_load_no_nodetool_is_started(agent, tmp_path):
     assert [capture["phase"] for capture in listed] == ["during"]
 
 
+def test_a_node_that_was_started_again_is_captured_at_the_next_look(agent, tmp_path):
+    """Cassandra has no figures of rows that nobody has asked it for since its start."""
+    agent.status = 404
+    histograms = store.ProxyHistograms(
+        [agent.host()],
+        tmp_path / "captures",
+        JsonLines(tmp_path / "events.jsonl"),
+        lambda host: setattr(agent, "status", 200),
+    )
+    assert histograms.capture("during") == ["storage-1"]
+    assert histograms.capture("during") == []
+
+
 def test_no_agent(agent):
     with pytest.raises(nodetool.NodetoolError, match="refused"):
         nodetool.counts(agent.host(jolokia_port=1))
