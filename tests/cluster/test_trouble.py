@@ -102,6 +102,8 @@ def test_kairosdb_killed(cluster: Deployment) -> None:
 def test_storage_node_killed(cluster: Deployment) -> None:
     before = cluster.pids()
     with cluster.in_mid_load(*cluster.until_told) as run:
+        # Behind the warm-up's end, where each node is asked what it has counted.
+        wait_for("points of the measured part", lambda: run.acknowledged() > 3000)
         os.kill(before["storage-2"], signal.SIGKILL)
         # A node of which nothing was captured under the load would make the verdict incomplete.
         captures = run.folder / "proxyhistograms" / "storage-2"
