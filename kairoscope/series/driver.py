@@ -149,18 +149,20 @@ def run_verb(
     Ctrl-C is passed on, and its end awaited: another verb is refused beside it. KeyboardInterrupt
     then, whatever it came to, as a verb that was interrupted is no failure of its own.
     """
-    process = subprocess.Popen(
-        command,
-        cwd=checkout,
-        env=dict(env),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE if quiet else None,
-        stderr=subprocess.STDOUT if quiet else None,
-        text=True,
-        # Passed on once: a terminal would send a second one by itself.
-        start_new_session=True,
-    )
-    with _interrupts_passed_on(process):
+    # From before it starts: one that comes as it does would leave it behind.
+    with _interrupts_passed_on() as to:
+        process = subprocess.Popen(
+            command,
+            cwd=checkout,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if quiet else None,
+            stderr=subprocess.STDOUT if quiet else None,
+            text=True,
+            # Passed on once: a terminal would send a second one by itself.
+            start_new_session=True,
+        )
+        to(process)
         said, _ = process.communicate()
     return process.returncode, (said or "").strip()
 
@@ -206,16 +208,28 @@ def _restart(of: str, folder: Path, names: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _interrupts_passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
-    """Within the block Ctrl-C, and what does the same, reach the verb; after its end they interrupt
-    us too. One that is ignored, as by nohup, stays so, of the verb as well."""
+def _interrupts_passed_on() -> Iterator[Callable[[subprocess.Popen[str]], None]]:
+    """Within the block Ctrl-C, and what does the same, reach the verb that is named by a call of
+    what is given, also one that came before; after the block they interrupt us too. One that is
+    ignored, as by nohup, stays so, of the verb as well."""
     got: list[int] = []
+    verb: list[subprocess.Popen[str]] = []
+    unsent = [True]  # Taken out by whoever sends, as a signal comes between any two lines.
+
+    def send() -> None:
+        if verb and got and unsent:
+            with contextlib.suppress(IndexError):
+                unsent.pop()
+                verb[0].send_signal(got[0])
 
     def pass_on(number: int, _: object) -> None:
         interrupts.let_go_of_deaf()
-        if not got:
-            process.send_signal(number)
         got.append(number)
+        send()
+
+    def to(process: subprocess.Popen[str]) -> None:
+        verb.append(process)
+        send()
 
     before = {
         number: signal.signal(number, pass_on)
@@ -223,7 +237,7 @@ def _interrupts_passed_on(process: subprocess.Popen[str]) -> Iterator[None]:
         if signal.getsignal(number) is not signal.SIG_IGN
     }
     try:
-        yield
+        yield to
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -62,8 +62,9 @@ def test_signals_are_as_before_once_a_run_has_ended():
         signal.signal(signal.SIGINT, mine)
 
 
+@pytest.mark.parametrize("early", [False, True], ids=["under way", "as it starts"])
 @pytest.mark.parametrize("number", [signal.SIGINT, *interrupts.SIGNALS])
-def test_what_interrupts_a_series_reaches_the_verb_that_it_is_at(number):
+def test_what_interrupts_a_series_reaches_the_verb_that_it_is_at(number, early):
     """A terminal does not tell that one, which is in a session of its own."""
     told: list[str | int] = []
     process: Any = SimpleNamespace(send_signal=told.append)
@@ -72,13 +73,17 @@ def test_what_interrupts_a_series_reaches_the_verb_that_it_is_at(number):
         with (
             pytest.raises(KeyboardInterrupt),
             interrupts.as_ctrl_c(),
-            driver._interrupts_passed_on(process),
+            driver._interrupts_passed_on() as to,
         ):
+            if early:
+                os.kill(os.getpid(), number)
+            to(process)
             os.kill(os.getpid(), number)
             told.append("waits for its end")
         assert told == [number, "waits for its end"]
         signal.signal(number, signal.SIG_IGN)
-        with interrupts.as_ctrl_c(), driver._interrupts_passed_on(process):
+        with interrupts.as_ctrl_c(), driver._interrupts_passed_on() as to:
+            to(process)
             os.kill(os.getpid(), number)
             assert signal.getsignal(number) is signal.SIG_IGN
         assert len(told) == 2
