@@ -311,7 +311,7 @@ $(VENV)/installed: requirements.lock pyproject.toml scripts/need
 	@scripts/need python
 	@scripts/ready '' setup $(GIVEN)
 	@"$$(scripts/need --print-python)" -m venv --clear $(VENV)
-	@# Without bytecode of all 11,000 files, two fifths of pip's time: Python makes it of those that it reads.
+	@# Without bytecode of all files, which is much of pip's time: Python makes it of those that it reads.
 	@scripts/narrate 'installing Python packages into $(VENV), one to three minutes' $(VENV)/install.log \
 	  $(BIN)/pip install --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	@scripts/narrate 'installing Kairoscope into $(VENV)' $(VENV)/install-own.log \

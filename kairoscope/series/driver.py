@@ -227,7 +227,7 @@ def _interrupts_passed_on() -> Iterator[Callable[[subprocess.Popen[str]], None]]
         got.append(number)
         send()
 
-    def to(process: "subprocess.Popen[str]") -> None:
+    def to(process: subprocess.Popen[str]) -> None:
         verb.append(process)
         send()
 

@@ -175,12 +175,12 @@ def test_each_checkout_deploys_and_loads_its_own_cluster(
     (tmp_path / ".venv" / "bin" / "kairoscope").touch()
     called: list[tuple[str, str]] = []
 
-    def started(command: list[str | Path], *, cwd: Path, **_: Any) -> Any:
-        assert command[0] == cwd / ".venv" / "bin" / "kairoscope"
-        called.append((str(cwd), str(command[1])))
+    def started(command: list[str | Path], checkout: Path, *_: Any, **__: Any) -> Any:
+        assert command[0] == checkout / ".venv" / "bin" / "kairoscope"
+        called.append((str(checkout), str(command[1])))
         raise OSError("as far as this test goes")
 
-    monkeypatch.setattr(queue.driver.subprocess, "Popen", started)
+    monkeypatch.setattr(queue.driver, "run_verb", started)
     # What `destroy` could not end keeps its folder.
     monkeypatch.setattr(queue.tempfile, "tempdir", str(tmp_path))
     with queue.checkouts() as sides:

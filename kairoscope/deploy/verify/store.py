@@ -7,7 +7,7 @@ from kairoscope.deploy.verify.check import of_each
 from kairoscope.deploy.verify.context import Context
 from kairoscope.deploy.verify.finding import Finding
 from kairoscope.hosts.inventory import Host
-from kairoscope.stacks.kairosdb.servers import database_roles, nodetool
+from kairoscope.stacks.kairosdb.servers import cql, database_roles, nodetool
 
 
 def ring(context: Context, check: str) -> Iterable[Finding]:
@@ -40,19 +40,17 @@ def replication(context: Context, check: str) -> Iterable[Finding]:
         return
     keyspace = str(context.hosts.storage[0].vars["kairosdb_keyspace"])
     with context.client.cql(context.storage) as session:
-        rows = session.execute("SELECT keyspace_name, replication FROM system_schema.keyspaces")
-        found = {row.keyspace_name: answers.replicas(dict(row.replication)) for row in rows}
+        there = answers.replicas(cql.replication(session, keyspace) or {})
         roles = database_roles.replication_of_roles(session) if context.client.access else None
     wanted = answers.replication(context.plan)
-    there = found.get(keyspace, {})
     yield Finding.of(check, keyspace, _copies(there), _copies(wanted), there == wanted)
     # Without it nobody can log in once the node with the only copy is down.
     if roles is not None:
         least = min(len(context.hosts.storage), 2)
         copies = answers.replicas(roles)
         well = sum(copies.values()) >= least
-        keyspace = database_roles.AUTH_KEYSPACE
-        yield Finding.of(check, keyspace, _copies(copies), f"{least} or more", well)
+        name = database_roles.AUTH_KEYSPACE
+        yield Finding.of(check, name, _copies(copies), f"{least} or more", well)
 
 
 def _copies(replicas: dict[str, int]) -> str:

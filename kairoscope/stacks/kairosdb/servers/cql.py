@@ -208,6 +208,14 @@ def touch(db: Session, keyspace: str) -> None:
     db.execute(f"SELECT * FROM {keyspace}.spec WHERE spec_type = 'none'")  # noqa: S608
 
 
+def replication(db: Session, keyspace: str) -> dict[str, str] | None:
+    """A keyspace's replication, as system_schema.keyspaces has it; None if it is not there."""
+    row = db.execute(
+        "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = %s", [keyspace]
+    ).one()
+    return dict(row.replication) if row else None
+
+
 def statements(text: str) -> list[str]:
     """Split a CQL script (no semicolon or `--` inside its strings) into statements."""
     lines = [line for line in text.splitlines() if not line.lstrip().startswith("--")]

@@ -126,14 +126,10 @@ def replication_of_roles(session: Session) -> dict[str, str] | None:
     So they are on ScyllaDB from 6.0 on, where `system_auth` is there for cqlsh alone: one copy, and
     no tables (create_legacy_keyspace_if_missing in auth/service.cc, 6.0.4 to 2026.2.5; met: 6.2.3).
     """
-    asked = [AUTH_KEYSPACE]
-    keyspace = session.execute(
-        "SELECT replication FROM system_schema.keyspaces WHERE keyspace_name = %s", asked
-    ).one()
     tables = session.execute(
-        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", asked
+        "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s", [AUTH_KEYSPACE]
     )
-    return dict(keyspace.replication) if keyspace and tables.one() else None
+    return cql.replication(session, AUTH_KEYSPACE) if tables.one() else None
 
 
 def prepare(database: Database) -> list[str]:
