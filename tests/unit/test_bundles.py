@@ -212,9 +212,39 @@ def test_a_build_tool_says_how_many_files_it_has_fetched(tmp_path, monkeypatch):
     stage = Seen("Maven", None, "files fetched", "")
     command = [sys.executable, "-c", script, str(tmp_path / "seen")]
     log = tmp_path / "new" / "maven.log"
-    assert not tool.logged(command, log, lambda: contextlib.nullcontext(stage))
+    assert not tool.logged(log, lambda: contextlib.nullcontext(stage), command)
     assert stage.text(5) == "2 files fetched, 5 s"
     assert log.read_text().count("central") == 3
+
+
+def test_build_tools_run_side_by_side_and_one_that_fails_is_told(tmp_path):
+    """Each waits for what the other one writes; the first to fail does not end the others."""
+    script = (
+        "import pathlib, sys, time\n"
+        "mine, others, status = sys.argv[1:]\n"
+        "pathlib.Path(mine).touch()\n"
+        "while not pathlib.Path(others).exists(): time.sleep(0.01)\n"
+        "print('ERROR: of', pathlib.Path(mine).name, flush=True)\n"
+        "sys.exit(int(status))\n"
+    )
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+
+    def run(*statuses: str) -> bool:
+        for made in (one, two):
+            Path(made).unlink(missing_ok=True)
+        return tool.logged(
+            tmp_path / "log",
+            lambda: contextlib.nullcontext(live.Stage("pip", None, "", "")),
+            [sys.executable, "-c", script, one, two, statuses[0]],
+            [sys.executable, "-c", script, two, one, statuses[1]],
+        )
+
+    assert run("0", "0")
+    assert not run("1", "0")
+    assert not run("0", "1")
+    assert {"of one", "of two"} <= {
+        line.removeprefix("ERROR: ") for line in (tmp_path / "log").read_text().splitlines()
+    }
 
 
 def test_a_bundle_that_cannot_be_written_says_whose_it_may_be(monkeypatch, tmp_path):

@@ -67,7 +67,7 @@ def test_a_build_ends_with_the_command_that_waits_for_it(tmp_path: Path) -> None
         to_us = f"sleep 0.5; kill -TERM {os.getpid()}"
         script = f"echo $$ > {tmp_path}/pid; {to_us}; exec sleep 600"
         how = partial(live.stage, None, "building")
-        tool.logged(["sh", "-c", script], tmp_path / "log", how)
+        tool.logged(tmp_path / "log", how, ["sh", "-c", script])
 
     before = signal.getsignal(signal.SIGTERM)
     main.add_command(build)

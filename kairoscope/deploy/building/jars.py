@@ -58,8 +58,6 @@ def _maven(console: Console | None) -> None:
         raise UserError("Maven (mvn) is not installed. On Debian or Ubuntu: apt-get install maven")
     log = paths.BUNDLES / "maven.log"
     done = logged(
-        # Not -ntp: its lines on what it fetches are how we know how far it is.
-        [mvn, "-B", "-f", str(POM), "-Dmaven.test.skip", "clean", "package"],
         log,
         partial(
             live.stage,
@@ -68,6 +66,8 @@ def _maven(console: Console | None) -> None:
             unit="files fetched",
             usual="half a minute, or one to four minutes where nothing is cached",
         ),
+        # Not -ntp: its lines on what it fetches are how we know how far it is.
+        [mvn, "-B", "-f", str(POM), "-Dmaven.test.skip", "clean", "package"],
         # The plugin is compiled for, and with, the Java that will run it.
         env={**os.environ, "JAVA_HOME": str(java_home(java17()))},
     )

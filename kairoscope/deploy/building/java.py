@@ -53,7 +53,7 @@ def build_java(console: Console | None) -> bool:
     options = ["--no-man-pages", "--no-header-files", "--strip-java-debug-attributes"]
     modules = ["--add-modules", ",".join(JAVA_MODULES)]
     shown = partial(live.stage, console, "jlink makes the Java run-time", usual="half a minute")
-    if not logged([str(jlink), *options, *modules, "--output", str(folder)], log, shown):
+    if not logged(log, shown, [str(jlink), *options, *modules, "--output", str(folder)]):
         raise UserError(f"jlink could not make the Java run-time; its output: {log}")
     with live.stage(console, "packing the Java run-time"):
         write_archive(item, folder, checksums(folder))

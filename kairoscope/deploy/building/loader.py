@@ -132,23 +132,27 @@ def _fetch_wheels(needed: str, pythons: list[str], wheels: Path, console: Consol
     wheels.mkdir(parents=True)
     requirements = wheels.parent / "requirements.lock"
     requirements.write_text(needed)
+    options = ["--require-hashes", "--no-deps", "--only-binary=:all:", "-r", str(requirements)]
+    # Into a folder each: most wheels are for all of them, and two pips would write one file.
+    fetched = {python: wheels.parent / f"for-{python}" for python in pythons}
     log = paths.BUNDLES / "pip.log"
-    for python in pythons:
-        options = ["--no-deps", "--only-binary=:all:", "--python-version", python]
-        if not logged(
-            _pip("download", "--require-hashes", *options, "-r", requirements, "-d", wheels),
-            log,
-            partial(
-                live.stage,
-                console,
-                f"pip brings the loaders' wheels for Python {python}",
-                usual="some ten seconds",
-            ),
-        ):
-            raise UserError(
-                f"pip could not fetch the loader bundle's wheels for Python {python} (is PyPI "
-                "reachable?)." + first_errors(log)
-            )
+    what = f"pip brings the loaders' wheels for Python {', '.join(pythons)}"
+    if not logged(
+        log,
+        partial(live.stage, console, what, usual="some ten seconds"),
+        *(
+            _pip("download", *options, "--python-version", python, "-d", folder)
+            for python, folder in fetched.items()
+        ),
+    ):
+        raise UserError(
+            "pip could not fetch the loader bundle's wheels (is PyPI reachable?)."
+            + first_errors(log)
+        )
+    for folder in fetched.values():
+        for wheel in folder.iterdir():
+            wheel.replace(wheels / wheel.name)
+        folder.rmdir()
     stamp_file.write_text(stamp)
 
 
@@ -164,9 +168,9 @@ def _build_wheel(sources: list[Path], wheels: Path, console: Console | None) -> 
             copy.parent.mkdir(exist_ok=True)
             shutil.copyfile(source, copy)
         done = logged(
-            _pip("wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", wheels, folder),
             log,
             partial(live.stage, console, "building the loaders' wheel", usual="some seconds"),
+            _pip("wheel", "--no-deps", "--no-index", "--no-build-isolation", "-w", wheels, folder),
             # The archive's time of every file; any that is the same each time.
             env={**os.environ, "SOURCE_DATE_EPOCH": "1767225600"},
         )

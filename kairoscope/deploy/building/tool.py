@@ -54,32 +54,47 @@ def unchanged(stamp_file: Path, stamp: str) -> bool:
 
 
 def logged(
-    command: list[str],
     log: Path,
     stage: Callable[[], AbstractContextManager[live.Stage]],
+    *commands: list[str],
     **options: Any,
 ) -> bool:
-    """Run a build tool with all its output in a file; whether it succeeded.
+    """Run build tools side by side with all their output in a file; whether each succeeded.
 
-    `stage` shows it meanwhile, with how many files it has fetched, where it says so.
+    `stage` shows it meanwhile, with how many files they have fetched, where they say so.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
+    running: list[subprocess.Popen[bytes]] = []
     with stage() as shown, log.open("w") as out:
-        running = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, **options
-        )
         try:
-            while True:
-                try:
-                    status = running.wait(_LOOK_EVERY_S)
-                    break
-                except subprocess.TimeoutExpired:
+            for command in commands:
+                running.append(
+                    subprocess.Popen(
+                        command,
+                        stdin=subprocess.DEVNULL,
+                        stdout=out,
+                        stderr=subprocess.STDOUT,
+                        **options,
+                    )
+                )
+            for one in running:
+                while not _ended(one):
                     shown(len(_FETCHED.findall(log.read_text(errors="replace"))))
         except BaseException:
-            running.kill()
-            running.wait()
+            for one in running:
+                one.kill()
+                one.wait()
             raise
-    return status == 0
+    return all(one.returncode == 0 for one in running)
+
+
+def _ended(running: subprocess.Popen[bytes]) -> bool:
+    """Whether it has ended; waits a moment for that."""
+    try:
+        running.wait(_LOOK_EVERY_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def first_errors(log: Path) -> str:
