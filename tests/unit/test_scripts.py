@@ -66,7 +66,7 @@ def test_what_no_package_has_is_missed_before_others_are_installed(tmp_path):
 
 def programs(folder, **texts):
     """A PATH of these shell scripts, and of what the scripts use of the system."""
-    for name in ("bash", "cat", "env", "dirname", "grep", "mkdir", "mktemp", "sleep", "tail"):
+    for name in ("bash", "cat", "env", "dirname", "grep", "mkdir", "mktemp", "rm", "sleep", "tail"):
         (folder / name).symlink_to(f"/usr/bin/{name}")
     for name, text in texts.items():
         (folder / name).write_text(f"#!/bin/bash\n{text}\n")
@@ -97,6 +97,7 @@ fi"""
     done = need(programs(tmp_path, **tools), "maven")
     assert done.returncode == 0, done.stderr
     assert "DPkg::Lock::Timeout=300" in (tmp_path / "called").read_text()
+    assert not list(tmp_path.glob("kairoscope-apt.*"))
 
 
 def test_apt_that_fails_otherwise_is_told_at_once(tmp_path):
