@@ -48,11 +48,11 @@ def read(run: Run) -> Blocks:
     if logs and measured >= length:
         found = histograms.blocks(logs, start, length, int(measured // length))
         latency = Counts(found.values_us, found.counts)
-    cpu = {
+    spent = {
         role: [v for row in rows if isinstance(v := cpu(row, role), int | float)]
         for role in _CPU.values()
     }
-    return Blocks(latency, cpu)
+    return Blocks(latency, spent)
 
 
 def ratios(first: Blocks, second: Blocks) -> dict[str, Interval]:

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from compare_samples import MACHINE, START_MS, finished, several
 
 from kairoscope import run_folder
 from kairoscope.cli.main import main
-from kairoscope.compare import comparable, page, sides
+from kairoscope.compare import comparable, page, sides, within
 from kairoscope.compare.runs import METRICS, read
 from kairoscope.errors import UserError
 
@@ -337,3 +338,11 @@ def test_a_speed_that_is_not_known_or_of_other_work_is_not_compared(
     for i, manifest in enumerate((at_speed(None, None), {}, other)):
         second = several(tmp_path, f"b{i}", rng, runs=3, odd=1, manifest=manifest)
         assert sides.of_folders(first, second).word != "not comparable"
+
+
+def test_the_blocks_of_a_run_have_each_roles_cpu(tmp_path):
+    """What one run of each side is compared by; a block without a figure is left out."""
+    rows = [{"cpu_us_per_point": {"storage": us, "graphite": 2.5}} for us in (4.0, None, 6.0)]
+    (tmp_path / "blocks.json").write_text(json.dumps({"block_s": 15.0, "blocks": rows}))
+    found = within.read(SimpleNamespace(folder=tmp_path, latency={}, manifest={}))
+    assert found.cpu == {"storage": [4.0, 6.0], "kairosdb": [2.5] * 3, "loader": []}
