@@ -15,10 +15,6 @@ from kairoscope.series import bakeoff_runs
 from kairoscope.series.bakeoff import LOAD, SEARCH, Asked, BakeOff, Entrant, Step, spoiled, steps
 from kairoscope.series.driver import Wanted
 
-BEGUN_AT = 0.5
-"""Share of the cores that is busy when a search begins, by what was when the system was loaded:
-from there to what it sustains are two or three rungs of the ladder."""
-
 
 class Driver(Protocol):
     """What is done with the target; see `kairoscope.series.driver.Verbs`."""
@@ -201,8 +197,12 @@ def _stayed_down(run: Path) -> bool:
 
 
 def begin_at(folder: Path, document: Mapping[str, Any], asked: Asked) -> int:
-    """Sensors that a system's search begins with: as many as would take `BEGUN_AT` of the cores,
-    by proportion; half of what it was loaded with if it did not pass that, or if that is not known.
+    """Sensors that a system's search begins with: as many as would take all cores, by proportion;
+    half of what it was loaded with if it did not pass that, or if that is not known.
+
+    That is less than what it sustains: servers that have run for longer, and requests that are more
+    at a time, take less CPU a point. Of half of the cores KairosDB sustained 2.4 to 3.5 times as
+    much, two to three rungs of the ladder (results/published/2026-11-29-bakeoff.md).
     """
     run = folder / str(document["steps"].get(LOAD))
     try:
@@ -216,4 +216,4 @@ def begin_at(folder: Path, document: Mapping[str, Any], asked: Asked) -> int:
         passed, busy = False, 0.0
     if not passed or not busy:
         return max(2, asked.sensors // 2)
-    return round(asked.sensors * max(1.0, BEGUN_AT / busy))
+    return round(asked.sensors / min(1.0, busy))

@@ -148,8 +148,8 @@ def test_each_system_has_its_turn_and_is_destroyed(tmp_path: Path) -> None:
         "deploy victoriametrics-durable.yml",
         *(f"load victoriametrics-durable {how}" for how in killed),
         # The machine was busy to 42 % under 100 sensors.
-        *("destroy", f"search laptop-searched.yml {searched} --from 119"),
-        *("destroy", f"search victoriametrics-searched.yml {searched} --from 119"),
+        *("destroy", f"search laptop-searched.yml {searched} --from 238"),
+        *("destroy", f"search victoriametrics-searched.yml {searched} --from 238"),
         "destroy",
     ]
     assert found.document["ended"]
@@ -291,25 +291,25 @@ def test_after_an_error_the_first_load_comes_once_more(tmp_path: Path) -> None:
     ]
 
 
-def test_a_search_begins_at_what_half_of_the_cores_would_do(tmp_path: Path) -> None:
+def test_a_search_begins_at_what_all_cores_would_do(tmp_path: Path) -> None:
     finished(tmp_path, "run", experiment="laptop")
     there, nothing = {"steps": {"load": "run"}}, {"steps": {}}
-    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 119
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 238
     assert bakeoff_making.begin_at(tmp_path, nothing, ASKED) == 50
     verdict = tmp_path / "run" / run_folder.VERDICT
     measured = tmp_path / "run" / run_folder.MEASUREMENTS
     told = json.loads(measured.read_text())
     # Or what its processes took, if that is more.
     measured.write_text(json.dumps(told | {"cpu_cores": {"influxdb-1": 0.9, "loader": 0.1}}))
-    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 100
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 200
     measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": 0.0}))
     assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 50
     measured.write_text(
         json.dumps({**told, "cpu_cores": {"a": 0.04}, "machine_cpu_busy_fraction": 0})
     )
-    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 2500
-    # Of one that was busier already: no less than it has just passed.
-    measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": 0.9}))
+    assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 5000
+    # No less than it has just passed.
+    measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": 1.1}))
     assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 100
     measured.write_text(json.dumps(told | {"machine_cpu_busy_fraction": None}))
     assert bakeoff_making.begin_at(tmp_path, there, ASKED) == 50
