@@ -187,7 +187,7 @@ def test_a_plan_says_what_an_acknowledgement_is_and_what_is_not_judged(name: str
         ("graphite-1", "metric: temp", "metric: a/temp", "they become files"),
         ("gnocchi", "metric: temp", "metric: a/temp", "Gnocchi takes none"),
         ("gnocchi", "rate: 1", "rate: 2", "Gnocchi keeps whole seconds"),
-        ("gnocchi", "duration_s: 60", "duration_s: 3600", "must be at least 4,200"),
+        ("gnocchi", "duration_s: 120", "duration_s: 3600", "must be at least 4,200"),
         ("gnocchi", "load:", "system: {incoming_log: yes}\nload:", "must be one of none, everysec"),
         ("graphite-1", "load:", "system: {caches: 2}\nload:", "takes a relay in front"),
         ("graphite-1", "load:", "system: {resolution_s: 7}\nload:", "whole steps of 7 s"),
