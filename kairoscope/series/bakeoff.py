@@ -294,6 +294,7 @@ class BakeOff:
             "steps": {},
             "spoiled": {},
             "unmeasured": [],
+            "below": [],
             "error": None,
         }
 

@@ -151,6 +151,8 @@ def _sustained(system: System) -> Cell:
     if how in _FAILED:
         return Cell(_FAILED[how], why=sentence)
     least = found["lower"] if how == "all sustained" else found["at_least"]
+    if not least and (below := system.document.get("below")):
+        least = below[-1]["sustained"]
     return (
         Cell(f"at least {units.count(least)}", float(least), sentence) if least else _none(sentence)
     )

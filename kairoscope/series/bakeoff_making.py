@@ -11,9 +11,11 @@ from rich.console import Console
 from kairoscope import run_folder
 from kairoscope.compare import runs
 from kairoscope.errors import UserError
-from kairoscope.series import bakeoff_runs
+from kairoscope.series import bakeoff_runs, record
 from kairoscope.series.bakeoff import LOAD, SEARCH, Asked, BakeOff, Entrant, Step, spoiled, steps
+from kairoscope.series.bounds import RUNG
 from kairoscope.series.driver import Wanted
+from kairoscope.series.trials import HIGHEST
 
 
 class Driver(Protocol):
@@ -80,7 +82,12 @@ class Making:
         document = self._bakeoff.system(entrant)
         if document["error"]:
             return []
-        return [s for s in steps(entrant, self._asked) if s.name not in document["steps"]]
+        return [s for s in steps(entrant, self._asked) if not self._done(document, s)]
+
+    def _done(self, document: Mapping[str, Any], step: Step) -> bool:
+        """Whether a step was made; a search is until one ended below its upper end."""
+        made = step.name in document["steps"]
+        return made and (step.name != SEARCH or upper_end(self._bakeoff.folder, document) is None)
 
     def _turn(self, entrant: Entrant, left: Sequence[Step]) -> bool:
         """Make a system's steps, and destroy it; whether the time was enough.
@@ -107,7 +114,7 @@ class Making:
                 self._bakeoff.keep(document)
                 self._made()
                 break
-            if ahead[0].name in document["steps"]:
+            if self._done(document, ahead[0]):
                 ahead.pop(0)
         if self._bakeoff.document["deployed"]:
             self._destroy()
@@ -150,8 +157,12 @@ class Making:
         folder = self._bakeoff.folder
         wanted = Wanted(str(folder / step.file), step.options)
         if step.name == SEARCH:
-            begin = ("--from", str(begin_at(folder, document, self._asked)))
+            end = upper_end(folder, document)
+            begin = ("--from", str(end or begin_at(folder, document, self._asked)))
             made = self._driver.search(Wanted(wanted.experiment, step.options + begin))
+            if end:
+                below = {"made": document["steps"][step.name], "sustained": end}
+                document["below"] = [*document.get("below", []), below]
             # Among the searches: what is moved together still finds it.
             document["steps"][step.name] = os.path.relpath(made, folder)
         else:
@@ -194,6 +205,17 @@ def _stayed_down(run: Path) -> bool:
     """Whether nothing served again after a run's kill: a figure, whatever else the run lacks."""
     killed = run / run_folder.KILLED
     return killed.exists() and bakeoff_runs.stayed_down(run_folder.read_object(killed))
+
+
+def upper_end(folder: Path, document: Mapping[str, Any]) -> int | None:
+    """Sensors that a system's last search ended at, as it sustained all that was tried; None of a
+    search that ended otherwise, if there is none, and where no more can be asked for."""
+    try:
+        found = run_folder.read_object(folder / document["steps"][SEARCH] / record.FILE)
+        most, how = round(found["wanted"]["most"]), found["result"]["how"]
+    except (OSError, UserError, LookupError, TypeError):
+        return None
+    return most if how == "all sustained" and most < HIGHEST["sensors"] / RUNG else None
 
 
 def begin_at(folder: Path, document: Mapping[str, Any], asked: Asked) -> int:

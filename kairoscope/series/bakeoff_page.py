@@ -194,6 +194,9 @@ def _runs(system: System, titles: Mapping[str, str]) -> list[tuple[str, ...]]:
         lines.append((titles[system.name], step, "made once more", units.NONE, name))
     for name in system.document.get("unmeasured", ()):
         lines.append((titles[system.name], LOAD, _UNMEASURED, units.NONE, name))
+    for search in system.document.get("below", ()):
+        word = f"all of {units.count(search['sustained'])} sensors sustained: searched from there"
+        lines.append((titles[system.name], SEARCH, word, units.NONE, search["made"]))
     for step, name in system.document["steps"].items():
         run, killed = system.runs.get(step), system.killed.get(step)
         word = run.word if run else system.odd.get(step, units.NONE)

@@ -26,7 +26,7 @@ from kairoscope.series.search import (
     Wanted,
     trials_left,
 )
-from kairoscope.series.trials import Trials, Vary, scaled
+from kairoscope.series.trials import HIGHEST, Trials, Vary, scaled
 
 TRIAL_S = 60.0
 WINDOWS = 3
@@ -121,7 +121,7 @@ def _typed(vary: Vary, load: float) -> float:
 def _ends(asked: Asked, now: float) -> tuple[float, float]:
     """Where the search begins and its upper end; by default from half of the experiment's load to
     four times of it."""
-    highest = 10_000_000.0 if asked.vary == "sensors" else 10.0
+    highest = HIGHEST[asked.vary]
     start = asked.start if asked.start is not None else now / 2
     most = asked.most if asked.most is not None else min(max(4 * now, 4 * start), highest)
     lowest = 2.0 if asked.vary == "sensors" else 0.002

@@ -27,11 +27,15 @@ _MIN_WINDOW_S = 10.0
 class Hopeless:
     """Of one trial; called about once a second with what is seen of it."""
 
-    def __init__(self, plan: Plan, settle_s: float) -> None:
-        """`settle_s`: from the start, while queues fill; nothing of it is looked at."""
+    def __init__(self, plan: Plan, settle_s: float, *, queue: bool = True) -> None:
+        """`settle_s`: from the start, while queues fill; nothing of it is looked at.
+
+        `queue`: whether a verdict judges it; what a stack keeps on purpose may grow as it likes.
+        """
         limits = plan.experiment.limits
         self._limits = limits
         self._settle_s = settle_s
+        self._judges_queue = queue
         self._window_s = max(_MIN_WINDOW_S, plan.held_s)
         self._points = float(plan.totals["points"])
         self._rate = float(plan.totals["points_per_s"])
@@ -65,7 +69,7 @@ class Hopeless:
         return f"the loader is behind by {late:,} points"
 
     def _queue(self, folder: Path, elapsed_s: float) -> str | None:
-        if elapsed_s < self._settle_s + 2 * self._window_s:
+        if not self._judges_queue or elapsed_s < self._settle_s + 2 * self._window_s:
             return None
         growth = grown(run_folder.records(folder / run_folder.QUEUE), self._window_s)
         if growth is None or growth <= FAR * self._limits.queue_growth * self._rate:

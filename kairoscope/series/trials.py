@@ -23,6 +23,9 @@ from kairoscope.verdict import ledger
 
 Vary = Literal["sensors", "rate"]
 
+HIGHEST: dict[Vary, float] = {"sensors": 10_000_000.0, "rate": 10.0}
+"""What a search may be told to go up to: sensors, or points/s of each."""
+
 QUEUE_WAIT_S = 1_800
 """For queues to be empty; a backlog of several trials' worth is stored in less."""
 COMPACTION_WAIT_S = 300
@@ -105,7 +108,8 @@ class Trials:
         began = time.monotonic()
         plan = self.plan(wanted)
         self._until_idle(plan)
-        hopeless = None if wanted.patient else Hopeless(plan, self.settle_s)
+        judged = "queue" not in self.stack.not_judged(plan)
+        hopeless = None if wanted.patient else Hopeless(plan, self.settle_s, queue=judged)
         cut = ""
 
         def until(folder: Path, now: Any) -> str | None:
@@ -176,6 +180,7 @@ def outcome(folder: Path, cut: str) -> Outcome:
     elif cut:
         # Hopeless it was not: only a load that is seen to its end says so.
         good, why = None, f"ended early, as {cut}, but did not fail"
+        word = "incomplete" if word == "pass" else word
     read = book.get("missing") is not None
     return Outcome(folder.name, word, good, why, lost, read, cut=bool(cut))
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,15 @@ class Target:
     """What a bake-off does with a target, and run folders as loads leave them."""
 
     def __init__(
-        self, *, stops_at: int = 99, refuses: str = "", words: dict[int, str] | None = None
+        self,
+        *,
+        stops_at: int = 99,
+        refuses: str = "",
+        words: dict[int, str] | None = None,
+        searches: Sequence[dict[str, Any]] = (),
     ) -> None:
         self.did: list[str] = []
+        self.searches = list(searches)  # what the first ones come to
         self.words = words or {}  # of verdicts, by number of the load
         self.stops_at, self.refuses = stops_at, refuses
         self.loads = 0
@@ -104,7 +111,9 @@ class Target:
         self.did.append(" ".join(("search", Path(wanted.experiment).name, *wanted.options)))
         folder = Path(wanted.experiment).parent.parent / "series" / "search"
         folder.mkdir(exist_ok=True, parents=True)
-        (folder / "search.json").write_text(json.dumps({"result": SEARCHED}))
+        result = self.searches.pop(0) if self.searches else SEARCHED
+        told = {"wanted": {"most": 600.0}, "result": result}
+        (folder / "search.json").write_text(json.dumps(told))
         return folder
 
     def destroy(self) -> None:
@@ -466,6 +475,53 @@ def test_a_search_that_did_not_find_it_gives_no_interval(
     assert bakeoff_figures.throughput(system) == (
         (value, "at least") if value else (1000 / 120, "accepted")
     )
+
+
+ALL = {"how": "all sustained", "sentence": "It is the end.", "lower": 600.0, "at_least": 600.0}
+
+
+def test_a_search_that_ends_at_its_upper_end_is_made_from_there(tmp_path: Path) -> None:
+    asked, target = Asked(100, 60, quick=False), Target(searches=[ALL])
+    found = opened(tmp_path, [OURS], asked)
+    # A step a call, of six; with the search there is another one.
+    left = [run(found, [OURS], target, asked, for_s=1e-3) for _ in range(6)]
+    assert left == [5, 4, 3, 2, 1, 1]
+    (row,) = (row for row in rows_of(found) if row.label == "sensors sustained at most")
+    assert row.cells["laptop"].text == "at least 600"
+    assert run(found, [OURS], target, asked) == 0
+    searches = [did.rpartition(" ")[2] for did in target.did if did.startswith("search")]
+    assert searches == ["238", "600"]
+    assert target.did[-1] == "destroy"
+    document = found.system(OURS)
+    assert document["below"] == [{"made": "../series/search", "sustained": 600}]
+    (row,) = (row for row in rows_of(found) if row.label == "sensors sustained at most")
+    assert row.cells["laptop"].text == "500 (400 to 600)"
+    bakeoff_page.write(found, [OURS], "laptop")
+    text = (found.folder / "report.md").read_text()
+    assert "all of 600 sensors sustained: searched from there" in text
+    run(found, [OURS], target, asked)
+    assert len([did for did in target.did if did.startswith("search")]) == 2
+
+
+def test_what_was_sustained_is_known_though_no_more_can_be_judged(tmp_path: Path) -> None:
+    asked = Asked(100, 60, quick=False)
+    nothing: dict[str, Any] = {"how": "not judged", "sentence": "Late."}
+    nothing |= {"lower": None, "at_least": None}
+    found, target = opened(tmp_path, [OURS], asked), Target(searches=[ALL, nothing])
+    assert run(found, [OURS], target, asked) == 0
+    (row,) = (row for row in rows_of(found) if row.label == "sensors sustained at most")
+    assert row.cells["laptop"] == bakeoff_figures.Cell("at least 600", 600.0, "Late.")
+
+
+def test_no_more_is_searched_than_can_be_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "search.json").write_text(json.dumps({"wanted": {"most": 9e6}, "result": ALL}))
+    there = {"steps": {"search": "."}}
+    assert bakeoff_making.upper_end(tmp_path, there) is None
+    (tmp_path / "search.json").write_text(json.dumps({"wanted": {"most": 9e5}, "result": ALL}))
+    assert bakeoff_making.upper_end(tmp_path, there) == 900_000
+    (tmp_path / "search.json").write_text(json.dumps({"wanted": {"most": 9e5}, "result": None}))
+    assert bakeoff_making.upper_end(tmp_path, there) is None
+    assert bakeoff_making.upper_end(tmp_path, {"steps": {}}) is None
 
 
 @pytest.mark.parametrize("below", [True, False])

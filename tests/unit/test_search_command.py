@@ -452,7 +452,7 @@ def test_a_load_that_cannot_pass_and_was_not_read_back_is_a_fail(tmp_path):
 
 def test_a_load_that_was_cut_and_did_not_fail_says_nothing(tmp_path):
     found = said(tmp_path, verdict() | {"verdict": "pass"}, "the queue grows")
-    assert (found.sustained, found.cut) == (None, True)
+    assert (found.sustained, found.cut, found.word) == (None, True, "incomplete")
 
 
 def test_what_waits_in_a_queue_is_not_lost_and_what_was_given_up_is(tmp_path):
@@ -494,6 +494,15 @@ def test_a_load_whose_points_come_too_late_is_hopeless(tmp_path):
         assert t >= 15 or early is None
     assert "late, too many" in early
     assert "the loader is behind" in behind
+
+
+def test_a_queue_that_no_verdict_judges_makes_no_load_hopeless(tmp_path):
+    plan = known.plan(trials.scaled(experiment("laptop"), "sensors", 1_000, 75, 15))
+    judged, left = Hopeless(plan, 15), Hopeless(plan, 15, queue=False)
+    lines = [{"t": t, "node": "a", "waiting": 500 * t} for t in range(60)]
+    (tmp_path / "queue.jsonl").write_text("\n".join(json.dumps(line) for line in lines))
+    said = [one(tmp_path, progress(59, 1_000, 59_000)) for one in (judged, left)]
+    assert said == ["the queue grows by 500 points/s at 1,000 points/s", None]
 
 
 @pytest.mark.parametrize(
