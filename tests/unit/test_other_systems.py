@@ -215,6 +215,12 @@ def test_kairosdb_refuses_settings_of_other_stacks(tmp_path: Path) -> None:
         plan(file)
 
 
+def test_questdb_takes_as_many_connections_as_loaders_may_open() -> None:
+    made = plan("questdb", sensors=117_152)
+    of_loaders = made.load["workers"] * made.load["connections_per_node"]
+    assert 256 < of_loaders < made.kairosdb["connections"]
+
+
 def test_other_targets_are_refused() -> None:
     wanted = experiments.load("questdb", Overrides())
     with pytest.raises(UserError, match=r"of this machine .*, not to hosts"):

@@ -9,6 +9,7 @@ from kairoscope import live
 from kairoscope.errors import UserError
 from kairoscope.plan import Plan
 from kairoscope.plan.draft import Draft
+from kairoscope.plan.load import CONNECTIONS_MAX
 from kairoscope.stacks import fetched
 from kairoscope.stacks.questdb.server import QuestDBServer
 from kairoscope.stacks.single import Program, Single
@@ -23,6 +24,7 @@ _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
 _HEAP_MIB = 512
 # Outside of the heap: its columns are mapped, and its writers have buffers of their own.
 _BESIDE_MIB = 512
+_CONNECTIONS_BESIDE = 64
 
 
 class QuestDB(Single):
@@ -78,6 +80,14 @@ class QuestDB(Single):
                 "core.",
                 least=1,
                 most=256,
+            ),
+            "connections": draft.own(
+                *("connections", CONNECTIONS_MAX + _CONNECTIONS_BESIDE, "connections"),
+                "http.net.connection.limit: as many as loaders may open, and some for questions. "
+                "With its makers' 256 it refuses whoever comes anew, also who asks what waits, "
+                "once more requests than that are under way. One that is open takes 1 MiB.",
+                least=64,
+                most=65_536,
             ),
             "sync_commits": draft.own(
                 *("sync_commits", 0, ""),
