@@ -223,8 +223,8 @@ def begin_at(folder: Path, document: Mapping[str, Any], asked: Asked) -> int:
     half of what it was loaded with if it did not pass that, or if that is not known.
 
     That is less than what it sustains: servers that have run for longer, and requests that are more
-    at a time, take less CPU a point. One of them sustained 3.0 times as many, and of half of the
-    cores KairosDB as planned 3.5 times (results/published/2026-11-29-bakeoff.md).
+    at a time, take less CPU a point. One store sustained 3.0 times as many, another 16 times and
+    more (results/published/2026-11-29-bakeoff.md).
     """
     run = folder / str(document["steps"].get(LOAD))
     try:
