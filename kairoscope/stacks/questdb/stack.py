@@ -21,7 +21,8 @@ VERSION = "9.3.4"
 _JAR = f"questdb-{VERSION}.jar"
 _SHA256 = "939bc53ab22f93dbaa6545143a6e7c536d4904c07b7f2d381e8eef10436be062"
 _COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy"
-# A connection takes 210 KB of it: of 512 MiB 2,064 of them left nothing, and the server hung.
+# Each connection takes some: 512 MiB were full with 2,064 of them, and the server hung
+# (results/published/2026-11-29-bakeoff.md).
 _HEAP_MIB = 1024
 # Outside of the heap: columns are mapped, writers have buffers of their own, each connection one.
 _BESIDE_MIB = 1024
@@ -71,7 +72,7 @@ class QuestDB(Single):
         return {
             "heap_mib": draft.own(
                 *("heap_mib", _HEAP_MIB, "MiB"),
-                "-Xmx: most of what it holds is outside of it, but for 210 KB a connection.",
+                "-Xmx: most of what it holds is outside of it. 2,064 connections filled 512 MiB.",
                 least=128,
                 most=65_536,
             ),
@@ -86,7 +87,7 @@ class QuestDB(Single):
                 *("connections", CONNECTIONS_MAX + _CONNECTIONS_BESIDE, "connections"),
                 "http.net.connection.limit: as many as loaders may open, and some for questions. "
                 "With its makers' 256 it refuses whoever comes anew, also who asks what waits, "
-                "once more requests than that are under way. One that is open takes 1 MiB.",
+                "once more requests than that are under way. Each has a buffer of 1 MiB.",
                 least=64,
                 most=65_536,
             ),
